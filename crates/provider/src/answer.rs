@@ -140,6 +140,8 @@ impl Answer {
 pub struct AnswerLimits {
     /// Bytes of the whole stream, of every comment and empty piece too.
     pub stream_bytes_max: usize,
+    /// Of one line of it; one with a picture has several million.
+    pub line_bytes_max: usize,
     pub text_bytes_max: usize,
     pub calls_max: usize,
     /// Of one call.
@@ -150,6 +152,7 @@ impl Default for AnswerLimits {
     fn default() -> Self {
         Self {
             stream_bytes_max: 64 << 20,
+            line_bytes_max: 16 << 20,
             text_bytes_max: 1 << 20,
             calls_max: 128,
             arguments_bytes_max: 512 << 10,

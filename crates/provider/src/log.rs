@@ -10,7 +10,7 @@ mod pictures;
 mod steps;
 mod window;
 
-pub use entry::{Arguments, Call, Entry, Image, Opaque, Route, TextPiece, own_call_id};
+pub use entry::{Arguments, Call, Entry, Image, Opaque, Route, TextPiece, UnreadItem, own_call_id};
 pub use window::Window;
 
 pub(crate) use entry::{Piece, wire_name};

@@ -2,7 +2,7 @@
 //! configuration can change a few fields of a row. Behaviour differs more by model than by version of an API, and each new
 //! model has changed the rules. Knows nothing of a session.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use windlass_session::model::{
     AnswerBatching, CallSupport, DeclarationForm, HistoryInput, ModelProfile, TextInput, Thinking,
 };
@@ -25,6 +25,7 @@ pub struct Profile {
 /// What a request over HTTP may hold. A live codec asks for none of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RequestRules {
+    pub transport: TextTransport,
     pub output_limit: OutputLimit,
     /// Whether usage is to be asked for with `stream_options`; some servers send it unasked and refuse the field.
     pub stream_usage: bool,
@@ -38,6 +39,14 @@ pub struct RequestRules {
     pub call_ids: CallIds,
     /// Whether a user's message may follow the answers to calls.
     pub user_after_tool: bool,
+}
+
+/// Which of OpenAI's protocols a server is asked by; Gemini's has its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TextTransport {
+    ChatCompletions,
+    Responses,
 }
 
 /// The name under which the limit of an answer's tokens is known.
@@ -57,6 +66,8 @@ pub enum Reasoning {
     Dropped,
     /// An answer with calls must bring its `reasoning_content` back, be it empty.
     ReturnedWithCalls,
+    /// The `reasoning_details` of an answer go back with it, unread (LibreChat-AI/agents issue 37).
+    DetailsReturned,
 }
 
 /// Which ids of calls a server takes.
@@ -191,6 +202,7 @@ const UNKNOWN_CHAT: Profile = Profile {
         ..UNKNOWN_REALTIME
     },
     request: RequestRules {
+        transport: TextTransport::ChatCompletions,
         output_limit: OutputLimit::MaxTokens,
         stream_usage: true,
         tool_choice: true,
@@ -203,13 +215,25 @@ const UNKNOWN_CHAT: Profile = Profile {
     },
 };
 
-/// The prompt cache's fields: <https://developers.openai.com/docs/guides/prompt-caching>.
+/// The prompt cache's fields: <https://developers.openai.com/docs/guides/prompt-caching>. Over Chat Completions its models
+/// refuse tools while they reason (openai/openai-openapi issue 541).
 const OPENAI: Profile = Profile {
     model: chat(Thinking::Level, true, 128_000),
     request: RequestRules {
+        transport: TextTransport::Responses,
         output_limit: OutputLimit::MaxCompletionTokens,
         parallel_tool_calls: true,
         prompt_cache: true,
+        ..UNKNOWN_CHAT.request
+    },
+};
+
+/// Its models reason by themselves, and the newest take no effort.
+const XAI: Profile = Profile {
+    model: chat(Thinking::Omit, true, 131_072),
+    request: RequestRules {
+        transport: TextTransport::Responses,
+        parallel_tool_calls: true,
         ..UNKNOWN_CHAT.request
     },
 };
@@ -227,6 +251,7 @@ const OPENROUTER: Profile = Profile {
     model: chat(Thinking::Omit, false, 128_000),
     request: RequestRules {
         parallel_tool_calls: true,
+        reasoning: Reasoning::DetailsReturned,
         ..UNKNOWN_CHAT.request
     },
 };
@@ -326,6 +351,8 @@ const NO_TOOLS: &str = "this model takes no tools: a session with tools will be 
 const ENDS: &str = "OpenAI ends this model on 2027-01-20: choose gpt-realtime-2.1";
 const OLLAMA_NOTE: &str = "ollama drops the front of a prompt that is longer than its own context length without saying so: set OLLAMA_CONTEXT_LENGTH to no less than the profile's context_tokens_max";
 
+const OPENAI_ROW: &str = "api.openai.com";
+
 /// The row that a server on this port has, whatever its host is.
 const OLLAMA_ROW: &str = "ollama";
 const OLLAMA_PORT: &str = "11434";
@@ -357,8 +384,9 @@ const ROWS: &[Row] = &[
     row(Transport::GeminiText, "gemini-flash-latest", GEMINI_NEWEST, None),
     row(Transport::GeminiText, "gemini-flash-lite-latest", GEMINI_NEWEST, None),
     row(Transport::GeminiText, "", UNKNOWN_GEMINI, Some("is a Gemini 3 model that neither sees nor takes a thinking level")),
-    row(Transport::OpenaiChat, "api.openai.com", OPENAI, None),
+    row(Transport::OpenaiChat, OPENAI_ROW, OPENAI, None),
     row(Transport::OpenaiChat, "openai.azure.com", OPENAI, None),
+    row(Transport::OpenaiChat, "api.x.ai", XAI, None),
     row(Transport::OpenaiChat, "generativelanguage.googleapis.com", GEMINI_CHAT, None),
     row(Transport::OpenaiChat, "openrouter.ai", OPENROUTER, None),
     row(Transport::OpenaiChat, "api.deepseek.com", DEEPSEEK, None),
@@ -478,6 +506,13 @@ impl Row {
             profile.request.call_ids = CallIds::Nine;
             profile.request.user_after_tool = false;
         }
+        // Those before GPT-5 do not reason, and refuse what is said of it.
+        let is_old = ["gpt-3", "gpt-4", "chatgpt-4"]
+            .iter()
+            .any(|old| name.starts_with(old));
+        if self.transport == Transport::OpenaiChat && self.name == OPENAI_ROW && is_old {
+            profile.model.thinking = Thinking::Omit;
+        }
         FoundProfile {
             profile,
             row: self.name,
@@ -503,6 +538,7 @@ pub struct ProfileChange {
     pub thinking: Option<Thinking>,
     pub vision: Option<bool>,
     pub context_tokens_max: Option<u64>,
+    pub transport: Option<TextTransport>,
 }
 
 impl FoundProfile {
@@ -530,6 +566,8 @@ impl FoundProfile {
         model.context_tokens_max = change
             .context_tokens_max
             .unwrap_or(model.context_tokens_max);
+        let request = &mut found.profile.request;
+        request.transport = change.transport.unwrap_or(request.transport);
         found
     }
 }
@@ -652,6 +690,7 @@ mod tests {
                 "generativelanguage.googleapis.com",
                 GEMINI_CHAT,
             ),
+            ("https://api.x.ai/v1", "api.x.ai", XAI),
             ("https://openrouter.ai/api/v1", "openrouter.ai", OPENROUTER),
             ("https://api.deepseek.com", "api.deepseek.com", DEEPSEEK),
             ("https://api.mistral.ai/v1", "api.mistral.ai", MISTRAL),

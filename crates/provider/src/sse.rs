@@ -15,13 +15,12 @@ pub struct Limits {
     pub event_bytes_max: usize,
 }
 
-impl Default for Limits {
-    /// A chunk of an answer takes hundreds of bytes; an answer that comes whole, with a long call in it, some hundred
-    /// thousand.
-    fn default() -> Self {
+impl Limits {
+    /// For events of one line, as all providers send them.
+    pub(crate) fn of_line(bytes_max: usize) -> Self {
         Self {
-            line_bytes_max: 1 << 20,
-            event_bytes_max: 2 << 20,
+            line_bytes_max: bytes_max,
+            event_bytes_max: bytes_max,
         }
     }
 }
@@ -49,7 +48,7 @@ pub enum Item<'a> {
 }
 
 /// Splits one stream. Comments, ids and retry times are dropped, as are events without data.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Splitter {
     limits: Limits,
     /// The beginning of a line whose end has not come yet.
@@ -69,7 +68,13 @@ impl Splitter {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            ..Self::default()
+            line: Vec::new(),
+            name: Vec::new(),
+            data: Vec::new(),
+            has_data: false,
+            bare: Vec::new(),
+            after_return: false,
+            started: false,
         }
     }
 
@@ -248,13 +253,13 @@ mod tests {
             ("data: a\n{\"b\":1}\n\n", &["|a", "bare:{\"b\":1}"]),
         ] {
             let bytes = stream.as_bytes();
-            let whole = split(&[bytes], Limits::default()).unwrap();
+            let whole = split(&[bytes], Limits::of_line(1_000)).unwrap();
             assert_eq!(whole, items, "{stream:?}");
             for first in 0..=bytes.len() {
                 for second in first..=bytes.len() {
                     let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
                     assert_eq!(
-                        split(&pieces, Limits::default()).unwrap(),
+                        split(&pieces, Limits::of_line(1_000)).unwrap(),
                         items,
                         "{stream:?} cut at {first} and {second}"
                     );

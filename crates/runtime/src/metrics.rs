@@ -4,6 +4,7 @@
 mod samples;
 mod show;
 
+use crate::provider_log::kind_of;
 use crate::pump::AudioCounts;
 use crate::subscriber::{SessionIdentity, Subscriber};
 use samples::Samples;
@@ -22,6 +23,9 @@ const RESPONSE_CHARACTERS_WARNING: u32 = 1_500;
 const RESPONSES_CHECKED_MIN: u64 = 20;
 /// Up to as many responses of a tool its p95 is looked at after each, and then after each as many.
 const RESPONSES_BETWEEN_CHECKS: u64 = 50;
+/// Kinds of what providers sent and nobody understands that are counted by name. Providers choose the names.
+const ODDITY_KINDS_MAX: usize = 64;
+const OTHER_ODDITIES: &str = "(other)";
 /// Calls of tools that do not exist are counted under one name, because models invent names without end.
 const NO_SUCH_TOOL: &str = "(unknown)";
 
@@ -50,7 +54,7 @@ struct Counted {
     turns_total: u64,
     turns_wound_up: u64,
     providers_lost: u64,
-    provider_oddities: u64,
+    provider_oddities: BTreeMap<String, u64>,
     silences_after_result: u64,
     audio: AudioCounts,
 }
@@ -121,7 +125,7 @@ impl Subscriber for Metrics {
                 }
             }
             SessionEvent::ProviderLost { .. } => counted.providers_lost += 1,
-            SessionEvent::ProviderOddity { .. } => counted.provider_oddities += 1,
+            SessionEvent::ProviderOddity { problem } => counted.odd(kind_of(problem)),
             SessionEvent::ProviderSilentAfterResult { .. } => counted.silences_after_result += 1,
             SessionEvent::Usage(usage) => {
                 counted.peak_tokens = counted.peak_tokens.max(usage.total_tokens);
@@ -136,6 +140,19 @@ impl Subscriber for Metrics {
 }
 
 impl Counted {
+    fn odd(&mut self, kind: &str) {
+        let oddities = &mut self.provider_oddities;
+        if let Some(count) = oddities.get_mut(kind) {
+            *count += 1;
+            return;
+        }
+        let kind = match oddities.len() < ODDITY_KINDS_MAX {
+            true => kind,
+            false => OTHER_ODDITIES,
+        };
+        *oddities.entry(kind.to_owned()).or_default() += 1;
+    }
+
     fn tool(&mut self, record: &CallRecord) -> &mut ToolCounts {
         let name: &str = if record.tool().is_some() {
             record.shown_name()

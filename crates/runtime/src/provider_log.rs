@@ -36,7 +36,7 @@ impl ProviderLog {
 }
 
 /// Of a problem what stays the same wherever in a message it is.
-fn kind_of(problem: &str) -> &str {
+pub(crate) fn kind_of(problem: &str) -> &str {
     problem.split(" (").next().unwrap_or(problem)
 }
 

@@ -290,6 +290,11 @@ fn describe_loss(reason: &LostReason) -> (ErrorCode, String) {
             ErrorCode::ProviderAuth,
             "the model's provider refused the server's key".to_owned(),
         ),
+        LostReason::NoKey => (
+            ErrorCode::ProviderAuth,
+            "no key was sent to the model's provider; set provider.api_key, or its variable"
+                .to_owned(),
+        ),
         LostReason::Closed { code, .. } => unavailable(&format!(
             "the model's provider ended the session (close code {code})"
         )),

@@ -147,6 +147,9 @@ pub enum ModelCommand {
     },
     /// The microphone stopped.
     AudioEnded,
+    /// Nothing was heard of an answer for the watch time: what is believed to be under way may be gone, and the next input is
+    /// to get its answer.
+    Resynchronize,
 }
 
 /// One answer as the model reads it.
@@ -287,6 +290,8 @@ pub enum LostReason {
     Dropped { problem: String },
     /// The provider refused the key.
     Unauthorized,
+    /// The provider wants a key, and was sent none.
+    NoKey,
     /// The provider refused the upgrade with this HTTP status.
     Refused { status: u16 },
     /// No `setupComplete` in time.

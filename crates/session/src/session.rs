@@ -282,8 +282,10 @@ impl Session {
                 talk.step.event(SessionEvent::ProviderOddity { problem });
             }
             ModelEvent::Unknown { fields } => {
-                let problem = format!("unknown fields: {}", fields.join(", "));
-                talk.step.event(SessionEvent::ProviderOddity { problem });
+                for field in fields {
+                    let problem = format!("unknown field: {field}");
+                    talk.step.event(SessionEvent::ProviderOddity { problem });
+                }
             }
         }
     }

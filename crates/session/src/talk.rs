@@ -160,6 +160,9 @@ impl Talk {
         let message = format!("the model has said nothing for {seconds} seconds");
         self.step.error(ErrorCode::ProviderSilent, message);
         self.end_turn(false);
+        if self.link.is_ready() {
+            self.step.tell_model(ModelCommand::Resynchronize);
+        }
     }
 
     pub(crate) fn on_result_silence(&mut self) {

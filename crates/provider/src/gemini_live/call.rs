@@ -1,12 +1,11 @@
 //! One function call on the wire, read so leniently that no call is ever lost: what a model got wrong becomes a call with
 //! a problem, which can be answered. Never guesses and never repairs.
 
-use super::wire::{Path, Text, Unlisted};
 use crate::arguments::read_arguments;
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use crate::message::{Found, PassedOver, Path, Shape, Text};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 use windlass_session::model::{ArgumentsProblem, IncomingCall};
 use windlass_tool::arguments::Arguments;
@@ -14,8 +13,8 @@ use windlass_tool::arguments::Arguments;
 /// A call as it was written.
 #[derive(Debug, Default)]
 pub(super) struct FunctionCall<'a> {
-    id: Loose<'a>,
-    name: Loose<'a>,
+    id: Option<Text<'a>>,
+    name: Option<Text<'a>>,
     arguments: Option<&'a RawValue>,
     /// Vertex can stream arguments in pieces to those who ask for it; we never do.
     in_pieces: bool,
@@ -24,13 +23,20 @@ pub(super) struct FunctionCall<'a> {
 }
 
 impl FunctionCall<'_> {
+    fn not_an_object() -> Self {
+        Self {
+            problem: Some("the call is no JSON object".to_owned()),
+            ..Self::default()
+        }
+    }
+
     /// The provider's id; `None` where it gave none, or an empty one.
     pub(super) fn id(&self) -> Option<&str> {
-        self.id.text()
+        text_of(self.id.as_ref())
     }
 
     pub(super) fn name(&self) -> Option<&str> {
-        self.name.text()
+        text_of(self.name.as_ref())
     }
 
     pub(super) fn incoming(&self) -> IncomingCall {
@@ -55,118 +61,61 @@ impl FunctionCall<'_> {
     }
 }
 
-impl Unlisted for FunctionCall<'_> {
-    fn unlisted(&self, path: Option<&Path<'_>>, report: &mut dyn FnMut(&Path<'_>)) {
+impl PassedOver for FunctionCall<'_> {
+    fn passed_over(&self, path: Option<&Path<'_>>, report: &mut dyn FnMut(&Path<'_>)) {
         for name in &self.unknown {
             report(&Path { parent: path, name });
         }
     }
 }
 
+/// An empty text counts as absent.
+fn text_of<'c>(text: Option<&'c Text<'_>>) -> Option<&'c str> {
+    text.map(|text| &*text.0).filter(|text| !text.is_empty())
+}
+
 /// A string, or something else that counts as absent.
-#[derive(Debug, Default)]
-struct Loose<'a>(Option<Text<'a>>);
-
-impl Loose<'_> {
-    fn text(&self) -> Option<&str> {
-        self.0
-            .as_ref()
-            .map(|text| &*text.0)
-            .filter(|text| !text.is_empty())
-    }
+fn loose<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Option<Text<'de>>, A::Error> {
+    Ok(match map.next_value::<Found<Text<'de>>>()? {
+        Found::Value(text) => Some(text),
+        Found::Null | Found::Unfit => None,
+    })
 }
 
-/// Gives every kind of JSON value that is not wanted the same meaning.
-macro_rules! otherwise {
-    ($value:expr) => {
-        fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-
-        fn visit_i64<E: Error>(self, _: i64) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-
-        fn visit_u64<E: Error>(self, _: u64) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-
-        fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-
-        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-            while items.next_element::<IgnoredAny>()?.is_some() {}
-            Ok($value)
-        }
-    };
-}
-
-struct LooseVisitor;
-
-impl<'de> Visitor<'de> for LooseVisitor {
-    type Value = Loose<'de>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a string")
+impl<'de> Shape<'de> for FunctionCall<'de> {
+    fn of_text(_: Cow<'de, str>) -> Option<Self> {
+        Some(Self::not_an_object())
     }
 
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Loose(Some(Text(Cow::Borrowed(text)))))
+    fn of_flag(_: bool) -> Option<Self> {
+        Some(Self::not_an_object())
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Loose(Some(Text(Cow::Owned(text.to_owned())))))
+    fn of_number(_: u64) -> Option<Self> {
+        Some(Self::not_an_object())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Loose(None))
+    fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Some(Self::not_an_object()))
     }
 
-    otherwise!(Loose(None));
-}
-
-impl<'de> Deserialize<'de> for Loose<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(LooseVisitor)
-    }
-}
-
-struct CallVisitor;
-
-impl<'de> CallVisitor {
-    fn not_an_object() -> FunctionCall<'de> {
-        FunctionCall {
-            problem: Some("the call is no JSON object".to_owned()),
-            ..FunctionCall::default()
-        }
-    }
-}
-
-impl<'de> Visitor<'de> for CallVisitor {
-    type Value = FunctionCall<'de>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a function call")
+    fn of_null_in_list() -> Option<Self> {
+        Some(Self::not_an_object())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+    fn of_object<A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
         let mut call = FunctionCall::default();
         let (mut ids, mut names, mut arguments) = (0_u32, 0_u32, 0_u32);
-        while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+        while let Some(Text(key)) = map.next_key()? {
             match &*key {
                 "id" => {
                     ids += 1;
-                    call.id = map.next_value()?;
+                    call.id = loose(&mut map)?;
                 }
                 "name" => {
                     names += 1;
-                    call.name = map.next_value()?;
+                    call.name = loose(&mut map)?;
                 }
                 "args" => {
                     arguments += 1;
@@ -191,18 +140,6 @@ impl<'de> Visitor<'de> for CallVisitor {
                 call.problem = Some(format!("the key {key:?} of the call is there twice"));
             }
         }
-        Ok(call)
-    }
-
-    fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> {
-        Ok(Self::not_an_object())
-    }
-
-    otherwise!(Self::not_an_object());
-}
-
-impl<'de> Deserialize<'de> for FunctionCall<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CallVisitor)
+        Ok(Some(call))
     }
 }

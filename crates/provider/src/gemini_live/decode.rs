@@ -4,12 +4,14 @@
 use super::audio::only_audio;
 use super::plain_call::only_calls;
 use super::wire::{
-    Blob, Content, DetectionSignal, Path, ServerContent, ServerMessage, SetupComplete, Text,
-    ToolCall, ToolCallCancellation, Transcription, Unlisted, UsageMetadata, VoiceActivity,
+    Blob, Content, DetectionSignal, ServerContent, ServerMessage, SetupComplete, ToolCall,
+    ToolCallCancellation, Transcription, UsageMetadata, VoiceActivity,
 };
 use crate::base64::decode_base64;
+use crate::failure::printable;
+use crate::message::{PassedOver, Path, Text};
 use crate::spelling::{blank, tokens};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::model::{IncomingCall, ModelCommand, ModelEvent, TurnEndReason, Usage};
@@ -18,10 +20,8 @@ use windlass_session::model::{IncomingCall, ModelCommand, ModelEvent, TurnEndRea
 const CALL_IDS_MAX: usize = 128;
 /// How many calls that came as parts of an answer are kept until its end.
 const PART_CALLS_MAX: usize = 64;
-/// How many unknown fields one connection reports. Each is reported once.
-const UNKNOWN_FIELDS_MAX: usize = 64;
-/// Bytes of a reported path; field names are the provider's and may be of any length.
-const UNKNOWN_PATH_BYTES_MAX: usize = 120;
+/// How many fields of one message are reported as passed over.
+const UNKNOWN_FIELDS_MAX: usize = 8;
 /// Bytes of decoded audio that a connection keeps room for between frames: 80 ms. The service sends bursts of much
 /// longer frames, whose room is given back.
 const PCM_BYTES_KEPT: usize = 3_840;
@@ -50,7 +50,6 @@ pub(super) struct DecoderState {
     part_calls: Vec<IncomingCall>,
     /// Said before the turn's end that it belongs to.
     end_reason: Option<TurnEndReason>,
-    unknown_reported: BTreeSet<String>,
 }
 
 impl DecoderState {
@@ -75,11 +74,15 @@ impl DecoderState {
             self.calls(calls, sink);
             return;
         }
-        match serde_json::from_str::<ServerMessage<'_>>(frame) {
-            Ok(message) => {
-                self.report_unknown(&message, sink);
+        match crate::message::read::<ServerMessage<'_>>(frame) {
+            Ok(Some(message)) => {
+                report_passed_over(&message, sink);
                 self.message(message, sink);
             }
+            Ok(None) => sink.event(ModelEvent::Malformed {
+                problem: "the provider's frame is no message of the protocol: it is no object"
+                    .to_owned(),
+            }),
             Err(error) => sink.event(ModelEvent::Malformed {
                 problem: problem(&error),
             }),
@@ -95,7 +98,8 @@ impl DecoderState {
             | ModelCommand::Notice(_) => self.in_audio_run = false,
             ModelCommand::History { .. }
             | ModelCommand::Image { .. }
-            | ModelCommand::AudioEnded => {}
+            | ModelCommand::AudioEnded
+            | ModelCommand::Resynchronize => {}
         }
     }
 
@@ -178,7 +182,7 @@ impl DecoderState {
         } else if content.waiting_for_input == Some(true) {
             self.end_reason = Some(TurnEndReason::NeedsMoreInput);
         }
-        let status = self.interaction_status(content.interaction_status, sink);
+        let status = interaction_status(content.interaction_status, sink);
         let complete = content.turn_complete == Some(true);
         (complete || status == Some(InteractionStatus::Idle)).then(|| TurnEnd {
             idle: status != Some(InteractionStatus::InProgress),
@@ -186,26 +190,8 @@ impl DecoderState {
         })
     }
 
-    /// A status that is set decides alone whether the model is idle; `REQUIRES_ACTION` is the older name of `IDLE`.
-    fn interaction_status(
-        &mut self,
-        status: Option<Text<'_>>,
-        sink: &mut impl Sink,
-    ) -> Option<InteractionStatus> {
-        match &*status?.0 {
-            "IDLE" | "REQUIRES_ACTION" => Some(InteractionStatus::Idle),
-            "IN_PROGRESS" => Some(InteractionStatus::InProgress),
-            "" | "INTERACTION_STATUS_UNSPECIFIED" => None,
-            other => {
-                let field = format!("serverContent.interactionStatus={other}");
-                self.report(vec![field], sink);
-                Some(InteractionStatus::InProgress)
-            }
-        }
-    }
-
     fn model_turn(&mut self, turn: Content<'_>, sink: &mut impl Sink) {
-        for part in turn.parts.unwrap_or_default() {
+        for part in turn.parts.into_iter().flat_map(|parts| parts.items) {
             if let Some(blob) = part.inline_data {
                 self.blob(&blob, sink);
             }
@@ -227,8 +213,10 @@ impl DecoderState {
     fn blob(&mut self, blob: &Blob<'_>, sink: &mut impl Sink) {
         let mime_type = blob.mime_type.as_ref().map_or("", |text| &*text.0);
         if !is_playable(mime_type) {
-            let field = format!("serverContent.modelTurn.parts.inlineData.mimeType={mime_type}");
-            self.report(vec![field], sink);
+            report(
+                &format!("serverContent.modelTurn.parts.inlineData.mimeType={mime_type}"),
+                sink,
+            );
             return;
         }
         if let Some(data) = &blob.data {
@@ -261,7 +249,7 @@ impl DecoderState {
         let calls: Vec<IncomingCall> = message
             .function_calls
             .iter()
-            .flatten()
+            .flat_map(|calls| &calls.items)
             .map(|call| call.incoming())
             .collect();
         self.calls(calls, sink);
@@ -298,7 +286,7 @@ impl DecoderState {
         let ids: Vec<Arc<str>> = message
             .ids
             .iter()
-            .flatten()
+            .flat_map(|ids| &ids.items)
             .filter(|id| !id.0.is_empty())
             .map(|id| Arc::from(&*id.0))
             .collect();
@@ -327,34 +315,28 @@ impl DecoderState {
             unplayed: Duration::ZERO,
         });
     }
+}
 
-    fn report_unknown(&mut self, message: &ServerMessage<'_>, sink: &mut impl Sink) {
-        let mut found = Vec::new();
-        message.unlisted(None, &mut |path: &Path<'_>| {
-            if found.len() < UNKNOWN_FIELDS_MAX {
-                found.push(path.to_string());
-            }
-        });
-        if !found.is_empty() {
-            self.report(found, sink);
-        }
-    }
-
-    /// Reports what was not reported before.
-    fn report(&mut self, found: Vec<String>, sink: &mut impl Sink) {
-        let mut fields = Vec::new();
-        for path in found {
-            let path = printable(&path);
-            if self.unknown_reported.len() < UNKNOWN_FIELDS_MAX
-                && self.unknown_reported.insert(path.clone())
-            {
-                fields.push(path);
+/// Says which fields of a message were passed over.
+fn report_passed_over(message: &ServerMessage<'_>, sink: &mut impl Sink) {
+    let mut fields = Vec::new();
+    message.passed_over(None, &mut |path: &Path<'_>| {
+        if fields.len() < UNKNOWN_FIELDS_MAX {
+            let field = printable(&path.to_string());
+            // A list has the same field in every element.
+            if !fields.contains(&field) {
+                fields.push(field);
             }
         }
-        if !fields.is_empty() {
-            sink.event(ModelEvent::Unknown { fields });
-        }
+    });
+    if !fields.is_empty() {
+        sink.event(ModelEvent::Unknown { fields });
     }
+}
+
+fn report(field: &str, sink: &mut impl Sink) {
+    let fields = vec![printable(field)];
+    sink.event(ModelEvent::Unknown { fields });
 }
 
 struct TurnEnd {
@@ -366,6 +348,19 @@ struct TurnEnd {
 enum InteractionStatus {
     Idle,
     InProgress,
+}
+
+/// A status that is set decides alone whether the model is idle; `REQUIRES_ACTION` is the older name of `IDLE`.
+fn interaction_status(status: Option<Text<'_>>, sink: &mut impl Sink) -> Option<InteractionStatus> {
+    match &*status?.0 {
+        "IDLE" | "REQUIRES_ACTION" => Some(InteractionStatus::Idle),
+        "IN_PROGRESS" => Some(InteractionStatus::InProgress),
+        "" | "INTERACTION_STATUS_UNSPECIFIED" => None,
+        other => {
+            report(&format!("serverContent.interactionStatus={other}"), sink);
+            Some(InteractionStatus::InProgress)
+        }
+    }
 }
 
 /// Whether a frame says that the turn is over and nothing else, which comes with every turn.
@@ -475,18 +470,4 @@ fn problem(error: &serde_json::Error) -> String {
         error.line(),
         error.column()
     )
-}
-
-/// Names that a provider chose, made fit for a log.
-fn printable(text: &str) -> String {
-    text.chars()
-        .map(|letter| {
-            if letter.is_ascii_graphic() {
-                letter
-            } else {
-                '?'
-            }
-        })
-        .take(UNKNOWN_PATH_BYTES_MAX)
-        .collect()
 }

@@ -75,6 +75,8 @@ pub(super) fn encode(command: &ModelCommand, profile: &ModelProfile, frames: &mu
         ModelCommand::AudioEnded => frames.push(text_of(&ClientMessage::RealtimeInput(
             RealtimeInput::AudioStreamEnd(true),
         ))),
+        // Nothing that is sent here waits for what the service does.
+        ModelCommand::Resynchronize => {}
     }
 }
 

@@ -57,6 +57,8 @@ pub enum Sensitivity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all(serialize = "SCREAMING_SNAKE_CASE", deserialize = "snake_case"))]
 pub enum ThinkingLevel {
+    /// Not at all. Gemini has no such level; it is never sent one.
+    None,
     Minimal,
     Low,
     Medium,
@@ -215,7 +217,10 @@ fn speech_config<'a>(request: &SetupRequest<'a>) -> Option<SpeechConfig<'a>> {
 fn thinking_config(request: &SetupRequest<'_>, profile: &ModelProfile) -> Option<ThinkingConfig> {
     match profile.thinking {
         Thinking::Omit => None,
-        Thinking::Level => request.thinking_level.map(ThinkingConfig::ThinkingLevel),
+        Thinking::Level => request
+            .thinking_level
+            .filter(|level| *level != ThinkingLevel::None)
+            .map(ThinkingConfig::ThinkingLevel),
         Thinking::Budget => request.thinking_budget.map(ThinkingConfig::ThinkingBudget),
     }
 }

@@ -5,11 +5,10 @@ use super::call;
 use crate::answer::{Answer, AnswerLimits, AnswerPiece, Ending, Trouble};
 use crate::failure::{Failure, RetryRule, printable};
 use crate::log::{Opaque, TextPiece};
+use crate::message::{Count, List, PassedOver, Text, message};
 use crate::sse::{self, Item, Splitter};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use std::borrow::Cow;
 use std::sync::Arc;
 use windlass_session::model::{IncomingCall, ModelEvent, Usage};
 
@@ -37,7 +36,7 @@ struct State {
 impl Decoder {
     pub fn new(limits: AnswerLimits) -> Self {
         Self {
-            splitter: Splitter::new(sse::Limits::default()),
+            splitter: Splitter::new(sse::Limits::of_line(limits.line_bytes_max)),
             state: State::new(limits),
         }
     }
@@ -84,56 +83,48 @@ pub fn decode_whole(body: &[u8], limits: AnswerLimits, events: &mut Vec<ModelEve
     state.finish()
 }
 
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow, default)]
-    candidates: Option<Vec<Candidate<'a>>>,
-    #[serde(borrow, default, rename = "promptFeedback", alias = "prompt_feedback")]
-    prompt_feedback: Option<PromptFeedback<'a>>,
-    #[serde(borrow, default, rename = "usageMetadata", alias = "usage_metadata")]
-    usage_metadata: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
+message! {
+    Message<'a> {
+        candidates: List<Candidate<'a>> = "candidates",
+        prompt_feedback: PromptFeedback<'a> = "promptFeedback" or "prompt_feedback",
+        usage_metadata: &'a RawValue = "usageMetadata" or "usage_metadata",
+        error: &'a RawValue = "error",
+    }
+    skips others
 }
 
-#[derive(Deserialize)]
-struct PromptFeedback<'a> {
-    #[serde(borrow, default, rename = "blockReason", alias = "block_reason")]
-    block_reason: Option<Cow<'a, str>>,
+message! {
+    PromptFeedback<'a> {
+        block_reason: Text<'a> = "blockReason" or "block_reason",
+    }
+    skips others
 }
 
-#[derive(Deserialize)]
-struct Candidate<'a> {
-    #[serde(default)]
-    index: Option<u64>,
-    #[serde(borrow, default)]
-    content: Option<Content<'a>>,
-    #[serde(borrow, default, rename = "finishReason", alias = "finish_reason")]
-    finish_reason: Option<Cow<'a, str>>,
+message! {
+    Candidate<'a> {
+        index: Count = "index",
+        content: Content<'a> = "content",
+        finish_reason: Text<'a> = "finishReason" or "finish_reason",
+    }
+    skips others
 }
 
-#[derive(Deserialize)]
-struct Content<'a> {
-    #[serde(borrow, default)]
-    parts: Option<Vec<Part<'a>>>,
+message! {
+    Content<'a> {
+        parts: List<Part<'a>> = "parts",
+    }
+    skips others
 }
 
-/// Code that a model wrote is neither run nor shown, nor is what the provider made of it.
-#[derive(Deserialize)]
-struct Part<'a> {
-    #[serde(borrow, default)]
-    text: Option<Cow<'a, str>>,
-    #[serde(default)]
-    thought: Option<bool>,
-    #[serde(
-        borrow,
-        default,
-        rename = "thoughtSignature",
-        alias = "thought_signature"
-    )]
-    thought_signature: Option<Cow<'a, str>>,
-    #[serde(borrow, default, rename = "functionCall", alias = "function_call")]
-    function_call: Option<&'a RawValue>,
+message! {
+    /// Code that a model wrote is neither run nor shown, nor is what the provider made of it.
+    Part<'a> {
+        text: Text<'a> = "text",
+        thought: bool = "thought",
+        thought_signature: Text<'a> = "thoughtSignature" or "thought_signature",
+        function_call: &'a RawValue = "functionCall" or "function_call",
+    }
+    skips others
 }
 
 impl State {
@@ -177,8 +168,8 @@ impl State {
         let Ok(text) = std::str::from_utf8(data) else {
             return self.trouble.damage("bytes that are no UTF-8 text", events);
         };
-        let message = match serde_json::from_str::<Message<'_>>(text) {
-            Ok(message) if message.error.is_none() => message,
+        let message = match crate::message::read::<Message<'_>>(text) {
+            Ok(Some(message)) if message.error.is_none() => message,
             Ok(_) | Err(_) => {
                 let error = serde_json::from_str::<Value>(text)
                     .ok()
@@ -191,7 +182,13 @@ impl State {
                 };
             }
         };
-        self.is_answering = true;
+        let mut is_whole = true;
+        message.passed_over(None, &mut |_| is_whole = false);
+        self.is_answering |= is_whole;
+        if !is_whole {
+            self.trouble
+                .damage("a part of a type that nobody knows", events);
+        }
         // The sums grow with the answer; the last is the whole.
         if let Some(usage) = message.usage_metadata {
             self.usage = usage_of(usage).or(self.usage);
@@ -201,10 +198,10 @@ impl State {
             .and_then(|feedback| feedback.block_reason)
         {
             self.block_reason =
-                named(reason, "BLOCK_REASON_UNSPECIFIED").or(self.block_reason.take());
+                named(&reason.0, "BLOCK_REASON_UNSPECIFIED").or(self.block_reason.take());
         }
-        for candidate in message.candidates.into_iter().flatten() {
-            if candidate.index.unwrap_or(0) == 0 {
+        for candidate in message.candidates.into_iter().flat_map(|list| list.items) {
+            if candidate.index.unwrap_or_default() == Count(0) {
                 self.candidate(candidate, events);
             }
         }
@@ -213,7 +210,7 @@ impl State {
     fn candidate(&mut self, candidate: Candidate<'_>, events: &mut Vec<ModelEvent>) {
         let reason = candidate
             .finish_reason
-            .and_then(|reason| named(reason, "FINISH_REASON_UNSPECIFIED"));
+            .and_then(|reason| named(&reason.0, "FINISH_REASON_UNSPECIFIED"));
         // The text beside a call that could not be read is that call.
         let is_call_text = reason.as_deref() == Some(MALFORMED_FUNCTION_CALL);
         if reason.is_some() {
@@ -223,15 +220,14 @@ impl State {
             return;
         }
         let parts = candidate.content.and_then(|content| content.parts);
-        for part in parts.into_iter().flatten() {
+        for part in parts.into_iter().flat_map(|list| list.items) {
             self.part(part, events);
         }
     }
 
     fn part(&mut self, part: Part<'_>, events: &mut Vec<ModelEvent>) {
-        let signature = part
-            .thought_signature
-            .filter(|signature| !signature.is_empty());
+        let signature = part.thought_signature.map(|signature| signature.0);
+        let signature = signature.filter(|signature| !signature.is_empty());
         self.text_bytes += signature.as_ref().map_or(0, |signature| signature.len());
         let signature =
             signature.map(|signature| Opaque::ThoughtSignature(Arc::<str>::from(signature).into()));
@@ -239,7 +235,7 @@ impl State {
             return self.call(call, signature);
         }
         let is_thought = part.thought == Some(true);
-        let text = part.text.unwrap_or_default().into_owned();
+        let text = part.text.unwrap_or_default().0.into_owned();
         // A thought that nobody signed is of no use to anybody.
         if signature.is_none() && (is_thought || text.is_empty()) {
             return;
@@ -377,8 +373,8 @@ fn ending_of(reason: &str) -> Ending {
 }
 
 /// The name of a reason, made fit for a log; none where it is the one that stands for none.
-fn named(reason: Cow<'_, str>, unspecified: &str) -> Option<String> {
-    (!reason.is_empty() && reason != unspecified).then(|| printable(&reason))
+fn named(reason: &str, unspecified: &str) -> Option<String> {
+    (!reason.is_empty() && reason != unspecified).then(|| printable(reason))
 }
 
 /// Protobuf JSON writes 64-bit integers as strings or numbers, and names in both casings.

@@ -61,7 +61,10 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
     let mode = (request.tool_use == ToolUse::Required).then_some("ANY");
     let thinking_config = match profile.model.thinking {
         Thinking::Omit => None,
-        Thinking::Level => request.thinking_level.map(ThinkingConfig::ThinkingLevel),
+        Thinking::Level => request
+            .thinking_level
+            .filter(|level| *level != ThinkingLevel::None)
+            .map(ThinkingConfig::ThinkingLevel),
         Thinking::Budget => request.thinking_budget.map(ThinkingConfig::ThinkingBudget),
     };
     let generation = GenerationConfig {

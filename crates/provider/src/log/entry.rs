@@ -185,8 +185,36 @@ impl std::fmt::Debug for Arguments {
 pub enum Opaque {
     /// Gemini's `thoughtSignature`.
     ThoughtSignature(Sensitive<Arc<str>>),
-    /// Fields beside those of the Chat Completions protocol.
+    /// Fields beside those of the protocol.
     Fields(Sensitive<Map<String, Value>>),
+    /// A whole item of OpenAI's Responses.
+    Item(UnreadItem),
+}
+
+/// An item as its provider wrote it, to the letter.
+#[derive(Clone)]
+pub struct UnreadItem(Sensitive<Arc<RawValue>>);
+
+impl UnreadItem {
+    pub(crate) fn new(item: &RawValue) -> Self {
+        Self(Sensitive(item.to_owned().into()))
+    }
+
+    pub fn expose(&self) -> &RawValue {
+        self.0.expose()
+    }
+}
+
+impl PartialEq for UnreadItem {
+    fn eq(&self, other: &Self) -> bool {
+        self.expose().get() == other.expose().get()
+    }
+}
+
+impl std::fmt::Debug for UnreadItem {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(formatter)
+    }
 }
 
 /// An id for a call that came without one, or whose id its next reader would refuse: nine letters and digits, which is
@@ -287,14 +315,21 @@ impl Opaque {
     pub(crate) fn fields(&self) -> Option<&Map<String, Value>> {
         match self {
             Self::Fields(fields) => Some(fields.expose()),
-            Self::ThoughtSignature(_) => None,
+            Self::ThoughtSignature(_) | Self::Item(_) => None,
+        }
+    }
+
+    pub(crate) fn item(&self) -> Option<&RawValue> {
+        match self {
+            Self::Item(item) => Some(item.expose()),
+            Self::ThoughtSignature(_) | Self::Fields(_) => None,
         }
     }
 
     pub(crate) fn thought_signature(&self) -> Option<&str> {
         match self {
             Self::ThoughtSignature(signature) => Some(signature.expose()),
-            Self::Fields(_) => None,
+            Self::Fields(_) | Self::Item(_) => None,
         }
     }
 
@@ -303,6 +338,7 @@ impl Opaque {
         match self {
             Self::ThoughtSignature(signature) => Size::of(signature.expose()),
             Self::Fields(fields) => size_of_json(fields.expose()),
+            Self::Item(item) => Size::of(item.expose().get()),
         }
     }
 }

@@ -3,13 +3,13 @@
 
 use super::accumulate::{Calls, TooMuch};
 use super::plain_chunk::{Plain, plain};
-use super::request::{EXTRA_CONTENT, REASONING_CONTENT};
+use super::request::{EXTRA_CONTENT, REASONING_CONTENT, REASONING_DETAILS};
 use crate::answer::{Answer, AnswerLimits, AnswerPiece, Ending, Trouble};
 use crate::failure::{Failure, RetryRule};
 use crate::log::{Opaque, TextPiece};
+use crate::message::{List, PassedOver, message};
 use crate::profile::{Profile, Reasoning};
 use crate::sse::{self, Item, Splitter};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -26,10 +26,12 @@ pub struct Decoder {
 #[derive(Debug)]
 struct State {
     trouble: Trouble,
-    keeps_reasoning: bool,
+    returns: Reasoning,
     answer_number: u32,
     text: String,
     reasoning: String,
+    details: Vec<Value>,
+    details_bytes: usize,
     extra: Option<Value>,
     calls: Calls,
     usage: Option<Usage>,
@@ -46,7 +48,7 @@ impl Decoder {
     /// [`ConversationLog::next_answer`]: crate::log::ConversationLog::next_answer
     pub fn new(profile: &Profile, answer_number: u32, limits: AnswerLimits) -> Self {
         Self {
-            splitter: Splitter::new(sse::Limits::default()),
+            splitter: Splitter::new(sse::Limits::of_line(limits.line_bytes_max)),
             state: State::new(profile, answer_number, limits),
         }
     }
@@ -100,60 +102,53 @@ pub fn decode_whole(
     state.finish()
 }
 
-/// A chunk of a stream, or a whole answer.
-#[derive(Deserialize)]
-struct Chunk<'a> {
-    #[serde(borrow, default)]
-    choices: Option<Vec<Choice<'a>>>,
-    #[serde(borrow, default)]
-    usage: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    object: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    detail: Option<&'a RawValue>,
+message! {
+    /// A chunk of a stream, or a whole answer.
+    Chunk<'a> {
+        choices: List<Choice<'a>> = "choices",
+        usage: &'a RawValue = "usage",
+        error: &'a RawValue = "error",
+        object: &'a RawValue = "object",
+        detail: &'a RawValue = "detail",
+    }
+    skips others
 }
 
-#[derive(Deserialize)]
-struct Choice<'a> {
-    #[serde(borrow, default)]
-    index: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    delta: Option<Delta<'a>>,
-    /// In a whole answer, which some servers send although a stream was asked for.
-    #[serde(borrow, default)]
-    message: Option<Delta<'a>>,
-    #[serde(borrow, default)]
-    finish_reason: Option<&'a RawValue>,
+message! {
+    Choice<'a> {
+        index: &'a RawValue = "index",
+        delta: Delta<'a> = "delta",
+        // In a whole answer, which some servers send although a stream was asked for, be it beside an empty delta.
+        message: Delta<'a> = "message",
+        finish_reason: &'a RawValue = "finish_reason",
+    }
+    skips others
 }
 
-/// Every field may be missing, null, or of a type that nobody foresaw; what is not understood is left out.
-#[derive(Deserialize)]
-struct Delta<'a> {
-    #[serde(borrow, default)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    refusal: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    reasoning_content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    tool_calls: Option<&'a RawValue>,
-    /// The form before tools; some servers still answer in it.
-    #[serde(borrow, default)]
-    function_call: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    extra_content: Option<&'a RawValue>,
+message! {
+    Delta<'a> {
+        content: &'a RawValue = "content",
+        refusal: &'a RawValue = "refusal",
+        reasoning_content: &'a RawValue = "reasoning_content",
+        reasoning_details: &'a RawValue = "reasoning_details",
+        tool_calls: &'a RawValue = "tool_calls",
+        // The form before tools; some servers still answer in it.
+        function_call: &'a RawValue = "function_call",
+        extra_content: &'a RawValue = "extra_content",
+    }
+    skips others
 }
 
 impl State {
     fn new(profile: &Profile, answer_number: u32, limits: AnswerLimits) -> Self {
         Self {
             trouble: Trouble::new(limits),
-            keeps_reasoning: profile.request.reasoning == Reasoning::ReturnedWithCalls,
+            returns: profile.request.reasoning,
             answer_number,
             text: String::new(),
             reasoning: String::new(),
+            details: Vec::new(),
+            details_bytes: 0,
             extra: None,
             calls: Calls::default(),
             usage: None,
@@ -193,8 +188,8 @@ impl State {
         if !is_error && let Some(plain) = plain(text) {
             return self.plain(plain, events);
         }
-        let chunk = match serde_json::from_str::<Chunk<'_>>(text) {
-            Ok(chunk) if !is_error => chunk,
+        let chunk = match crate::message::read::<Chunk<'_>>(text) {
+            Ok(Some(chunk)) if !is_error => chunk,
             Ok(_) | Err(_) => return self.other(text, is_error, events),
         };
         let is_error = chunk.error.is_some_and(is_truthy)
@@ -202,11 +197,17 @@ impl State {
         if is_error && self.error(text) {
             return;
         }
-        self.is_answering = true;
+        let mut is_whole = true;
+        chunk.passed_over(None, &mut |_| is_whole = false);
+        self.is_answering |= is_whole;
         if let Some(usage) = chunk.usage {
             self.usage = usage_of(usage).or(self.usage);
         }
-        for choice in chunk.choices.into_iter().flatten() {
+        if !is_whole {
+            self.trouble
+                .damage("a choice of a type that nobody knows", events);
+        }
+        for choice in chunk.choices.into_iter().flat_map(|list| list.items) {
             if choice.index.is_none_or(|index| index.get() == "0") {
                 self.choice(choice, events);
             }
@@ -255,8 +256,9 @@ impl State {
     }
 
     fn choice(&mut self, choice: Choice<'_>, events: &mut Vec<ModelEvent>) {
-        if let Some(delta) = choice.delta.or(choice.message) {
-            self.delta(delta, events);
+        let delta = choice.delta.filter(|delta| !delta.is_empty());
+        if let Some(delta) = delta.or(choice.message) {
+            self.delta(&delta, events);
         }
         let reason = choice.finish_reason.and_then(string);
         if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
@@ -264,16 +266,24 @@ impl State {
         }
     }
 
-    fn delta(&mut self, delta: Delta<'_>, events: &mut Vec<ModelEvent>) {
+    fn delta(&mut self, delta: &Delta<'_>, events: &mut Vec<ModelEvent>) {
         for words in [delta.content, delta.refusal].into_iter().flatten() {
             self.words(words, events);
         }
         if let Some(reasoning) = delta.reasoning_content
-            && self.keeps_reasoning
+            && self.returns == Reasoning::ReturnedWithCalls
         {
             let reasoning = words_of(reasoning).unwrap_or_default();
             self.reasoning.push_str(&reasoning);
             self.check_text();
+        }
+        if let Some(details) = delta.reasoning_details
+            && self.returns == Reasoning::DetailsReturned
+        {
+            self.details_bytes += details.get().len();
+            if self.check_text() {
+                self.add_details(details);
+            }
         }
         if let Some(extra) = delta.extra_content
             && let Ok(Value::Object(extra)) = serde_json::from_str(extra.get())
@@ -298,6 +308,34 @@ impl State {
         }
     }
 
+    /// Pieces of one detail bear its index, and their texts add up; anything else of it comes once.
+    fn add_details(&mut self, details: &RawValue) {
+        let Ok(pieces) = serde_json::from_str::<Vec<Map<String, Value>>>(details.get()) else {
+            return;
+        };
+        for mut piece in pieces {
+            let is_same = |detail: &&mut Value| {
+                piece.get("index").is_some()
+                    && detail.get("index") == piece.get("index")
+                    && detail.get("type") == piece.get("type")
+            };
+            let Some(Value::Object(detail)) = self.details.iter_mut().find(is_same) else {
+                self.details.push(Value::Object(piece));
+                continue;
+            };
+            for key in ["text", "summary", "data"] {
+                if let (Some(Value::String(whole)), Some(Value::String(more))) =
+                    (detail.get_mut(key), piece.get(key))
+                {
+                    whole.push_str(more);
+                    piece.remove(key);
+                }
+            }
+            let news = piece.into_iter().filter(|(_, value)| !value.is_null());
+            detail.extend(news);
+        }
+    }
+
     fn words(&mut self, words: &RawValue, events: &mut Vec<ModelEvent>) {
         match words_of(words) {
             Some(words) => self.said(words, events),
@@ -318,7 +356,7 @@ impl State {
 
     fn check_text(&mut self) -> bool {
         self.trouble
-            .check_text(self.text.len() + self.reasoning.len())
+            .check_text(self.text.len() + self.reasoning.len() + self.details_bytes)
     }
 
     fn call(&mut self, entry: Value) {
@@ -356,6 +394,9 @@ impl State {
         }
         if !self.reasoning.is_empty() {
             fields.insert(REASONING_CONTENT.to_owned(), self.reasoning.into());
+        }
+        if !self.details.is_empty() {
+            fields.insert(REASONING_DETAILS.to_owned(), self.details.into());
         }
         Answer {
             pieces,
@@ -398,6 +439,25 @@ impl State {
             }
             None => Ending::Cut,
         }
+    }
+}
+
+impl Delta<'_> {
+    /// Says nothing.
+    fn is_empty(&self) -> bool {
+        let fields = [
+            self.content,
+            self.refusal,
+            self.reasoning_content,
+            self.reasoning_details,
+            self.tool_calls,
+            self.function_call,
+            self.extra_content,
+        ];
+        !fields
+            .into_iter()
+            .flatten()
+            .any(|field| is_truthy(field) && field.get() != "[]")
     }
 }
 

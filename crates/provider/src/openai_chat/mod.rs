@@ -13,6 +13,7 @@ mod tools;
 
 pub use decode::{Decoder, decode_whole};
 pub use request::{CacheRetention, PromptCache, ReasoningEffort, Request, encode_request};
+pub(crate) use request::{UNSEEN, data_url};
 pub use tools::DeclaredTools;
 
 use crate::failure::{Failure, ResponseHead, RetryRule};

@@ -93,8 +93,8 @@ fn delta<'a>(reader: &mut Reader<'a>) -> Option<Plain<'a>> {
             is_first(16)?;
             reader.null()
         }
-        "extra_content" => {
-            is_first(32)?;
+        "extra_content" | "reasoning_details" => {
+            is_first(if key == "extra_content" { 32 } else { 64 })?;
             reader.null()
         }
         _ => reader.skip(),

@@ -2,6 +2,7 @@
 //! configuration's.
 
 use super::tools::DeclaredTools;
+use crate::gemini_live::ThinkingLevel;
 use crate::log::{
     FOUND, Found, Image, ModelItem, Opaque, Piece, Route, Sees, Step, UserItem, Window,
     own_call_id, wire_name,
@@ -43,6 +44,18 @@ pub enum ReasoningEffort {
     Low,
     Medium,
     High,
+}
+
+impl From<ThinkingLevel> for ReasoningEffort {
+    fn from(level: ThinkingLevel) -> Self {
+        match level {
+            ThinkingLevel::None => Self::None,
+            ThinkingLevel::Minimal => Self::Minimal,
+            ThinkingLevel::Low => Self::Low,
+            ThinkingLevel::Medium => Self::Medium,
+            ThinkingLevel::High => Self::High,
+        }
+    }
 }
 
 /// Steers the server's own cache of prompts. Requests with one key and the same beginning find each other's.
@@ -111,7 +124,7 @@ const BRIDGE: &str = "(I was interrupted before I could say anything to this.)";
 /// The same before a picture of the answer.
 const BRIDGE_TO_PICTURE: &str = "(The picture of this result comes next.)";
 /// Stands for a picture where the model cannot see.
-const UNSEEN: &str = "(The user sent a picture, which you cannot see.)";
+pub(crate) const UNSEEN: &str = "(The user sent a picture, which you cannot see.)";
 
 fn messages<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Message<'a>> {
     let steps = request.window.steps(Sees::of(profile.model.vision));
@@ -181,7 +194,7 @@ fn part(item: UserItem<'_>) -> Part<'_> {
     }
 }
 
-fn data_url(image: &Image) -> String {
+pub(crate) fn data_url(image: &Image) -> String {
     let data = base64_simd::STANDARD.encode_to_string(image.data.expose());
     format!("data:{};base64,{data}", image.mime_type)
 }
@@ -246,10 +259,14 @@ fn model_messages<'a>(
         let reasoning = own.and_then(|fields| fields.get(REASONING_CONTENT)?.as_str());
         assistant.reasoning_content = Some(reasoning.unwrap_or_default());
     }
+    if profile.request.reasoning == Reasoning::DetailsReturned {
+        assistant.reasoning_details = own.and_then(|fields| fields.get(REASONING_DETAILS));
+    }
     messages.push(Message::Assistant(assistant));
     messages.append(&mut results);
 }
 
+pub(super) const REASONING_DETAILS: &str = "reasoning_details";
 pub(super) const EXTRA_CONTENT: &str = "extra_content";
 pub(super) const REASONING_CONTENT: &str = "reasoning_content";
 
@@ -362,6 +379,8 @@ struct Assistant<'a> {
     extra_content: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_details: Option<&'a Value>,
 }
 
 impl<'a> Assistant<'a> {

@@ -15,6 +15,9 @@ pub(super) fn write_append(pcm: &[u8], frame: &mut Vec<u8>) {
     frame.extend_from_slice(AFTER_AUDIO);
 }
 
+/// As the service names it now, and as the beta did and servers that were built after it.
+const KINDS: [&[u8]; 2] = [b"response.output_audio.delta", b"response.audio.delta"];
+
 /// A piece of the model's voice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AudioDelta<'f> {
@@ -54,7 +57,7 @@ pub(super) fn audio_delta(frame: &[u8]) -> Option<AudioDelta<'_>> {
             rest = &rest[digits..];
         }
         // Most events are told by their first field.
-        if kind.is_some_and(|kind| kind != b"response.output_audio.delta") {
+        if kind.is_some_and(|kind| !KINDS.contains(&kind)) {
             return None;
         }
         rest = blank(rest);

@@ -7,23 +7,25 @@ use super::encode::{ITEM_ID_PREFIX, REQUEST_ID_PREFIX, response_cancel};
 use super::errors::{self, Meaning};
 use super::responses::Reason;
 use super::setup::SETUP_EVENT_ID;
-use super::wire::{Item, Response, ServerError, ServerEvent, Usage as WireUsage};
+use super::wire::{Arguments, Item, Response, ServerError, ServerEvent, Usage as WireUsage, text};
 use crate::arguments::read_arguments_text;
 use crate::base64::decode_base64;
 use crate::failure::printable;
+use crate::message::{Count, PassedOver, Path};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::model::{
-    IncomingCall, LostReason, ModelEvent, TurnEndReason, UNNAMED, Usage, names_delivery,
+    ArgumentsProblem, IncomingCall, LostReason, ModelEvent, TurnEndReason, UNNAMED, Usage,
+    names_delivery,
 };
 
 /// How many ids of calls are remembered, to know that a call which comes again has had its answer.
 const CALL_IDS_MAX: usize = 512;
 /// How many calls one response may hold; the core refuses far fewer.
 const CALLS_MAX: usize = 128;
-/// How many unknown kinds of events one connection reports. Each is reported once.
-const UNKNOWN_MAX: usize = 64;
+/// How many fields of one event are reported as passed over.
+const UNKNOWN_MAX: usize = 8;
 
 /// Who takes what an event holds.
 pub trait Sink {
@@ -46,31 +48,34 @@ impl Codec {
         }
         let event = std::str::from_utf8(frame)
             .ok()
-            .and_then(|text| serde_json::from_str::<ServerEvent<'_>>(text).ok());
+            .and_then(|text| crate::message::read::<ServerEvent<'_>>(text).ok().flatten());
         match event {
-            Some(event) => self.event(event, sink),
-            None => malformed("the provider's frame is no event of the protocol", sink),
+            Some(event) if event.kind.is_some() => {
+                report_passed_over(&event, sink);
+                self.event(&event, sink);
+            }
+            Some(_) | None => malformed("the provider's frame is no event of the protocol", sink),
         }
     }
 
-    fn event(&mut self, event: ServerEvent<'_>, sink: &mut impl Sink) {
-        match &*event.kind {
-            "session.created" | "session.updated" => self.session(&event, sink),
+    fn event(&mut self, event: &ServerEvent<'_>, sink: &mut impl Sink) {
+        match text(&event.kind) {
+            "session.created" | "session.updated" => self.session(event, sink),
             "input_audio_buffer.speech_started" => self.speech_started(sink),
             "input_audio_buffer.speech_stopped" => {
                 self.responses.user_speaks(false);
                 sink.event(ModelEvent::SpeechEnded);
             }
             "conversation.item.added" | "conversation.item.created" => {
-                let id = event.item.and_then(|item| item.id);
-                if id.is_some_and(|id| id.starts_with(ITEM_ID_PREFIX)) {
+                let id = event.item.as_ref().map_or("", |item| text(&item.id));
+                if id.starts_with(ITEM_ID_PREFIX) {
                     self.responses.item_acknowledged();
                 }
             }
             "conversation.item.input_audio_transcription.completed" => {
-                let text = event.transcript.unwrap_or_default();
-                if !text.trim().is_empty() {
-                    let text = text.into_owned().into();
+                let said = text(&event.transcript);
+                if !said.trim().is_empty() {
+                    let text = said.to_owned().into();
                     sink.event(ModelEvent::InputTranscribed { text });
                 }
             }
@@ -78,32 +83,33 @@ impl Codec {
                 malformed("the provider could not transcribe what the user said", sink);
             }
             "response.created" => {
-                let id = event.response.and_then(|response| response.id);
-                self.response_created(&id.unwrap_or_default());
+                let response = event.response.as_ref();
+                self.response_created(response.map_or("", |response| text(&response.id)));
             }
-            "response.done" => {
-                if let Some(response) = event.response {
-                    self.response_done(&response, sink);
-                }
-            }
-            "error" => {
-                if let Some(error) = &event.error {
-                    self.error(error, sink);
-                }
-            }
-            kind if kind.starts_with("response.") => self.output(&event, sink),
+            "response.done" => match &event.response {
+                Some(response) => self.response_done(response, sink),
+                // Its kind says that the one response is over; nothing else of it can be read.
+                None => self.response_done(&Response::default(), sink),
+            },
+            "error" => match &event.error {
+                Some(error) => self.error(error, sink),
+                None => malformed("the provider reports an error and does not say which", sink),
+            },
+            kind if kind.starts_with("response.") => self.output(event, sink),
             kind if is_of_no_interest(kind) => {}
-            kind => self.report(kind, sink),
+            kind => report(kind, sink),
         }
     }
 
     /// The session is ready when it is as we asked.
     fn session(&mut self, event: &ServerEvent<'_>, sink: &mut impl Sink) {
-        if event.kind == "session.updated" && !std::mem::replace(&mut self.is_ready, true) {
-            let session = event.session.as_ref();
-            let id = session.and_then(|session| session.id.as_deref());
+        if text(&event.kind) == "session.updated" && !std::mem::replace(&mut self.is_ready, true) {
+            let id = event
+                .session
+                .as_ref()
+                .and_then(|session| session.id.as_ref());
             sink.event(ModelEvent::Ready {
-                provider_session_id: id.map(str::to_owned),
+                provider_session_id: id.map(|id| id.0.clone().into_owned()),
             });
         }
     }
@@ -134,6 +140,9 @@ impl Codec {
     }
 
     fn response_created(&mut self, id: &str) {
+        if !self.responses.is_new(id) {
+            return;
+        }
         self.is_announced = false;
         self.items.begin(id);
         if let Some(id) = self.responses.created(id) {
@@ -142,15 +151,19 @@ impl Codec {
         }
     }
 
-    /// What a response says, piece by piece.
+    /// What a response says, piece by piece. A kind that is not known says nothing of the response.
     fn output(&mut self, event: &ServerEvent<'_>, sink: &mut impl Sink) {
-        let response_id = event.response_id.as_deref().unwrap_or_default();
+        let kind = text(&event.kind);
+        if !is_known_output(kind) {
+            return report(kind, sink);
+        }
+        let response_id = text(&event.response_id);
         self.responses.heard_of(response_id);
-        let kind = &*event.kind;
         if kind == "response.output_item.done" {
             if let Some(item) = &event.item {
                 self.items.of(response_id);
-                self.item_done(item, event.output_index);
+                let place = event.output_index.map(|Count(place)| place);
+                self.item_done(item, place);
             }
             // Its response is over, so that nothing else will pass it on.
             if !self.responses.is_active() {
@@ -158,19 +171,21 @@ impl Codec {
             }
             return;
         }
-        let delta = event.delta.as_deref().unwrap_or_default();
+        let delta = text(&event.delta);
         match kind {
-            "response.output_audio.delta" => {
-                let item_id = event.item_id.as_deref().unwrap_or_default();
-                self.audio(response_id, item_id, delta.as_bytes(), sink);
+            "response.output_audio.delta" | "response.audio.delta" => {
+                self.audio(response_id, text(&event.item_id), delta.as_bytes(), sink);
             }
-            "response.output_audio_transcript.delta" | "response.output_text.delta" => {
+            "response.output_audio_transcript.delta"
+            | "response.audio_transcript.delta"
+            | "response.output_text.delta"
+            | "response.text.delta" => {
                 if delta.is_empty() || self.responses.is_void(response_id) {
                     return;
                 }
                 self.is_answering = true;
                 let text = delta.to_owned().into();
-                sink.event(if kind == "response.output_text.delta" {
+                sink.event(if kind.ends_with("text.delta") {
                     ModelEvent::OutputText { text }
                 } else {
                     ModelEvent::OutputTranscript {
@@ -179,8 +194,7 @@ impl Codec {
                     }
                 });
             }
-            kind if is_known_output(kind) => {}
-            kind => self.report(kind, sink),
+            _ => {}
         }
     }
 
@@ -220,17 +234,22 @@ impl Codec {
 
     /// A call counts only once it is complete: one that was cut off is dropped, and an unanswered call is legal.
     fn is_call(&self, item: &Item<'_>) -> bool {
-        let is_call = item.kind.as_deref() == Some("function_call");
-        let status = item.status.as_deref();
-        is_call && status.is_none_or(|status| status == "completed") && self.calls.len() < CALLS_MAX
+        let is_whole = matches!(text(&item.status), "" | "completed");
+        text(&item.kind) == "function_call" && is_whole && self.calls.len() < CALLS_MAX
     }
 
     fn keep_call(&mut self, item: &Item<'_>, id: Option<Arc<str>>) {
-        let name = item.name.as_deref().filter(|name| !name.is_empty());
+        let name = Some(text(&item.name)).filter(|name| !name.is_empty());
         self.calls.push(IncomingCall {
             id,
             name: name.map(Arc::from),
-            arguments: read_arguments_text(item.arguments.as_deref().unwrap_or_default()),
+            arguments: match &item.arguments {
+                Some(Arguments::Text(text)) => read_arguments_text(text),
+                Some(Arguments::Unfit) => Err(ArgumentsProblem(
+                    "the arguments must be the text of a JSON object".to_owned(),
+                )),
+                None => read_arguments_text(""),
+            },
         });
     }
 
@@ -268,9 +287,12 @@ impl Codec {
     }
 
     fn response_done(&mut self, response: &Response<'_>, sink: &mut impl Sink) {
-        let id = response.id.as_deref().unwrap_or_default();
+        let id = text(&response.id);
+        if self.responses.is_ended_before(id) {
+            return;
+        }
         self.items.of(id);
-        for item in response.output.iter().flatten() {
+        for item in response.output.iter().flat_map(|output| &output.items) {
             if self.is_call(item) {
                 let id = id_of(item);
                 if self.items.listed(id.as_ref()) {
@@ -283,7 +305,10 @@ impl Codec {
         if let Some(usage) = &response.usage {
             sink.event(ModelEvent::Usage(usage_of(usage)));
         }
-        let status = response.status.as_deref().unwrap_or("completed");
+        let status = match text(&response.status) {
+            "" => "completed",
+            status => status,
+        };
         if is_void || status == "cancelled" {
             return self.void_response_done(sink);
         }
@@ -331,14 +356,14 @@ impl Codec {
             let problem = format!("a response failed: {}", errors::described(error));
             malformed(&problem, sink);
         }
-        let is_servers = error.is_some_and(|error| error.kind.as_deref() == Some("server_error"));
+        let is_servers = error.is_some_and(|error| text(&error.kind) == "server_error");
         if is_servers && !self.is_answering && !std::mem::replace(&mut self.is_retried, true) {
             self.responses.want(Reason::Input);
             return;
         }
         self.is_answering = false;
-        let reason = details.and_then(|details| details.reason.as_deref());
-        let reason = match reason.unwrap_or(status) {
+        let reason = details.map_or("", |details| text(&details.reason));
+        let reason = match if reason.is_empty() { status } else { reason } {
             "content_filter" => TurnEndReason::Blocked,
             "max_output_tokens" => TurnEndReason::Other("length".to_owned()),
             other => TurnEndReason::Other(printable(other)),
@@ -347,10 +372,15 @@ impl Codec {
     }
 
     fn error(&mut self, error: &ServerError<'_>, sink: &mut impl Sink) {
-        let about = error.event_id.as_deref().unwrap_or_default();
+        let about = text(&error.event_id);
         match errors::meaning(error) {
             Meaning::Lost(reason) => self.lost = Some(reason),
             Meaning::AnotherResponse => self.responses.refused_for_another(),
+            Meaning::NothingToCancel => {
+                if self.responses.nothing_to_cancel() {
+                    self.void_response_done(sink);
+                }
+            }
             Meaning::Harmless => {}
             Meaning::Refused if about == SETUP_EVENT_ID => {
                 self.lost = Some(LostReason::Closed {
@@ -369,13 +399,24 @@ impl Codec {
             }
         }
     }
+}
 
-    /// Reports a kind of event that was not reported before.
-    fn report(&mut self, kind: &str, sink: &mut impl Sink) {
-        let kind = format!("type={}", printable(kind));
-        if self.unknown_reported.len() < UNKNOWN_MAX && self.unknown_reported.insert(kind.clone()) {
-            sink.event(ModelEvent::Unknown { fields: vec![kind] });
+/// Reports a kind of event that is not known.
+fn report(kind: &str, sink: &mut impl Sink) {
+    let fields = vec![format!("type={}", printable(kind))];
+    sink.event(ModelEvent::Unknown { fields });
+}
+
+/// Says which fields of an event are of a type that nobody expected.
+fn report_passed_over(event: &ServerEvent<'_>, sink: &mut impl Sink) {
+    let mut fields = Vec::new();
+    event.passed_over(None, &mut |path: &Path<'_>| {
+        if fields.len() < UNKNOWN_MAX {
+            fields.push(format!("{}: {path}", printable(text(&event.kind))));
         }
+    });
+    if !fields.is_empty() {
+        sink.event(ModelEvent::Unknown { fields });
     }
 }
 
@@ -401,11 +442,10 @@ fn is_among<T: Clone + PartialEq>(newest: &T, noted: &mut VecDeque<T>, noted_max
 }
 
 fn id_of(item: &Item<'_>) -> Option<Arc<str>> {
-    [&item.call_id, &item.id]
+    [text(&item.call_id), text(&item.id)]
         .into_iter()
-        .flatten()
         .find(|id| !id.is_empty())
-        .map(|id| Arc::from(&**id))
+        .map(Arc::from)
 }
 
 /// Acknowledgements, and what concerns features that are not used.
@@ -424,18 +464,24 @@ fn is_of_no_interest(kind: &str) -> bool {
             | "conversation.item.retrieved"
             | "conversation.item.truncated"
             | "rate_limits.updated"
+            // xAI keeps a connection alive with these.
+            | "ping"
     ) || PREFIXES.iter().any(|prefix| kind.starts_with(prefix))
 }
 
 /// Beginnings and ends, whose content came in pieces or comes with the item.
 fn is_known_output(kind: &str) -> bool {
-    const PREFIXES: [&str; 6] = [
+    const PREFIXES: [&str; 9] = [
         "response.content_part.",
         "response.function_call_arguments.",
         "response.output_item.",
         "response.output_audio",
         "response.output_text.",
         "response.mcp_call",
+        // As the beta named them, and servers that were built after it.
+        "response.audio.",
+        "response.audio_transcript.",
+        "response.text.",
     ];
     PREFIXES.iter().any(|prefix| kind.starts_with(prefix))
 }
@@ -453,13 +499,14 @@ fn end_turn(reason: Option<TurnEndReason>, sink: &mut impl Sink) {
     });
 }
 
-fn usage_of(usage: &WireUsage) -> Usage {
+fn usage_of(usage: &WireUsage<'_>) -> Usage {
+    let count = |field: Option<Count>| field.map_or(0, |Count(count)| count);
     let details = usage.input_token_details.as_ref();
     Usage {
-        prompt_tokens: usage.input_tokens,
-        response_tokens: usage.output_tokens,
-        cached_tokens: details.map_or(0, |details| details.cached_tokens),
-        total_tokens: usage.total_tokens,
+        prompt_tokens: count(usage.input_tokens),
+        response_tokens: count(usage.output_tokens),
+        cached_tokens: details.map_or(0, |details| count(details.cached_tokens)),
+        total_tokens: count(usage.total_tokens),
         ..Usage::default()
     }
 }

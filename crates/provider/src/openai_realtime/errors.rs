@@ -1,6 +1,6 @@
 //! What an `error` event means, by its code. Knows nothing of what is done about it.
 
-use super::wire::ServerError;
+use super::wire::{ServerError, text};
 use crate::failure::printable;
 use windlass_session::model::LostReason;
 
@@ -9,6 +9,8 @@ pub(super) enum Meaning {
     Lost(LostReason),
     /// A response was asked for while another is active.
     AnotherResponse,
+    /// A response was to be cancelled, and none is active.
+    NothingToCancel,
     /// The outcome of a race that does not matter.
     Harmless,
     /// Something of ours was refused; the session goes on.
@@ -22,7 +24,7 @@ pub(super) fn meaning(error: &ServerError<'_>) -> Meaning {
             reason: described(error),
         })
     };
-    match error.code.as_deref().unwrap_or_default() {
+    match text(&error.code) {
         // The service closes with 1001 behind it, or only now and then.
         "session_expired" => closed(1001),
         "invalid_api_key" | "account_deactivated" => Meaning::Lost(LostReason::Unauthorized),
@@ -31,8 +33,8 @@ pub(super) fn meaning(error: &ServerError<'_>) -> Meaning {
         }
         "beta_api_shape_disabled" => closed(4000),
         "conversation_already_has_active_response" => Meaning::AnotherResponse,
-        "response_cancel_not_active"
-        | "input_audio_buffer_commit_empty"
+        "response_cancel_not_active" => Meaning::NothingToCancel,
+        "input_audio_buffer_commit_empty"
         | "item_retrieve_invalid_item_id"
         | "cannot_update_voice" => Meaning::Harmless,
         _ => Meaning::Refused,
@@ -41,16 +43,15 @@ pub(super) fn meaning(error: &ServerError<'_>) -> Meaning {
 
 /// Code and place, without the message, which may quote what users or models said.
 pub(super) fn described(error: &ServerError<'_>) -> String {
-    let name = [&error.code, &error.kind]
+    let name = [text(&error.code), text(&error.kind)]
         .into_iter()
-        .flatten()
         .find(|name| !name.is_empty())
         .map_or_else(
             || "an error without a code".to_owned(),
             |name| printable(name),
         );
-    match &error.param {
-        Some(param) if !param.is_empty() => format!("{name} ({})", printable(param)),
-        Some(_) | None => name,
+    match text(&error.param) {
+        "" => name,
+        param => format!("{name} ({})", printable(param)),
     }
 }

@@ -86,7 +86,6 @@ pub struct Codec {
     is_retried: bool,
     replies: Vec<Vec<u8>>,
     lost: Option<LostReason>,
-    unknown_reported: BTreeSet<String>,
 }
 
 impl Codec {
@@ -110,7 +109,6 @@ impl Codec {
             is_retried: false,
             replies: Vec::new(),
             lost: None,
-            unknown_reported: BTreeSet::new(),
         }
     }
 
@@ -159,6 +157,7 @@ impl Codec {
                 frames.push(encode::image(number, mime_type, data.expose()));
             }
             ModelCommand::AudioEnded => frames.push(self.silence()),
+            ModelCommand::Resynchronize => self.resynchronize(),
         }
         self.request(frames);
     }
@@ -178,6 +177,16 @@ impl Codec {
         if let Some((item_id, heard_ms)) = self.spoken.cut(unplayed) {
             frames.push(encode::truncate(&item_id, heard_ms));
         }
+    }
+
+    /// The core has heard that the turn is over, whatever the service believes.
+    fn resynchronize(&mut self) {
+        self.responses.resynchronize();
+        self.calls.clear();
+        self.open_calls.clear();
+        self.is_answering = false;
+        self.is_announced = false;
+        self.owes_end = false;
     }
 
     fn request(&mut self, frames: &mut Vec<Vec<u8>>) {

@@ -1,6 +1,11 @@
 //! When the model is asked for a response: once for what it is to answer, and never while one is active. Knows the order of
 //! the protocol's events; knows neither what a response says nor who interrupts it.
 
+use std::collections::VecDeque;
+
+/// How many responses that are over are remembered, to know what comes late or twice.
+const OVER_MAX: usize = 4;
+
 /// The one response that a conversation can have at a time, and what waits for it to end.
 #[derive(Debug, Default)]
 pub(super) struct Responses {
@@ -15,7 +20,8 @@ pub(super) struct Responses {
     seen_items: u64,
     user_speaks: bool,
     cancel_when_created: bool,
-    last_done: Option<String>,
+    /// Responses that are over, the newest last.
+    over: VecDeque<String>,
     requests: u64,
 }
 
@@ -78,9 +84,31 @@ impl Responses {
         self.user_speaks = speaks;
     }
 
+    /// Whether a beginning with this id says something new: not of a response that is over or known to be active. Some servers
+    /// have one id for all; then it is new where one was asked for.
+    pub(super) fn is_new(&self, id: &str) -> bool {
+        let is_known = match &self.state {
+            State::Active { id: active, .. } => active == id || self.is_over(id),
+            State::Idle => self.is_over(id),
+            State::Asked => false,
+        };
+        !id.is_empty() && !is_known
+    }
+
+    fn is_over(&self, id: &str) -> bool {
+        self.over.iter().any(|over| over == id)
+    }
+
+    /// Whether an end with this id was read before.
+    pub(super) fn is_ended_before(&self, id: &str) -> bool {
+        let is_active = matches!(&self.state, State::Active { id: active, .. } if active == id);
+        !id.is_empty() && !is_active && self.is_over(id)
+    }
+
     /// A response has begun, whoever asked for it. Returns its id where it is to be cancelled at once.
     pub(super) fn created(&mut self, id: &str) -> Option<&str> {
         let is_void = std::mem::take(&mut self.cancel_when_created);
+        self.over.retain(|over| over != id);
         self.seen_items = self.items_acknowledged;
         if self.seen_items >= self.items_sent {
             // It has all that there is to answer before it.
@@ -96,10 +124,10 @@ impl Responses {
         }
     }
 
-    /// Something of this response came, perhaps without its beginning, which some servers leave out.
+    /// Something of this response came, perhaps without its beginning, which some servers leave out. Without an id it is of
+    /// none that could be waited for.
     pub(super) fn heard_of(&mut self, id: &str) {
-        let is_over = self.last_done.as_deref() == Some(id);
-        if !is_over && !matches!(self.state, State::Active { .. }) {
+        if !matches!(self.state, State::Active { .. }) && !id.is_empty() && !self.is_over(id) {
             self.created(id);
         }
     }
@@ -114,7 +142,7 @@ impl Responses {
                 id: active,
                 is_void,
             } => *is_void && (active.is_empty() || active == id),
-            State::Idle | State::Asked => self.last_done.as_deref() == Some(id),
+            State::Idle | State::Asked => self.over.back().is_some_and(|over| over == id),
         }
     }
 
@@ -146,10 +174,44 @@ impl Responses {
     }
 
     pub(super) fn done(&mut self, id: &str) {
-        self.state = State::Idle;
+        let active = match std::mem::take(&mut self.state) {
+            State::Active { id, .. } => Some(id).filter(|id| !id.is_empty()),
+            State::Idle | State::Asked => None,
+        };
         self.cancel_when_created = false;
         self.asked_for = None;
-        self.last_done = Some(id.to_owned());
+        let over = if id.is_empty() {
+            active
+        } else {
+            Some(id.to_owned())
+        };
+        if let Some(over) = over {
+            if self.over.len() == OVER_MAX {
+                self.over.pop_front();
+            }
+            self.over.push_back(over);
+        }
+    }
+
+    /// The server has nothing to cancel. True where a response that was given up was believed to be active: it is over.
+    pub(super) fn nothing_to_cancel(&mut self) -> bool {
+        let is_void = matches!(self.state, State::Active { is_void: true, .. });
+        if is_void {
+            self.done("");
+        }
+        is_void
+    }
+
+    /// Forgets what is believed to be under way. What was asked for and never came is wanted still. If the belief was right
+    /// after all, the server refuses the next request, and that is understood.
+    pub(super) fn resynchronize(&mut self) {
+        if let State::Asked = std::mem::take(&mut self.state)
+            && let Some(reason) = self.asked_for.take()
+        {
+            self.want(reason);
+        }
+        self.user_speaks = false;
+        self.cancel_when_created = false;
     }
 
     /// The server refused the request because another response is active.
@@ -201,6 +263,10 @@ mod tests {
                 "refused" => {
                     responses.refused();
                 }
+                "resync" => responses.resynchronize(),
+                "no-such" => {
+                    responses.nothing_to_cancel();
+                }
                 "give-up" => {
                     if let Some(id) = responses.give_up() {
                         log.push_str(&format!("x{id}"));
@@ -208,7 +274,9 @@ mod tests {
                 }
                 other => match other.split_at(1) {
                     ("+", id) => {
-                        if let Some(id) = responses.created(id) {
+                        if responses.is_new(id)
+                            && let Some(id) = responses.created(id)
+                        {
                             log.push_str(&format!("x{id}"));
                         }
                     }
@@ -252,6 +320,20 @@ mod tests {
             // Given up before and after it began.
             ("item input give-up +a -a", ".!..xa.."),
             ("+a give-up give-up -a", ".xa..."),
+            // A response that is believed active and is not.
+            ("+a give-up item input no-such", ".xa...!."),
+            ("+a item input resync", "...!."),
+            ("+a no-such item input", "...."),
+            // A request, or the user's silence, that got lost.
+            ("item input resync +b -b", ".!.!..."),
+            ("speaks item input resync", "...!."),
+            // What is over does not come back.
+            ("+a -a +a item input", "....!."),
+            ("+a -a ~a item input", "....!."),
+            // An end without an id is of what is active.
+            ("+a - ~a item input", "....!."),
+            // What has no id says nothing of what is active.
+            ("+ ~ item input", "...!."),
         ] {
             assert_eq!(played(script), expected, "{script}");
         }

@@ -1,100 +1,127 @@
-//! The server's events as they are written. Lenient: what is missing is missing, and fields of no interest are skipped.
+//! The server's events as they are written. Lenient: what is missing or of a wrong type is missing, and fields of no
+//! interest are skipped.
 
-use serde::Deserialize;
+use crate::message::{Count, List, Shape, Text, leaf, message};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 use std::borrow::Cow;
 
-#[derive(Deserialize)]
-pub(super) struct ServerEvent<'a> {
-    #[serde(rename = "type", borrow)]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(default, borrow)]
-    pub(super) response_id: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    pub(super) item_id: Option<Cow<'a, str>>,
-    #[serde(default)]
-    pub(super) output_index: Option<u64>,
-    #[serde(default, borrow)]
-    pub(super) delta: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    pub(super) transcript: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    pub(super) item: Option<Item<'a>>,
-    #[serde(default, borrow)]
-    pub(super) response: Option<Response<'a>>,
-    #[serde(default, borrow)]
-    pub(super) session: Option<Session<'a>>,
-    #[serde(default, borrow)]
-    pub(super) error: Option<ServerError<'a>>,
+message! {
+    ServerEvent<'a> {
+        kind: Text<'a> = "type",
+        response_id: Text<'a> = "response_id",
+        item_id: Text<'a> = "item_id",
+        output_index: Count = "output_index",
+        delta: Text<'a> = "delta",
+        transcript: Text<'a> = "transcript",
+        item: Item<'a> = "item",
+        response: Response<'a> = "response",
+        session: Session<'a> = "session",
+        error: ServerError<'a> = "error",
+    }
+    skips others
 }
 
-#[derive(Deserialize)]
-pub(super) struct Session<'a> {
-    #[serde(default, borrow)]
-    pub(super) id: Option<Cow<'a, str>>,
+message! {
+    Session<'a> {
+        id: Text<'a> = "id",
+    }
+    skips others
 }
 
-#[derive(Deserialize)]
-pub(super) struct Item<'a> {
-    #[serde(default, borrow)]
-    pub(super) id: Option<Cow<'a, str>>,
-    #[serde(rename = "type", default, borrow)]
-    pub(super) kind: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    pub(super) status: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    pub(super) call_id: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    pub(super) name: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    pub(super) arguments: Option<Cow<'a, str>>,
+message! {
+    Item<'a> {
+        id: Text<'a> = "id",
+        kind: Text<'a> = "type",
+        status: Text<'a> = "status",
+        call_id: Text<'a> = "call_id",
+        name: Text<'a> = "name",
+        arguments: Arguments<'a> = "arguments",
+    }
+    skips others
 }
 
-#[derive(Deserialize)]
-pub(super) struct Response<'a> {
-    #[serde(default, borrow)]
-    pub(super) id: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    pub(super) status: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    pub(super) status_details: Option<StatusDetails<'a>>,
-    #[serde(default, borrow)]
-    pub(super) output: Option<Vec<Item<'a>>>,
-    #[serde(default)]
-    pub(super) usage: Option<Usage>,
+message! {
+    Response<'a> {
+        id: Text<'a> = "id",
+        status: Text<'a> = "status",
+        status_details: StatusDetails<'a> = "status_details",
+        output: List<Item<'a>> = "output",
+        usage: Usage<'a> = "usage",
+    }
+    skips others
 }
 
-#[derive(Deserialize)]
-pub(super) struct StatusDetails<'a> {
-    #[serde(default, borrow)]
-    pub(super) reason: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    pub(super) error: Option<ServerError<'a>>,
+message! {
+    StatusDetails<'a> {
+        reason: Text<'a> = "reason",
+        error: ServerError<'a> = "error",
+    }
+    skips others
 }
 
-#[derive(Deserialize)]
-pub(super) struct ServerError<'a> {
-    #[serde(rename = "type", default, borrow)]
-    pub(super) kind: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    pub(super) code: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    pub(super) param: Option<Cow<'a, str>>,
-    /// The event of ours that it is about.
-    #[serde(default, borrow)]
-    pub(super) event_id: Option<Cow<'a, str>>,
+message! {
+    ServerError<'a> {
+        kind: Text<'a> = "type",
+        code: Text<'a> = "code",
+        param: Text<'a> = "param",
+        // The event of ours that it is about.
+        event_id: Text<'a> = "event_id",
+    }
+    skips others
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Usage {
-    pub(super) total_tokens: u64,
-    pub(super) input_tokens: u64,
-    pub(super) output_tokens: u64,
-    pub(super) input_token_details: Option<InputTokens>,
+message! {
+    Usage<'a> {
+        total_tokens: Count = "total_tokens",
+        input_tokens: Count = "input_tokens",
+        output_tokens: Count = "output_tokens",
+        input_token_details: InputTokens<'a> = "input_token_details",
+    }
+    skips others
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct InputTokens {
-    pub(super) cached_tokens: u64,
+message! {
+    InputTokens<'a> {
+        cached_tokens: Count = "cached_tokens",
+    }
+    skips others
+}
+
+/// The arguments of a call: a text that holds an object. Of any other type they are none, which the model is told; no call
+/// runs with what it did not say.
+#[derive(Debug)]
+pub(super) enum Arguments<'a> {
+    Text(Cow<'a, str>),
+    Unfit,
+}
+
+leaf!(Arguments<'_>);
+
+impl<'de> Shape<'de> for Arguments<'de> {
+    fn of_text(text: Cow<'de, str>) -> Option<Self> {
+        Some(Self::Text(text))
+    }
+
+    fn of_flag(_: bool) -> Option<Self> {
+        Some(Self::Unfit)
+    }
+
+    fn of_number(_: u64) -> Option<Self> {
+        Some(Self::Unfit)
+    }
+
+    fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Some(Self::Unfit))
+    }
+
+    fn of_object<A: MapAccess<'de>>(mut object: A) -> Result<Option<Self>, A::Error> {
+        while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Some(Self::Unfit))
+    }
+}
+
+/// The text of a field; nothing where it is missing.
+pub(super) fn text<'t>(field: &'t Option<Text<'_>>) -> &'t str {
+    field.as_ref().map_or("", |text| &*text.0)
 }

@@ -425,6 +425,11 @@ fn tokens_are_counted_under_either_backends_names() {
         &[
             json!({"usageMetadata": {"totalTokenCount": -1, "promptTokenCount": "many", "responseTokenCount": null}}),
         ],
-        &[event(ModelEvent::Usage(Usage::default()))],
+        &[
+            event(ModelEvent::Unknown {
+                fields: vec!["usageMetadata.promptTokenCount".to_owned()],
+            }),
+            event(ModelEvent::Usage(Usage::default())),
+        ],
     );
 }

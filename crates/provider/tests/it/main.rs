@@ -10,6 +10,8 @@ mod calls;
 mod commands;
 mod events;
 mod hostile;
+mod lenient;
+mod mutation;
 mod realtime;
 mod recorded;
 mod setup;

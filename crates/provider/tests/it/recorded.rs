@@ -39,6 +39,14 @@ fn recordings() -> Vec<Recording> {
     paths.iter().map(read).collect()
 }
 
+/// What the service sent in each of them.
+pub(crate) fn received() -> Vec<Vec<Value>> {
+    recordings()
+        .into_iter()
+        .map(|recording| recording.received)
+        .collect()
+}
+
 fn read(path: &PathBuf) -> Recording {
     let text = std::fs::read_to_string(path).unwrap();
     let recording: Value = serde_saphyr::from_str(&text).unwrap();

@@ -39,7 +39,8 @@ pub(super) fn json(counted: &Counted) -> Value {
         },
         "provider": {
             "lost": counted.providers_lost,
-            "oddities": counted.provider_oddities,
+            "oddities": counted.provider_oddities.values().sum::<u64>(),
+            "odditiesByKind": counted.provider_oddities,
             "silencesAfterResult": counted.silences_after_result,
         },
         "audio": {
@@ -85,14 +86,29 @@ pub(super) fn prometheus(counted: &Counted) -> String {
         head(&mut text, name, kind, help);
         line(&mut text, format_args!("{name} {value}"));
     }
+    oddities(&mut text, counted);
     tools(&mut text, counted);
     text
+}
+
+fn oddities(text: &mut String, counted: &Counted) {
+    let name = "windlass_provider_oddities_total";
+    head(
+        text,
+        name,
+        "counter",
+        "What of a provider's messages nobody understands, by kind.",
+    );
+    for (kind, count) in &counted.provider_oddities {
+        let kind = kind.replace('\\', "\\\\").replace('"', "\\\"");
+        line(text, format_args!("{name}{{kind=\"{kind}\"}} {count}"));
+    }
 }
 
 /// Name, kind, help and value of one number.
 type Number = (&'static str, &'static str, &'static str, u64);
 
-fn of_sessions(counted: &Counted) -> [Number; 8] {
+fn of_sessions(counted: &Counted) -> [Number; 7] {
     [
         (
             "windlass_sessions_active",
@@ -123,12 +139,6 @@ fn of_sessions(counted: &Counted) -> [Number; 8] {
             "counter",
             "Provider connections lost.",
             counted.providers_lost,
-        ),
-        (
-            "windlass_provider_oddities_total",
-            "counter",
-            "Messages of a provider that nobody understands.",
-            counted.provider_oddities,
         ),
         (
             "windlass_provider_silences_total",

@@ -405,7 +405,7 @@ impl TextSession {
             ModelCommand::Image { mime_type, data } => {
                 self.note(Entry::UserImage(Image { mime_type, data }));
             }
-            ModelCommand::AudioEnded => {}
+            ModelCommand::AudioEnded | ModelCommand::Resynchronize => {}
         }
     }
 

@@ -163,3 +163,32 @@ fn the_peak_of_a_context_is_the_most_that_any_session_has_had() {
     let text = metrics.prometheus();
     assert!(text.lines().any(|found| found == line), "{text}");
 }
+
+#[test]
+fn what_nobody_understands_is_counted_by_kind_and_kinds_have_an_end() {
+    let metrics = Metrics::default();
+    let identity = SessionIdentity {
+        client_id: ClientId::new("client"),
+        session_id: SessionId::new("s-1"),
+        user_id: UserId::new("ada"),
+        conversation_id: ConversationId::new("c"),
+        mode: Mode::Voice,
+        ledger: None,
+    };
+    let odd = |problem: String| {
+        metrics.event(&identity, 0, &SessionEvent::ProviderOddity { problem });
+    };
+    for column in 0..3 {
+        odd(format!("it is no JSON (line 1, column {column})"));
+    }
+    for number in 0..100 {
+        odd(format!("unknown field: type=\"{number}\""));
+    }
+    let provider = &metrics.json()["provider"];
+    assert_eq!(provider["oddities"], 103);
+    assert_eq!(provider["odditiesByKind"]["it is no JSON"], 3);
+    assert_eq!(provider["odditiesByKind"]["(other)"], 37);
+    let text = metrics.prometheus();
+    let line = r#"windlass_provider_oddities_total{kind="unknown field: type=\"7\""} 1"#;
+    assert!(text.lines().any(|found| found == line), "{text}");
+}

@@ -239,7 +239,8 @@ impl Reconnect {
     pub(crate) fn lost(&mut self, reason: &LostReason, now: Timestamp, limits: &Limits) -> Verdict {
         let lived = self.ready_since.take().map(|since| now.since(since));
         self.leaves_from = None;
-        if !self.has_begun || *reason == LostReason::Unauthorized {
+        let is_of_key = matches!(reason, LostReason::Unauthorized | LostReason::NoKey);
+        if !self.has_begun || is_of_key {
             return Verdict::GiveUp;
         }
         let is_judged = match reason {
@@ -247,9 +248,10 @@ impl Reconnect {
                 true
             }
             // Nobody has read the handle where no connection came about.
-            LostReason::Network { .. } | LostReason::Unauthorized | LostReason::Refused { .. } => {
-                lived.is_some()
-            }
+            LostReason::Network { .. }
+            | LostReason::Unauthorized
+            | LostReason::NoKey
+            | LostReason::Refused { .. } => lived.is_some(),
         };
         if self.is_resuming && is_judged && !self.is_heard && !lived.is_some_and(is_stable) {
             self.refuse_handle();
@@ -287,7 +289,7 @@ fn is_final(reason: &LostReason) -> bool {
         LostReason::Refused { status } => {
             (400..500).contains(status) && !matches!(status, 408 | 429)
         }
-        LostReason::Unauthorized => true,
+        LostReason::Unauthorized | LostReason::NoKey => true,
         LostReason::Network { .. } | LostReason::Dropped { .. } | LostReason::SetupTimeout => false,
     }
 }

@@ -183,6 +183,7 @@ fn a_model_that_says_no_farewell_does_not_keep_the_session_open() {
             client: error provider_silent: the model has said nothing for 30 seconds
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
+            to model: resynchronize
             client: end voice session: user_requested
             client: session complete, 1 transcripts
             session ended: Intent("user_requested")

@@ -323,6 +323,7 @@ fn a_client_that_stays_away_ends_its_session() {
             client: User said "hello"
             turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
+            to model: resynchronize
             > wait 1
             client: session complete, 1 transcripts
             session ended: ClientLost

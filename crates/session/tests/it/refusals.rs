@@ -155,6 +155,7 @@ fn a_used_token_tells_what_came_of_it_also_past_its_validity() {
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > wait 300000
             client: error provider_silent: the model has said nothing for 30 seconds
+            to model: resynchronize
             > confirm token-1
             answer question-1 yes as call-2
             client: confirmation result call-1 ok

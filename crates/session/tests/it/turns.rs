@@ -284,6 +284,7 @@ fn a_silent_provider_is_told_of_and_the_turn_ends() {
             client: error provider_silent: the model has said nothing for 30 seconds
             turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
+            to model: resynchronize
         "#]],
     );
 }

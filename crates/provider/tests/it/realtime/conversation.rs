@@ -357,3 +357,63 @@ fn what_the_user_said_comes_whole_and_begins_nothing() {
         .hears(&json!({"type": "conversation.item.input_audio_transcription.completed", "item_id": "u", "transcript": " "}))
         .expect("user:hello");
 }
+
+#[test]
+fn a_response_that_is_believed_active_and_is_not_keeps_nothing_waiting() {
+    let not_active = json!({"type": "error", "error": {"type": "invalid_request_error", "code": "response_cancel_not_active"}});
+    // The end of a response was lost. What is typed cancels it, and the service knows of none.
+    Talk::new()
+        .created("r1")
+        .typed("Hi")
+        .expect("<cancel:r1 <user")
+        .hears(&not_active)
+        .expect("<create")
+        .created("r2")
+        .done("r2", "completed", json!([]))
+        .expect("generated end");
+    // The service says nothing at all: whoever waits has it looked after.
+    Talk::new()
+        .created("r1")
+        .finishes_call("r1", &call("c1", "completed", "{}"))
+        .typed("Hi")
+        .expect("<cancel:r1 <user")
+        .told(&ModelCommand::Resynchronize)
+        .expect("<create")
+        .created("r2")
+        .finishes_call("r2", &call("c2", "completed", "{}"))
+        .done("r2", "completed", json!([]))
+        .expect("calls:c2/look{} generated")
+        .answered(&["c2"])
+        .expect("<output:c2 <create");
+    // What was heard of the cancelled one is not said, be it late.
+    Talk::new()
+        .created("r1")
+        .speaks("r1", "a1", 20)
+        .typed("Hi")
+        .expect("audio pcm:960 <cancel:r1 <user")
+        .hears(&not_active)
+        .speaks("r1", "a1", 20)
+        .expect("interrupted end <create");
+    // An end that comes twice ends nothing else.
+    Talk::new()
+        .created("r1")
+        .done("r1", "completed", json!([]))
+        .expect("generated end")
+        .created("r2")
+        .done("r1", "completed", json!([]))
+        .created("r1")
+        .typed("Hi")
+        .expect("<cancel:r2 <user");
+    // A request that nobody answered is made again, and so is one after which the user's silence was lost.
+    Talk::new()
+        .typed("Hi")
+        .expect("<user <create")
+        .told(&ModelCommand::Resynchronize)
+        .expect("<create");
+    Talk::new()
+        .hears_speech()
+        .typed("Hi")
+        .expect("speech <user")
+        .told(&ModelCommand::Resynchronize)
+        .expect("<create");
+}

@@ -2,6 +2,7 @@
 
 mod conversation;
 mod hostile;
+mod lenient;
 mod recorded;
 mod setup;
 
@@ -122,11 +123,14 @@ impl Talk {
     }
 
     fn hears_text(&mut self, event: &str) -> &mut Self {
+        self.hears_bytes(event.as_bytes())
+    }
+
+    fn hears_bytes(&mut self, event: &[u8]) -> &mut Self {
         let before = self.log.len();
         let unplayed = self.unplayed;
         let log = &mut self.log;
-        self.codec
-            .decode(event.as_bytes(), &mut Heard { log, unplayed });
+        self.codec.decode(event, &mut Heard { log, unplayed });
         let mut frames = Vec::new();
         let outcome = self.codec.react(&mut frames);
         if self.log[before..].iter().any(|word| word == "interrupted") {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 
 /// What the service sent in each recorded session, by the session's name; nothing where the fixtures are not at hand.
-fn recordings() -> Vec<(String, Vec<Value>)> {
+pub(super) fn recordings() -> Vec<(String, Vec<Value>)> {
     let folder =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/realtime");
     let Ok(entries) = std::fs::read_dir(&folder) else {

@@ -435,3 +435,70 @@ fn plain_chunks_say_the_same_as_those_with_something_unknown_beside() {
     assert_eq!(plain.1, "żó\u{1F422} \"\\\n\u{7}");
     assert_eq!(plain, told(&unknown));
 }
+
+#[test]
+fn reasoning_details_of_openrouter_go_back_as_they_came() {
+    const OPENROUTER: &str = "https://openrouter.ai/api/v1";
+    let delta =
+        |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
+    let call = json!([{"index": 0, "id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]);
+    let stream = stream_of(&[
+        delta(
+            json!({"content": "", "reasoning": "Hm", "reasoning_details": [{"type": "reasoning.text", "text": "H", "format": "google-gemini-v1", "index": 0}]}),
+        ),
+        delta(
+            json!({"content": "", "reasoning_details": [{"type": "reasoning.text", "text": "m", "index": 0, "signature": null}]}),
+        ),
+        delta(json!({"content": null, "tool_calls": call})),
+        delta(
+            json!({"content": "", "reasoning_details": [{"type": "reasoning.encrypted", "data": "AbC=", "id": "c1", "format": "google-gemini-v1", "index": 0}]}),
+        ),
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
+    ]) + "data: [DONE]\n\n";
+    let (_, answer) = decode_chat_from(stream.as_bytes(), OPENROUTER);
+    let route = super::chat_route();
+    let mut entries = vec![super::user("Look.")];
+    entries.extend(answer.entries(&route));
+    let log = super::log_of(entries);
+    let tools = windlass_provider::openai_chat::DeclaredTools::default();
+    let request = super::chat_request(&log, &route, &tools);
+    let body = super::chat_body(&request, &super::chat_profile(OPENROUTER));
+    let expected = json!([
+        {"type": "reasoning.text", "text": "Hm", "format": "google-gemini-v1", "index": 0},
+        {"type": "reasoning.encrypted", "data": "AbC=", "id": "c1", "format": "google-gemini-v1", "index": 0}
+    ]);
+    assert_eq!(body["messages"][2]["reasoning_details"], expected);
+    // Servers that do not know the field are not sent it.
+    let body = super::chat_body(&request, &super::chat_profile("http://127.0.0.1/v1"));
+    assert_eq!(body["messages"][2].get("reasoning_details"), None);
+}
+
+#[test]
+fn a_whole_message_beside_an_empty_delta_keeps_its_words() {
+    for delta in [
+        json!({}),
+        json!({"content": "", "role": "assistant"}),
+        json!({"content": null, "tool_calls": []}),
+    ] {
+        let chunk = json!({"choices": [{"index": 0, "delta": delta, "message": {"role": "assistant", "content": "All of it."},
+            "finish_reason": "stop"}]});
+        let (events, answer) = decode_chat((stream_of(&[chunk]) + "data: [DONE]\n\n").as_bytes());
+        assert_eq!(words(&events), "All of it.");
+        assert_eq!(answer.ending, Ending::Complete);
+    }
+}
+
+#[test]
+fn a_line_with_a_picture_is_read_within_its_limit() {
+    let chunk = |bytes: usize| {
+        let picture = json!([{"type": "image_url", "image_url": {"url": "x".repeat(bytes)}}]);
+        json!({"choices": [{"index": 0, "delta": {"content": "Here.", "images": picture}, "finish_reason": "stop"}]})
+    };
+    let (events, answer) = decode_chat(stream_of(&[chunk(5 << 20)]).as_bytes());
+    assert_eq!(
+        (words(&events).as_str(), answer.ending),
+        ("Here.", Ending::Complete)
+    );
+    let (_, answer) = decode_chat(stream_of(&[chunk(17 << 20)]).as_bytes());
+    assert!(matches!(answer.ending, Ending::Failed(_)));
+}

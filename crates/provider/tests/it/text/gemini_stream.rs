@@ -29,6 +29,7 @@ fn signatures(answer: &Answer) -> Vec<Option<String>> {
             opaque.as_ref().map(|opaque| match opaque {
                 Opaque::ThoughtSignature(signature) => signature.expose().to_string(),
                 Opaque::Fields(_) => "fields".to_owned(),
+                Opaque::Item(_) => "item".to_owned(),
             })
         })
         .collect()

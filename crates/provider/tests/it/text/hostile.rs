@@ -170,6 +170,7 @@ fn nesting_without_end_is_no_crash() {
 #[test]
 fn what_never_ends_is_ended() {
     let limits = AnswerLimits {
+        line_bytes_max: 16 << 20,
         stream_bytes_max: 20_000,
         text_bytes_max: 1_000,
         calls_max: 8,

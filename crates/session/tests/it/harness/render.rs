@@ -213,6 +213,7 @@ fn render_command(command: &ModelCommand) -> String {
         }
         ModelCommand::Image { .. } => "to model: image".to_owned(),
         ModelCommand::AudioEnded => "to model: audio ended".to_owned(),
+        ModelCommand::Resynchronize => "to model: resynchronize".to_owned(),
     }
 }
 

@@ -1,0 +1,338 @@
+//! How messages of the live protocols are read: field by field, so that a value of a wrong type costs its own field and
+//! nothing else. Borrows from the frame wherever the text holds no escapes. Knows no protocol.
+
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// What a field can be made of. Each kind of JSON value that is not expected makes nothing, and is passed over.
+pub(crate) trait Shape<'de>: Sized {
+    fn of_text(_: Cow<'de, str>) -> Option<Self> {
+        None
+    }
+
+    fn of_flag(_: bool) -> Option<Self> {
+        None
+    }
+
+    fn of_number(_: u64) -> Option<Self> {
+        None
+    }
+
+    fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+
+    fn of_object<A: MapAccess<'de>>(mut object: A) -> Result<Option<Self>, A::Error> {
+        while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+
+    /// What a `null` in a list stands for. As a field it counts as missing.
+    fn of_null_in_list() -> Option<Self> {
+        None
+    }
+}
+
+/// One value as it was found.
+pub(crate) enum Found<T> {
+    Value(T),
+    Null,
+    /// Of a type that was not expected.
+    Unfit,
+}
+
+struct FoundVisitor<T>(PhantomData<T>);
+
+impl<T> FoundVisitor<T> {
+    fn found(value: Option<T>) -> Found<T> {
+        value.map_or(Found::Unfit, Found::Value)
+    }
+}
+
+impl<'de, T: Shape<'de>> Visitor<'de> for FoundVisitor<T> {
+    type Value = Found<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any value")
+    }
+
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<Found<T>, E> {
+        Ok(Self::found(T::of_flag(flag)))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Found<T>, E> {
+        Ok(Self::found(T::of_number(number)))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Found<T>, E> {
+        Ok(Self::found(T::of_number(
+            u64::try_from(number).unwrap_or(0),
+        )))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Found<T>, E> {
+        // A cast from a float saturates, and gives zero for what is no number.
+        Ok(Self::found(T::of_number(number as u64)))
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Found<T>, E> {
+        Ok(Self::found(T::of_text(Cow::Borrowed(text))))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Found<T>, E> {
+        Ok(Self::found(T::of_text(Cow::Owned(text.to_owned()))))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Found<T>, E> {
+        Ok(Found::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Found<T>, A::Error> {
+        T::of_list(list).map(Self::found)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Found<T>, A::Error> {
+        T::of_object(object).map(Self::found)
+    }
+}
+
+impl<'de, T: Shape<'de>> Deserialize<'de> for Found<T> {
+    #[inline]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(FoundVisitor(PhantomData))
+    }
+}
+
+/// How the value of a field is taken.
+pub(crate) trait Field<'de>: Sized {
+    fn take<A: MapAccess<'de>>(map: &mut A) -> Result<Found<Self>, A::Error>;
+}
+
+impl<'de, T: Shape<'de>> Field<'de> for T {
+    #[inline]
+    fn take<A: MapAccess<'de>>(map: &mut A) -> Result<Found<Self>, A::Error> {
+        map.next_value()
+    }
+}
+
+/// For later, as it was written.
+impl<'de> Field<'de> for &'de RawValue {
+    fn take<A: MapAccess<'de>>(map: &mut A) -> Result<Found<Self>, A::Error> {
+        let value = map.next_value::<Option<&RawValue>>()?;
+        Ok(value.map_or(Found::Null, Found::Value))
+    }
+}
+
+/// Text that borrows from the frame where it can.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+
+impl<'de> Shape<'de> for Text<'de> {
+    #[inline]
+    fn of_text(text: Cow<'de, str>) -> Option<Self> {
+        Some(Text(text))
+    }
+}
+
+struct KeyVisitor;
+
+impl<'de> Visitor<'de> for KeyVisitor {
+    type Value = Text<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a key")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Owned(text.to_owned())))
+    }
+}
+
+/// As the key of an object.
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+impl Shape<'_> for bool {
+    fn of_flag(flag: bool) -> Option<Self> {
+        Some(flag)
+    }
+}
+
+/// A count. Protobuf JSON writes 64-bit integers as strings or numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count(pub(crate) u64);
+
+impl<'de> Shape<'de> for Count {
+    fn of_number(number: u64) -> Option<Self> {
+        Some(Self(number))
+    }
+
+    fn of_text(text: Cow<'de, str>) -> Option<Self> {
+        text.parse().ok().map(Self)
+    }
+}
+
+/// The elements of a list that are what they should be.
+#[derive(Debug)]
+pub(crate) struct List<T> {
+    pub(crate) items: Vec<T>,
+    has_unfit: bool,
+}
+
+impl<'de, T: Shape<'de>> Shape<'de> for List<T> {
+    fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
+        let (mut items, mut has_unfit) = (Vec::new(), false);
+        while let Some(found) = list.next_element::<Found<T>>()? {
+            let item = match found {
+                Found::Value(item) => Some(item),
+                Found::Null => T::of_null_in_list(),
+                Found::Unfit => None,
+            };
+            has_unfit |= item.is_none();
+            items.extend(item);
+        }
+        Ok(Some(Self { items, has_unfit }))
+    }
+}
+
+/// Where in a message something is, as a chain on the stack, so that a path costs nothing until it is written.
+pub(crate) struct Path<'p> {
+    pub(crate) parent: Option<&'p Path<'p>>,
+    pub(crate) name: &'p str,
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            write!(formatter, "{parent}.")?;
+        }
+        formatter.write_str(self.name)
+    }
+}
+
+/// Finds what of a message was passed over: fields that are not listed, and values of a wrong type.
+pub(crate) trait PassedOver {
+    fn passed_over(&self, path: Option<&Path<'_>>, report: &mut dyn FnMut(&Path<'_>));
+}
+
+macro_rules! leaf {
+    ($($type:ty),*) => {$(
+        impl crate::message::PassedOver for $type {
+            fn passed_over(
+                &self,
+                _: Option<&crate::message::Path<'_>>,
+                _: &mut dyn FnMut(&crate::message::Path<'_>),
+            ) {
+            }
+        }
+    )*};
+}
+
+pub(crate) use leaf;
+
+leaf!(bool, Text<'_>, Count, &RawValue);
+
+impl<T: PassedOver> PassedOver for Option<T> {
+    fn passed_over(&self, path: Option<&Path<'_>>, report: &mut dyn FnMut(&Path<'_>)) {
+        if let Some(inner) = self {
+            inner.passed_over(path, report);
+        }
+    }
+}
+
+impl<T: PassedOver> PassedOver for List<T> {
+    fn passed_over(&self, path: Option<&Path<'_>>, report: &mut dyn FnMut(&Path<'_>)) {
+        if let Some(path) = path.filter(|_| self.has_unfit) {
+            report(path);
+        }
+        for item in &self.items {
+            item.passed_over(path, report);
+        }
+    }
+}
+
+/// Declares one message: its fields with their spellings, and whether a field that is not listed is worth a report. A field
+/// that is there twice makes the message invalid: whichever were taken, somebody meant the other.
+macro_rules! message {
+    (
+        $(#[$doc:meta])*
+        $name:ident<$life:lifetime> {
+            $($field:ident: $type:ty = $camel:literal $(or $alias:literal)*,)*
+        }
+        $others:ident others
+        $(but [$($ignored:literal),*])?
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub(super) struct $name<$life> {
+            $(pub(super) $field: Option<$type>,)*
+            passed_over: Vec<std::borrow::Cow<$life, str>>,
+        }
+
+        impl<$life> crate::message::Shape<$life> for $name<$life> {
+            fn of_object<A: serde::de::MapAccess<$life>>(mut map: A) -> Result<Option<Self>, A::Error> {
+                let mut message = $name::default();
+                while let Some(crate::message::Text(key)) = map.next_key()? {
+                    match &*key {
+                        $($camel $(| $alias)* => {
+                            if message.$field.is_some() {
+                                return Err(serde::de::Error::duplicate_field($camel));
+                            }
+                            match crate::message::Field::take(&mut map)? {
+                                crate::message::Found::Value(value) => message.$field = Some(value),
+                                crate::message::Found::Null => {}
+                                crate::message::Found::Unfit => message.passed_over.push($camel.into()),
+                            }
+                        })*
+                        $($($ignored)|* => {
+                            map.next_value::<serde::de::IgnoredAny>()?;
+                        })?
+                        _ => {
+                            map.next_value::<serde::de::IgnoredAny>()?;
+                            crate::message::message!(@$others message key);
+                        }
+                    }
+                }
+                Ok(Some(message))
+            }
+        }
+
+        impl crate::message::PassedOver for $name<'_> {
+            fn passed_over(
+                &self,
+                path: Option<&crate::message::Path<'_>>,
+                report: &mut dyn FnMut(&crate::message::Path<'_>),
+            ) {
+                for name in &self.passed_over {
+                    report(&crate::message::Path { parent: path, name });
+                }
+                $(self.$field.passed_over(Some(&crate::message::Path { parent: path, name: $camel }), report);)*
+            }
+        }
+    };
+    (@reports $message:ident $key:ident) => {
+        $message.passed_over.push($key);
+    };
+    (@skips $message:ident $key:ident) => {};
+}
+
+pub(crate) use message;
+
+/// Reads one frame as a message.
+pub(crate) fn read<'f, T: Shape<'f>>(frame: &'f str) -> serde_json::Result<Option<T>> {
+    Ok(match serde_json::from_str::<Found<T>>(frame)? {
+        Found::Value(message) => Some(message),
+        Found::Null | Found::Unfit => None,
+    })
+}

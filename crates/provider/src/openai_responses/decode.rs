@@ -1,0 +1,519 @@
+//! From the bytes of an answer to events and an [`Answer`]. Knows what each event means and the little that has to be
+//! remembered between them; knows no retry and no clock.
+
+use crate::answer::{Answer, AnswerLimits, AnswerPiece, Ending, Trouble};
+use crate::arguments::{read_arguments, read_arguments_text};
+use crate::failure::{Failure, RetryRule, printable};
+use crate::log::{Arguments, Call, Opaque, TextPiece, UnreadItem, own_call_id};
+use crate::message::{Count, List, Text, message};
+use crate::sse::{self, Item as SseItem, Splitter};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use windlass_session::model::{ArgumentsProblem, IncomingCall, ModelEvent, Usage};
+
+/// Which part of an answer a message is; models want it back.
+pub(super) const PHASE: &str = "phase";
+
+/// Reads one answer. Make a new one for each request.
+#[derive(Debug)]
+pub struct Decoder {
+    splitter: Splitter,
+    state: State,
+}
+
+#[derive(Debug)]
+struct State {
+    trouble: Trouble,
+    answer_number: u32,
+    pieces: Vec<AnswerPiece>,
+    calls: Vec<IncomingCall>,
+    text_bytes: usize,
+    passed_on: bool,
+    /// The last piece is a message whose end has not come.
+    is_message_open: bool,
+    /// An item has come in an event of its own, so that the list at the end brings nothing new.
+    has_items: bool,
+    usage: Option<Usage>,
+    ending: Option<Ending>,
+    /// An event of the protocol has come.
+    is_answering: bool,
+}
+
+impl Decoder {
+    /// `answer_number` is [`ConversationLog::next_answer`], of which the ids are made that a server left out.
+    ///
+    /// [`ConversationLog::next_answer`]: crate::log::ConversationLog::next_answer
+    pub fn new(answer_number: u32, limits: AnswerLimits) -> Self {
+        Self {
+            splitter: Splitter::new(sse::Limits::of_line(limits.line_bytes_max)),
+            state: State::new(answer_number, limits),
+        }
+    }
+
+    /// Reads what came next of the body, however it was cut, and appends what the core is to hear at once: the words. After
+    /// a failure it says nothing any more.
+    pub fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) {
+        let state = &mut self.state;
+        if !state.trouble.count(bytes.len()) {
+            return;
+        }
+        let split = self
+            .splitter
+            .push(bytes, &mut |item| state.item(item, events));
+        state.trouble.note(split);
+    }
+
+    /// Whether nothing more that comes can matter, so that the connection may be left.
+    pub fn is_finished(&self) -> bool {
+        self.state.ending.is_some() || self.state.trouble.has_failed()
+    }
+
+    /// The body has ended, or will not be read any further.
+    pub fn finish(self, events: &mut Vec<ModelEvent>) -> Answer {
+        let Self {
+            splitter,
+            mut state,
+        } = self;
+        if !state.trouble.has_failed() {
+            let split = splitter.finish(&mut |item| state.item(item, events));
+            state.trouble.note(split);
+        }
+        state.finish()
+    }
+}
+
+/// Reads the body of an answer that was asked for as a whole.
+pub fn decode_whole(
+    body: &[u8],
+    answer_number: u32,
+    limits: AnswerLimits,
+    events: &mut Vec<ModelEvent>,
+) -> Answer {
+    let mut state = State::new(answer_number, limits);
+    if state.trouble.count(body.len()) {
+        state.event(body, events);
+    }
+    state.finish()
+}
+
+message! {
+    /// An event of a stream; or a whole answer, which has no type.
+    Event<'a> {
+        kind: Text<'a> = "type",
+        object: Text<'a> = "object",
+        delta: Text<'a> = "delta",
+        item: &'a RawValue = "item",
+        response: &'a RawValue = "response",
+        error: &'a RawValue = "error",
+    }
+    skips others
+}
+
+message! {
+    Response<'a> {
+        status: Text<'a> = "status",
+        output: &'a RawValue = "output",
+        usage: UsageOf<'a> = "usage",
+        incomplete_details: Details<'a> = "incomplete_details",
+        error: &'a RawValue = "error",
+    }
+    skips others
+}
+
+message! {
+    Details<'a> {
+        reason: Text<'a> = "reason",
+    }
+    skips others
+}
+
+message! {
+    UsageOf<'a> {
+        input_tokens: Count = "input_tokens",
+        output_tokens: Count = "output_tokens",
+        total_tokens: Count = "total_tokens",
+        input_details: InputDetails<'a> = "input_tokens_details",
+        output_details: OutputDetails<'a> = "output_tokens_details",
+    }
+    skips others
+}
+
+message! {
+    InputDetails<'a> {
+        cached_tokens: Count = "cached_tokens",
+    }
+    skips others
+}
+
+message! {
+    OutputDetails<'a> {
+        reasoning_tokens: Count = "reasoning_tokens",
+    }
+    skips others
+}
+
+message! {
+    Item<'a> {
+        kind: Text<'a> = "type",
+        id: Text<'a> = "id",
+        status: Text<'a> = "status",
+        call_id: Text<'a> = "call_id",
+        name: Text<'a> = "name",
+        arguments: &'a RawValue = "arguments",
+        content: List<Part<'a>> = "content",
+        phase: Text<'a> = "phase",
+    }
+    skips others
+}
+
+message! {
+    Part<'a> {
+        text: Text<'a> = "text",
+        refusal: Text<'a> = "refusal",
+    }
+    skips others
+}
+
+impl State {
+    fn new(answer_number: u32, limits: AnswerLimits) -> Self {
+        Self {
+            trouble: Trouble::new(limits),
+            answer_number,
+            pieces: Vec::new(),
+            calls: Vec::new(),
+            text_bytes: 0,
+            passed_on: false,
+            is_message_open: false,
+            has_items: false,
+            usage: None,
+            ending: None,
+            is_answering: false,
+        }
+    }
+
+    fn item(&mut self, item: SseItem<'_>, events: &mut Vec<ModelEvent>) {
+        if self.trouble.has_failed() || self.ending.is_some() {
+            return;
+        }
+        match item {
+            SseItem::Event { name: _, data } => {
+                // Some gateways end every stream with the mark of another protocol.
+                if !matches!(data.trim_ascii(), b"" | b"[DONE]") {
+                    self.event(data, events);
+                }
+            }
+            SseItem::Bare(text) => {
+                if matches!(text.trim_ascii_start().first(), Some(b'{' | b'[')) {
+                    self.event(text, events);
+                } else {
+                    self.trouble.damage("a line that is no event", events);
+                }
+            }
+        }
+    }
+
+    fn event(&mut self, data: &[u8], events: &mut Vec<ModelEvent>) {
+        let Ok(text) = std::str::from_utf8(data) else {
+            return self.trouble.damage("bytes that are no UTF-8 text", events);
+        };
+        let event = match crate::message::read::<Event<'_>>(text) {
+            Ok(Some(event)) => event,
+            Ok(None) | Err(_) => return self.other(text, events),
+        };
+        let kind = event.kind.as_ref().map_or("", |kind| &*kind.0);
+        if kind == "error" || kind.is_empty() && event.error.is_some_and(is_some) {
+            return self.other(text, events);
+        }
+        if kind.is_empty() && event.object.is_some_and(|object| object.0 == "response") {
+            return self.response(text, events);
+        }
+        if kind.is_empty() {
+            return self.other(text, events);
+        }
+        self.is_answering = true;
+        match kind {
+            "response.output_text.delta" | "response.refusal.delta" => {
+                let delta = event.delta.map(|delta| delta.0).unwrap_or_default();
+                self.said(&delta, events);
+            }
+            "response.output_item.added" => self.is_message_open = false,
+            "response.output_item.done" => {
+                if let Some(item) = event.item {
+                    self.has_items = true;
+                    self.item_done(item, events);
+                }
+            }
+            "response.completed"
+            | "response.incomplete"
+            | "response.failed"
+            | "response.cancelled"
+            | "response.done" => match event.response {
+                Some(response) => self.response(response.get(), events),
+                None => self.trouble.damage("an end that cannot be read", events),
+            },
+            kind if is_known(kind) => {}
+            kind => events.push(ModelEvent::Unknown {
+                fields: vec![format!("type={}", printable(kind))],
+            }),
+        }
+    }
+
+    /// What is no event may still be an error: in the form of this protocol, which is flat, or of a refusal.
+    fn other(&mut self, text: &str, events: &mut Vec<ModelEvent>) {
+        let value = serde_json::from_str::<Value>(text).unwrap_or_default();
+        let is_flat = value.get("error").is_none_or(Value::is_null)
+            && value.get("type").is_some_and(|kind| kind == "error");
+        let failure = match is_flat {
+            true => {
+                let error = json!({"code": value["code"], "message": value["message"], "param": value["param"]});
+                Failure::of_error(&json!({ "error": error }), RetryRule::Openai)
+            }
+            false => Failure::of_error(&value, RetryRule::Openai),
+        };
+        match failure {
+            Some(failure) => self.trouble.fail_with(failure),
+            None => self
+                .trouble
+                .damage("something that is no message of the protocol", events),
+        }
+    }
+
+    fn said(&mut self, words: &str, events: &mut Vec<ModelEvent>) {
+        if words.is_empty() {
+            return;
+        }
+        self.text_bytes += words.len();
+        if !self.trouble.check_text(self.text_bytes) {
+            return;
+        }
+        match self.pieces.last_mut() {
+            Some(AnswerPiece::Text(last)) if self.is_message_open => last.text.0.push_str(words),
+            Some(_) | None => {
+                let piece = TextPiece::plain(words.to_owned());
+                self.pieces.push(AnswerPiece::Text(piece));
+                self.is_message_open = true;
+            }
+        }
+        self.passed_on = true;
+        let text = words.to_owned().into();
+        events.push(ModelEvent::OutputText { text });
+    }
+
+    /// An item is whole.
+    fn item_done(&mut self, raw: &RawValue, events: &mut Vec<ModelEvent>) {
+        let Ok(Some(item)) = crate::message::read::<Item<'_>>(raw.get()) else {
+            return self.trouble.damage("an item that cannot be read", events);
+        };
+        match item.kind.as_ref().map_or("", |kind| &*kind.0) {
+            "message" => self.message_done(&item, events),
+            "function_call" => self.call(&item),
+            // Reasoning, and what the provider's own tools did: it goes back where it stood, unread.
+            _ => self.unread(raw),
+        }
+        self.is_message_open = false;
+    }
+
+    fn message_done(&mut self, item: &Item<'_>, events: &mut Vec<ModelEvent>) {
+        if !self.is_message_open {
+            // No piece of it came before.
+            for part in item.content.iter().flat_map(|content| &content.items) {
+                for words in [&part.text, &part.refusal].into_iter().flatten() {
+                    self.said(&words.0, events);
+                }
+            }
+        }
+        let phase = item.phase.as_ref().filter(|phase| !phase.0.is_empty());
+        if let (Some(phase), true, Some(AnswerPiece::Text(piece))) =
+            (phase, self.is_message_open, self.pieces.last_mut())
+        {
+            let fields = Map::from_iter([(PHASE.to_owned(), Value::from(&*phase.0))]);
+            piece.opaque = Some(Opaque::Fields(fields.into()));
+        }
+    }
+
+    fn unread(&mut self, raw: &RawValue) {
+        self.text_bytes += raw.get().len();
+        if self.trouble.check_text(self.text_bytes) {
+            self.pieces.push(AnswerPiece::Text(TextPiece {
+                text: String::new().into(),
+                is_thought: true,
+                opaque: Some(Opaque::Item(UnreadItem::new(raw))),
+            }));
+        }
+    }
+
+    /// A call that was cut off is dropped; an answer that it cut off is not complete.
+    fn call(&mut self, item: &Item<'_>) {
+        let limits = *self.trouble.limits();
+        let text_of = |text: &Option<Text<'_>>| {
+            let text = text.as_ref().map(|text| &*text.0);
+            text.filter(|text| !text.is_empty()).map(Arc::<str>::from)
+        };
+        let status = item.status.as_ref().map_or("", |status| &*status.0);
+        if !matches!(status, "" | "completed") {
+            return;
+        }
+        if self.calls.len() >= limits.calls_max {
+            return self
+                .trouble
+                .fail("the answer holds more calls than any model makes");
+        }
+        let raw = item.arguments.map_or("\"\"", RawValue::get);
+        if raw.len() > limits.arguments_bytes_max {
+            return self.trouble.fail("a call's arguments do not end");
+        }
+        let text: String = serde_json::from_str(raw).unwrap_or_default();
+        let arguments = match raw.as_bytes().first() {
+            Some(b'"') => read_arguments_text(&text),
+            Some(b'{') => read_arguments(raw),
+            _ => Err(ArgumentsProblem(
+                "the arguments must be the text of a JSON object".to_owned(),
+            )),
+        };
+        let id = text_of(&item.call_id).or_else(|| text_of(&item.id));
+        let id = id.unwrap_or_else(|| own_call_id(self.answer_number, self.calls.len()));
+        let name = text_of(&item.name);
+        self.pieces.push(AnswerPiece::Call(Call {
+            id: Some(id.clone()),
+            name: name.clone().unwrap_or_default(),
+            arguments: arguments.as_ref().ok().map(|map| {
+                let written = if text.is_empty() { raw } else { &text };
+                Arguments::from_parsed(written, map)
+            }),
+            opaque: None,
+        }));
+        self.calls.push(IncomingCall {
+            id: Some(id),
+            name,
+            arguments,
+        });
+    }
+
+    /// The answer is over, or came whole.
+    fn response(&mut self, text: &str, events: &mut Vec<ModelEvent>) {
+        let Ok(Some(response)) = crate::message::read::<Response<'_>>(text) else {
+            return self.trouble.damage("an end that cannot be read", events);
+        };
+        self.is_answering = true;
+        if !self.has_items {
+            let output = response.output.map_or("[]", RawValue::get);
+            let output: Vec<&RawValue> = serde_json::from_str(output).unwrap_or_default();
+            for item in output {
+                self.item_done(item, events);
+            }
+        }
+        self.usage = response.usage.as_ref().map(usage_of).or(self.usage);
+        let reason = response
+            .incomplete_details
+            .and_then(|details| details.reason);
+        let reason = reason.map(|reason| reason.0).unwrap_or_default();
+        let status = response.status.map(|status| status.0).unwrap_or_default();
+        self.ending = Some(match (&*status, &*reason) {
+            ("failed", _) => {
+                let error = response.error.map_or("null", RawValue::get);
+                let error: Value = serde_json::from_str(error).unwrap_or_default();
+                let failure = Failure::of_error(&json!({ "error": error }), RetryRule::Openai);
+                Ending::Failed(failure.unwrap_or_else(|| {
+                    Failure::protocol(
+                        "the provider ended its answer with an error that it does not name",
+                        true,
+                    )
+                }))
+            }
+            ("incomplete", "max_output_tokens") => Ending::LengthReached,
+            ("incomplete", "content_filter") => Ending::Blocked {
+                reason: "content_filter".to_owned(),
+            },
+            ("" | "completed", _) => Ending::Complete,
+            (status, "") => Ending::Stopped {
+                reason: printable(status),
+            },
+            (_, reason) => Ending::Stopped {
+                reason: printable(reason),
+            },
+        });
+    }
+
+    fn finish(mut self) -> Answer {
+        let ending = self.ending();
+        if ending != Ending::Complete {
+            self.calls.clear();
+            // What is not followed by what it belongs to is refused when it comes back.
+            self.pieces.retain(|piece| match piece {
+                AnswerPiece::Text(text) => !text.is_thought,
+                AnswerPiece::Call(_) => false,
+            });
+        }
+        Answer {
+            pieces: self.pieces,
+            opaque: None,
+            calls: self.calls,
+            usage: self.usage,
+            ending,
+            passed_on: self.passed_on,
+        }
+    }
+
+    fn ending(&self) -> Ending {
+        if let Some(failure) = self.trouble.failure() {
+            return Ending::Failed(failure.clone());
+        }
+        match &self.ending {
+            // An item that was lost might have been a call.
+            Some(Ending::Complete) if self.trouble.is_damaged() && !self.calls.is_empty() => {
+                Ending::Failed(Failure::protocol(
+                    "a piece of the provider's answer cannot be read",
+                    true,
+                ))
+            }
+            Some(ending) => ending.clone(),
+            None if self.trouble.is_damaged() && !self.is_answering => {
+                Ending::Failed(Failure::protocol(
+                    "the provider's answer is no stream of the protocol: check the provider's address",
+                    false,
+                ))
+            }
+            None => Ending::Cut,
+        }
+    }
+}
+
+fn is_some(value: &RawValue) -> bool {
+    !matches!(value.get(), "null" | "false" | "\"\"" | "{}")
+}
+
+/// Beginnings, ends and progress, whose content comes with the items.
+fn is_known(kind: &str) -> bool {
+    const PREFIXES: [&str; 10] = [
+        "response.output_text.",
+        "response.refusal.",
+        "response.content_part.",
+        "response.function_call_arguments.",
+        "response.reasoning",
+        "response.web_search_call.",
+        "response.code_interpreter_call",
+        "response.file_search_call.",
+        "response.mcp_",
+        "response.custom_tool_call",
+    ];
+    matches!(
+        kind,
+        "response.created" | "response.in_progress" | "response.queued" | "keepalive" | "ping"
+    ) || PREFIXES.iter().any(|prefix| kind.starts_with(prefix))
+}
+
+fn usage_of(usage: &UsageOf<'_>) -> Usage {
+    let count = |field: Option<Count>| field.map_or(0, |Count(count)| count);
+    let input = usage.input_details.as_ref();
+    let output = usage.output_details.as_ref();
+    let thoughts_tokens = output.map_or(0, |details| count(details.reasoning_tokens));
+    Usage {
+        prompt_tokens: count(usage.input_tokens),
+        response_tokens: count(usage.output_tokens).saturating_sub(thoughts_tokens),
+        thoughts_tokens,
+        tool_use_tokens: 0,
+        cached_tokens: input.map_or(0, |details| count(details.cached_tokens)),
+        total_tokens: count(usage.total_tokens),
+    }
+}
