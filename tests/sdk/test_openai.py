@@ -12,7 +12,9 @@ import unittest
 import openai
 
 WAIT_SECONDS = 10
-MODEL = "gpt-5.6"
+# Newer ones refuse tools over Chat Completions.
+MODEL = "gpt-4.1"
+REASONING_MODEL = "gpt-5.6"
 REALTIME_MODEL = "gpt-realtime-2.1"
 HERE = pathlib.Path(__file__).parent
 TOOLS = [
@@ -83,6 +85,29 @@ class Openai(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(second.choices[0].message.content, "Both are on their way.")
         with self.assertRaises(openai.BadRequestError):
             await client.chat.completions.create(model=MODEL, messages=messages[:-1], tools=TOOLS)
+
+    async def test_a_response_is_gathered_and_what_was_reasoned_goes_back(self):
+        client = self.client("openai", "look.yaml")
+        tools = [{"type": "function", "strict": True, **TOOLS[0]["function"]}]
+        wanted = {
+            "model": REASONING_MODEL,
+            "tools": tools,
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+        }
+        messages = [{"role": "user", "content": "Where are my orders?"}]
+        async with client.responses.stream(input=messages, **wanted) as stream:
+            first = await stream.get_final_response()
+        self.assertEqual(first.output_text, "Let me look.")
+        kinds = [item.type for item in first.output]
+        self.assertEqual(kinds, ["reasoning", "message", "function_call", "function_call"])
+        messages += [item.model_dump(exclude_none=True) for item in first.output]
+        for call in first.output[2:]:
+            messages.append({"type": "function_call_output", "call_id": call.call_id, "output": "on its way"})
+        second = await client.responses.create(input=messages, **wanted)
+        self.assertEqual(second.output_text, "Both are on their way.")
+        with self.assertRaises(openai.BadRequestError):
+            await client.responses.create(input=messages[:-1], **wanted)
 
     async def test_failures_are_what_the_sdk_takes_them_for(self):
         client = self.client("openai", "text_faults.yaml")

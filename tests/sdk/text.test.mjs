@@ -7,7 +7,9 @@ import { GoogleGenAI } from '@google/genai';
 import OpenAI from 'openai';
 import { serve } from './simulator.mjs';
 
-const MODEL = 'gpt-5.6';
+// Newer ones refuse tools over Chat Completions.
+const MODEL = 'gpt-4.1';
+const REASONING_MODEL = 'gpt-5.6';
 const PARAMETERS = {
   type: 'object',
   properties: { number: { type: 'string' } },
@@ -51,6 +53,30 @@ test('the SDK gathers a stream with two calls, and their results bring the answe
   for (const call of calls) messages.push({ role: 'tool', tool_call_id: call.id, content: '{"ok":true}' });
   const second = await client.chat.completions.create({ model: MODEL, messages, tools: TOOLS });
   assert.equal(second.choices[0].message.content, 'Both are on their way.');
+});
+
+test('the SDK gathers a response, and what was reasoned goes back with the results', async () => {
+  const client = await openai('look.yaml');
+  const tools = [{ type: 'function', name: 'lookup_order', parameters: PARAMETERS, strict: true }];
+  const wanted = { model: REASONING_MODEL, tools, store: false, include: ['reasoning.encrypted_content'] };
+  const input = [user('Where are my orders?')];
+  const first = await client.responses.stream({ ...wanted, input }).finalResponse();
+  assert.equal(first.output_text, 'Let me look.');
+  assert.deepEqual(
+    first.output.map((item) => item.type),
+    ['reasoning', 'message', 'function_call', 'function_call'],
+  );
+  assert.ok(first.usage.output_tokens_details.reasoning_tokens > 0);
+  input.push(...first.output);
+  for (const { call_id } of first.output.slice(2)) {
+    input.push({ type: 'function_call_output', call_id, output: '{"ok":true}' });
+  }
+  const second = await client.responses.create({ ...wanted, input });
+  assert.equal(second.output_text, 'Both are on their way.');
+  const cut = input.toSpliced(2);
+  await assert.rejects(client.responses.create({ ...wanted, input: cut }), { status: 400 });
+  const chat = { model: REASONING_MODEL, messages: [user('Hi')], tools: TOOLS };
+  await assert.rejects(client.chat.completions.create(chat), { status: 400, param: 'reasoning_effort' });
 });
 
 test('the SDK runs tools by itself', async () => {

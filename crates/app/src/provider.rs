@@ -193,17 +193,13 @@ fn openai_realtime(config: &Config) -> Result<Arc<OpenaiRealtimeSettings>, Failu
     let address = openai_realtime::address::address(Some(&key), url, model_of(config))
         .map_err(Failure::of)?;
     Ok(Arc::new(OpenaiRealtimeSettings {
+        has_key: provider.api_key.is_some(),
         target: target(&address).map_err(Failure::of)?,
         connect_timeout: CONNECT_TIMEOUT,
         voice: voice.name.as_ref().map(|name| name.as_str().to_owned()),
         language: voice.language.as_ref().map(|tag| tag.as_str().to_owned()),
         output_tokens_max: provider.output_tokens_max.map(|max| max.narrow()),
-        reasoning_effort: provider.thinking_level.map(|level| match level {
-            ThinkingLevel::Minimal => ReasoningEffort::Minimal,
-            ThinkingLevel::Low => ReasoningEffort::Low,
-            ThinkingLevel::Medium => ReasoningEffort::Medium,
-            ThinkingLevel::High => ReasoningEffort::High,
-        }),
+        reasoning_effort: provider.thinking_level.map(ReasoningEffort::from),
         transcribe_input: voice.transcribe_input,
         speech_detection: speech_detection(config),
         barge_in: voice.barge_in,
@@ -221,6 +217,17 @@ fn speech_detection(config: &Config) -> SpeechDetection {
     }
 }
 
+/// Gemini's models have no level without thinking.
+pub(crate) fn check_thinking(section: &str, level: Option<ThinkingLevel>) -> Result<(), Failure> {
+    match level {
+        Some(ThinkingLevel::None) => Err(Failure::Failed(format!(
+            "{section}.thinking_level none is for OpenAI's protocols: choose minimal, or set {section}.thinking_budget_tokens = 0 \
+             for a model that takes budgets"
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// The settings of Gemini Live, or of the demo model behind the same protocol; starts the latter inside this process.
 async fn gemini_live(
     config: &Config,
@@ -229,6 +236,7 @@ async fn gemini_live(
 ) -> Result<Arc<GeminiLiveSettings>, Failure> {
     let demo_url;
     let provider = &config.provider;
+    check_thinking("provider", provider.thinking_level)?;
     let (backend, credentials, url) = match choice {
         Choice::GeminiLive | Choice::OpenaiRealtime => (
             backend(provider),
@@ -253,6 +261,7 @@ async fn gemini_live(
         .map_err(Failure::of)?;
     let voice = &config.voice;
     Ok(Arc::new(GeminiLiveSettings {
+        has_key: choice == Choice::Demo || self::credentials(provider).is_some(),
         target: target(&address).map_err(Failure::of)?,
         model: backend.model_name(provider.model.as_str()),
         connect_timeout: CONNECT_TIMEOUT,

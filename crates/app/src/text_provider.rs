@@ -2,18 +2,21 @@
 //! conversation.
 
 use crate::failure::Failure;
-use crate::provider::{Choice, configured, start_demo};
+use crate::provider::{Choice, check_thinking, configured, start_demo};
 use crate::text_simulator::TextSimulator;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use windlass_provider::answer::AnswerLimits;
+use windlass_provider::gemini_live::ThinkingLevel;
 use windlass_provider::gemini_live::address::Backend;
-use windlass_provider::profile::{GEMINI_TEXT_MODEL, OPENAI_TEXT_MODEL};
+use windlass_provider::profile::{GEMINI_TEXT_MODEL, OPENAI_TEXT_MODEL, TextTransport};
 use windlass_provider::{log, profile};
 use windlass_runtime::config::{Config, Name, Text, TextProvider, Vertex};
 use windlass_runtime::text::{ModelOptions, Protocol, TextLimits, TextModel, TextSettings};
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
+use windlass_session::model::Thinking;
 use windlass_sim::runner::Options;
 use windlass_sim::text as simulator;
 use windlass_tool::sensitive::Sensitive;
@@ -118,6 +121,10 @@ pub(crate) async fn settings(
         request_retries_max: text.request_retries_max.narrow(),
         requests_max: text.requests_max.narrow(),
         turn_timeout: Duration::from_secs(text.turn_seconds.get()),
+        answer: AnswerLimits {
+            line_bytes_max: text.answer_line_bytes_max.count(),
+            ..usual.answer
+        },
         ..usual
     };
     // It is named last, and asked for nothing else.
@@ -146,10 +153,33 @@ fn openai<'n>(
     let key = key.map(|key| key.sensitive());
     let bearer = key.map(|key| Sensitive(format!("Bearer {}", key.expose())));
     let client = client(url, bearer.map(|bearer| (AUTHORIZATION, bearer)))?;
-    Ok(served(config, url, client, names))
+    let models = served(config, url, client, names);
+    for model in &models {
+        check_tools(model, url)?;
+    }
+    Ok(models)
 }
 
-/// Models of a server that speaks Chat Completions.
+/// OpenAI's own models refuse tools over Chat Completions while they reason. Better now than with every message.
+fn check_tools(model: &TextModel, url: &str) -> Result<(), Failure> {
+    let Protocol::Openai { profile } = &model.protocol else {
+        return Ok(());
+    };
+    let is_refused = url.contains("api.openai.com")
+        && profile.request.transport == TextTransport::ChatCompletions
+        && profile.model.thinking == Thinking::Level
+        && model.options.thinking_level != Some(ThinkingLevel::None);
+    match is_refused {
+        true => Err(Failure::Failed(format!(
+            "the model {:?} takes no tools over Chat Completions while it reasons: leave its transport out, which makes it \
+             responses, or set text.thinking_level to none",
+            model.name
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Models of a server that speaks one of OpenAI's protocols.
 fn served<'n>(
     config: &Config,
     url: &str,
@@ -169,6 +199,7 @@ fn gemini<'n>(
     names: impl Iterator<Item = &'n str>,
 ) -> Result<Vec<Arc<TextModel>>, Failure> {
     let (text, vertex) = (&config.text, config.provider.vertex.as_ref());
+    check_thinking("text", text.thinking_level)?;
     let key = text.api_key.as_ref();
     let token = vertex
         .and_then(|vertex| vertex.access_token.as_ref())

@@ -83,6 +83,11 @@ pub struct OpenRequest<'a> {
 /// Opens connections to one provider, one model, one account.
 pub trait LiveProvider: Send + Sync {
     fn open(&self, request: OpenRequest<'_>) -> Opening;
+
+    /// Whether connections bring a key, so that a refused one is told from one that is missing.
+    fn has_key(&self) -> bool {
+        true
+    }
 }
 
 /// What a failed connection means to the session.

@@ -20,6 +20,8 @@ pub struct GeminiLiveSettings {
     pub target: Target,
     /// The model's resource name.
     pub model: String,
+    /// Whether the target's headers hold a key of the configuration's.
+    pub has_key: bool,
     /// From the first byte to the upgrade.
     pub connect_timeout: Duration,
     pub voice: Option<String>,
@@ -78,6 +80,10 @@ pub fn target(address: &Address) -> Result<Target, HeaderError> {
 }
 
 impl LiveProvider for GeminiLive {
+    fn has_key(&self) -> bool {
+        self.settings.has_key
+    }
+
     fn open(&self, request: OpenRequest<'_>) -> Opening {
         let settings = self.settings.clone();
         let codec = Connection {

@@ -16,6 +16,8 @@ use windlass_session::model::{LostReason, ModelCommand, ModelEvent, ModelProfile
 #[derive(Clone, Debug)]
 pub struct OpenaiRealtimeSettings {
     pub target: Target,
+    /// Whether the target's headers hold a key of the configuration's.
+    pub has_key: bool,
     /// From the first byte to the upgrade.
     pub connect_timeout: Duration,
     pub voice: Option<String>,
@@ -52,6 +54,10 @@ const SOCKET_LIMITS: SocketLimits = SocketLimits {
 };
 
 impl LiveProvider for OpenaiRealtime {
+    fn has_key(&self) -> bool {
+        self.settings.has_key
+    }
+
     fn open(&self, request: OpenRequest<'_>) -> Opening {
         let settings = self.settings.clone();
         let defaults = Options::default();

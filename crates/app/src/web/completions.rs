@@ -4,24 +4,28 @@
 use super::chat::{Entrance, allow, events, no_text_model};
 use super::{State, typed};
 use crate::chat::picture::{PictureLimits, Pictures};
-use crate::chat::record::TurnRecord;
+use crate::chat::record::{TurnRecord, TurnWriter};
 use crate::chat::single::Completion;
 use crate::chat::{ChatHost, ChatRefusal, request};
 use crate::clock;
 use axum::body::Body;
-use axum::extract::Request;
 use axum::extract::State as Extract;
-use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ORIGIN};
+use axum::extract::{Path, Request};
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue, ORIGIN, RETRY_AFTER};
 use http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
 use windlass_provider::log::Image;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids;
 use windlass_runtime::text::UserInput;
-use windlass_runtime::text::completions::{ChunkStream, Envelope, Whole, error_body};
+use windlass_runtime::text::completions::{
+    ChunkStream, Envelope, Failed, Whole, error_body, failed_stream,
+};
+use windlass_runtime::text::ui_stream::Outlet;
 use windlass_session::client::ErrorCode;
 use windlass_session::model::{HistoryEntry, Role};
 use windlass_tool::sensitive::Sensitive;
@@ -40,6 +44,17 @@ struct Wanted {
     /// Who the user is, where the calling program knows it.
     #[serde(default)]
     user: Option<String>,
+    /// What would need tools of the calling program, or words in a form: refused rather than left out in silence.
+    #[serde(default)]
+    tools: Value,
+    #[serde(default)]
+    tool_choice: Value,
+    #[serde(default)]
+    functions: Value,
+    #[serde(default)]
+    function_call: Value,
+    #[serde(default)]
+    response_format: Value,
 }
 
 #[derive(Deserialize)]
@@ -113,7 +128,7 @@ async fn answer(state: &State, entrance: &Entrance) -> Response<Body> {
     if wanted.stream == Some(true) {
         let options = wanted.stream_options;
         let includes_usage = options.and_then(|options| options.include_usage);
-        streamed(host, caller, asked, envelope, includes_usage == Some(true))
+        streamed(host, caller, asked, envelope, includes_usage == Some(true)).await
     } else {
         whole(host, caller, asked, envelope).await
     }
@@ -124,20 +139,64 @@ pub(super) async fn models(
     Extract(state): Extract<Arc<State>>,
     headers: HeaderMap,
 ) -> Response<Body> {
-    let model = json!({
-        "id": state.info.text.model, "object": "model", "created": 0, "owned_by": "windlass"
-    });
-    let list = json!({"object": "list", "data": [model]});
-    let mut response = typed("application/json", list.to_string());
+    let list = json!({"object": "list", "data": [model_object(&state)]});
+    let response = typed("application/json", list.to_string());
+    for_pages(&state, &headers, response)
+}
+
+/// The same, asked for by name.
+pub(super) async fn model(
+    Extract(state): Extract<Arc<State>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let model = model_object(&state);
+    let response = match model["id"] == *id {
+        true => typed("application/json", model.to_string()),
+        false => {
+            let problem = "there is no model of this name; GET /v1/models names the one there is";
+            failure(StatusCode::NOT_FOUND, ErrorCode::BadMessage, problem)
+        }
+    };
+    for_pages(&state, &headers, response)
+}
+
+/// Programs put the id into addresses and command lines, where a space is trouble.
+fn model_object(state: &State) -> Value {
+    let id = state.info.text.model.replace(char::is_whitespace, "-");
+    json!({"id": id, "object": "model", "created": 0, "owned_by": "windlass"})
+}
+
+fn for_pages(state: &State, headers: &HeaderMap, mut response: Response<Body>) -> Response<Body> {
     if let Some(origin) = headers.get(ORIGIN)
-        && state.origin_rule.check(&headers).is_ok()
+        && state.origin_rule.check(headers).is_ok()
     {
         allow(origin.clone(), response.headers_mut());
     }
     response
 }
 
-fn streamed(
+/// How long the answer's head waits for the model's first word, which may be a refusal with a status of its own. Then it goes
+/// out in any case: who is between takes a connection for dead that says nothing.
+const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Tells that something was written to a turn's record.
+struct Opening {
+    writer: TurnWriter,
+    opened: Option<oneshot::Sender<Option<Response<Body>>>>,
+}
+
+impl Outlet for Opening {
+    fn send(&mut self, bytes: &mut Vec<u8>) {
+        self.writer.send(bytes);
+        if let Some(opened) = self.opened.take() {
+            // Whoever asked may have left.
+            let _ = opened.send(None);
+        }
+    }
+}
+
+async fn streamed(
     host: Arc<ChatHost>,
     caller: Caller,
     asked: Asked,
@@ -146,8 +205,13 @@ fn streamed(
 ) -> Response<Body> {
     let (record, writer) = TurnRecord::new();
     let reader = record.reader();
+    let (opened, head) = oneshot::channel();
     tokio::spawn(async move {
-        let mut sink = ChunkStream::new(writer, envelope, includes_usage);
+        let outlet = Opening {
+            writer,
+            opened: Some(opened),
+        };
+        let mut sink = ChunkStream::new(outlet, envelope, includes_usage);
         let mut abandoned = std::pin::pin!(record.abandoned());
         let Asked {
             user,
@@ -163,10 +227,22 @@ fn streamed(
             input,
             instructions: &instructions,
         };
-        // A refusal now is one that came up since the user was checked; the stream just ends.
-        let _ = host.complete(completion, &mut sink, cancelled).await;
+        let outcome = host.complete(completion, &mut sink, cancelled).await;
+        let (mut outlet, failed) = sink.into_parts();
+        let (response, late) = match (&outcome, &failed) {
+            (Err(refusal), _) => (refused(refusal), Vec::new()),
+            (Ok(_), Some(failed)) => (failed_response(failed), failed_stream(failed)),
+            (Ok(_), None) => return,
+        };
+        let opened = outlet.opened.take();
+        if let Some(Err(_)) = opened.map(|opened| opened.send(Some(response))) {
+            outlet.writer.send(&mut { late });
+        }
     });
-    events(reader)
+    match tokio::time::timeout(HEAD_PATIENCE, head).await {
+        Ok(Ok(Some(response))) => response,
+        Ok(Ok(None) | Err(_)) | Err(_) => events(reader),
+    }
 }
 
 /// The turn has a task of its own, as a streamed one has: who leaves gives up the answer, and not what the turn has begun.
@@ -211,18 +287,66 @@ async fn whole(
 fn whole_of(sink: Whole, envelope: &Envelope) -> Response<Body> {
     match sink.body(envelope) {
         Ok(body) => typed("application/json", body.to_string()),
-        Err((code, body)) => {
-            let mut response = typed("application/json", body.to_string());
-            *response.status_mut() = match code {
-                ErrorCode::TooLarge => StatusCode::BAD_REQUEST,
-                _ => StatusCode::BAD_GATEWAY,
-            };
-            response
-        }
+        Err(failed) => failed_response(&failed),
     }
 }
 
+/// A refusal of the model's provider keeps its status, and says whether and when asking again may help.
+fn failed_response(failed: &Failed) -> Response<Body> {
+    let mut response = typed("application/json", failed.body.to_string());
+    let of_code = match failed.code {
+        ErrorCode::TooLarge => StatusCode::BAD_REQUEST,
+        _ => StatusCode::BAD_GATEWAY,
+    };
+    *response.status_mut() = failed
+        .provider
+        .and_then(|provider| StatusCode::from_u16(provider.status).ok())
+        .unwrap_or(of_code);
+    let headers = response.headers_mut();
+    if failed
+        .provider
+        .is_some_and(|provider| provider.is_permanent)
+    {
+        headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+    }
+    if let Some(wait) = failed.provider.and_then(|provider| provider.retry_after) {
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// What OpenAI's own clients go by.
+const SHOULD_RETRY: &str = "x-should-retry";
+
+/// What a request asks for that this server does not do.
+fn check_wishes(wanted: &Wanted) -> Result<(), String> {
+    let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    if !is_empty(&wanted.tools) || !is_empty(&wanted.functions) {
+        return Err(
+            "tools run in this server, so that it takes none of the request's: leave tools out"
+                .to_owned(),
+        );
+    }
+    let is_auto = |value: &Value| value.is_null() || value == "auto";
+    if !is_auto(&wanted.tool_choice) || !is_auto(&wanted.function_call) {
+        return Err(
+            "the model chooses among the server's own tools: leave tool_choice out, or set it to auto"
+                .to_owned(),
+        );
+    }
+    let format = &wanted.response_format;
+    if !format.is_null() && format["type"] != "text" {
+        return Err(
+            "this server answers in words: leave response_format out, or set its type to text"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
 fn read(wanted: &Wanted, limits: PictureLimits) -> Result<Asked, String> {
+    check_wishes(wanted)?;
     if wanted.n.is_some_and(|answers| answers > 1) {
         return Err("this server gives one answer to a request; leave n out".to_owned());
     }

@@ -107,6 +107,11 @@ pub(crate) fn router(state: Arc<State>) -> Router {
             "/v1/models",
             get(completions::models).fallback(chat::preflight),
         )
+        .route(
+            // A model's id may hold slashes.
+            "/v1/models/{*id}",
+            get(completions::model).fallback(chat::preflight),
+        )
         .route("/api/info", get(info))
         .route("/health", get(health))
         .route("/ready", get(ready))

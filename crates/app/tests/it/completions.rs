@@ -1,6 +1,6 @@
 //! Completions that change something, over real sockets: what was begun is done and written down, whoever leaves meanwhile.
 
-use crate::chat::{Chat, chat_with};
+use crate::chat::{Chat, chat, chat_with};
 use crate::processes::copy;
 use crate::support::change::{Changes, write_tool};
 use crate::support::http::{get, post};
@@ -132,4 +132,69 @@ async fn a_change_beside_what_others_wrote_is_refused_where_nobody_can_be_asked(
     assert!(!told.contains("is being asked"), "{told}");
     assert!(changes.made().is_empty());
     chat.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_of_the_models_provider_keeps_its_status() {
+    let chat = chat(|_| Says::Refuses, &[]).await;
+    for streams in [false, true] {
+        let message = json!({"role": "user", "content": "Who?"});
+        let body = json!({"model": "any", "stream": streams, "messages": [message]}).to_string();
+        let answer = post(&chat.address, "/v1/chat/completions", body.as_bytes());
+        assert_eq!(answer.status, 400, "streamed: {streams}");
+        assert_eq!(answer.header("x-should-retry"), Some("false"));
+        let error: Value = serde_json::from_str(&answer.body).unwrap();
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(message.contains("refused the request"), "{message}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_completion_cannot_have_is_refused_in_so_many_words() {
+    let chat = chat(|_| Says::Words("Hello."), &[]).await;
+    let function = json!({"type": "function", "function": {"name": "look"}});
+    for (key, value, said) in [
+        ("tools", json!([function]), Some("leave tools out")),
+        (
+            "functions",
+            json!([{"name": "look"}]),
+            Some("leave tools out"),
+        ),
+        (
+            "tool_choice",
+            json!("required"),
+            Some("leave tool_choice out"),
+        ),
+        (
+            "response_format",
+            json!({"type": "json_object"}),
+            Some("response_format"),
+        ),
+        ("tools", json!([]), None),
+        ("tools", json!(null), None),
+        ("tool_choice", json!("auto"), None),
+        ("response_format", json!({"type": "text"}), None),
+    ] {
+        let mut body = json!({"messages": [{"role": "user", "content": "Who?"}]});
+        body[key] = value.clone();
+        let body = body.to_string();
+        let answer = post(&chat.address, "/v1/chat/completions", body.as_bytes());
+        assert_eq!(
+            answer.status,
+            if said.is_some() { 400 } else { 200 },
+            "{key} {value}"
+        );
+        assert!(
+            answer.body.contains(said.unwrap_or("Hello.")),
+            "{}",
+            answer.body
+        );
+    }
+    let models: Value = serde_json::from_str(&get(&chat.address, "/v1/models").body).unwrap();
+    let id = models["data"][0]["id"].as_str().unwrap();
+    assert!(!id.contains(' '), "{id}");
+    let model = get(&chat.address, &format!("/v1/models/{id}"));
+    let model: Value = serde_json::from_str(&model.body).unwrap();
+    assert_eq!(model, models["data"][0]);
+    assert_eq!(get(&chat.address, "/v1/models/another").status, 404);
 }

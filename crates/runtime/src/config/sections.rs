@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
-use windlass_provider::profile::{GEMINI_LIVE_MODEL, ProfileChange};
+use windlass_provider::profile::{GEMINI_LIVE_MODEL, ProfileChange, TextTransport};
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, Thinking};
 use windlass_store::StoreLimits;
@@ -249,7 +249,7 @@ section! {
 section! {
     /// Which model answers by text, how patient the server is with it, and how much is kept.
     pub struct Text {
-        /// Who answers. `openai` is OpenAI and every server compatible with its Chat Completions; `auto` is `openai`
+        /// Who answers. `openai` is OpenAI and every server compatible with its Responses or Chat Completions; `auto` is `openai`
         /// where `text.url` is set, else the one that there is a key for, else the demo model.
         provider: TextProviderKind = "auto",
         /// The model's id. Not set: the provider's own default, `gemini-3.5-flash` or `gpt-5.4-mini`.
@@ -270,10 +270,12 @@ section! {
         temperature: Option<Temperature>,
         /// Tokens of one answer.
         output_tokens_max: Option<Whole<1, 1_000_000>>,
-        /// How much the model thinks; sent only to models that take levels.
+        /// How much the model thinks; sent only to models that take levels. `none` is for OpenAI's protocols alone.
         thinking_level: Option<ThinkingLevel>,
         /// Tokens that the model may think; 0 turns thinking off. Sent only to models that take budgets.
         thinking_budget_tokens: Option<Whole<0, 1_000_000>>,
+        /// Bytes of one line of a model's answer. One with a picture in it is long.
+        answer_line_bytes_max: Whole<65_536, 67_108_864> = 16_777_216,
         /// Tokens of the conversation that go to the model; the oldest turns are left out first. A token is reckoned as
         /// four characters.
         history_tokens_max: Whole<256, 10_000_000> = 32_000,
@@ -317,6 +319,8 @@ section! {
         vision: Option<bool>,
         /// Tokens of the model's window.
         context_tokens_max: Option<Whole<1, 1_000_000_000>>,
+        /// Which of OpenAI's protocols a model by text is asked by.
+        transport: Option<TextTransport>,
     }
 }
 
@@ -517,6 +521,7 @@ choices!(
     LogFormat,
     CallSupport,
     Thinking,
+    TextTransport,
 );
 
 /// Who may read a namespace.
@@ -622,6 +627,7 @@ impl ModelChange {
             thinking: self.thinking,
             vision: self.vision,
             context_tokens_max: self.context_tokens_max.map(Whole::get),
+            transport: self.transport,
         }
     }
 }

@@ -212,7 +212,9 @@ impl TextSession {
                 Wake::Late => break Some(GaveUp::Late),
             }
         };
-        let answer = decoder.finish(&mut events);
+        let mut answer = decoder.finish(&mut events);
+        // Whatever becomes of the answer, it was paid for.
+        events.extend(answer.usage.take().map(ModelEvent::Usage));
         self.hear(&mut events, sink);
         let Some(gave_up) = gave_up else {
             return Ok(answer);

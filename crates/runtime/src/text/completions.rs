@@ -4,6 +4,8 @@
 use super::ui_stream::Outlet;
 use super::{FinishReason, TurnEnd, TurnSink};
 use serde_json::{Value, json};
+use std::time::Duration;
+use windlass_provider::failure::{Failure, FailureClass};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_session::model::{Role, Usage};
@@ -26,8 +28,57 @@ pub struct ChunkStream<O> {
     /// Everything of a chunk before its words.
     opening: String,
     includes_usage: bool,
+    /// Requests to the model so far. A second one says that the first was answered.
+    steps: u32,
     is_begun: bool,
     has_failed: bool,
+    provider: Option<ProviderFailure>,
+    /// Of a stream that nothing was written to, so that its answer can have a status of its own.
+    unsent: Option<Failed>,
+}
+
+/// A turn that failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failed {
+    pub code: ErrorCode,
+    pub body: Value,
+    pub provider: Option<ProviderFailure>,
+}
+
+/// What the model's provider said, as far as it is for those who asked here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProviderFailure {
+    /// From 400 on.
+    pub status: u16,
+    /// Asking again brings the same.
+    pub is_permanent: bool,
+    pub retry_after: Option<Duration>,
+}
+
+impl ProviderFailure {
+    fn of(failure: &Failure) -> Self {
+        let of_class = match failure.class {
+            FailureClass::InvalidRequest | FailureClass::ContextTooLong => 400,
+            FailureClass::Auth => 401,
+            FailureClass::NotFound => 404,
+            FailureClass::RateLimited | FailureClass::QuotaExhausted => 429,
+            FailureClass::Overloaded => 503,
+            FailureClass::Timeout => 504,
+            FailureClass::Conflict
+            | FailureClass::Cancelled
+            | FailureClass::ServerFault
+            | FailureClass::Protocol => 502,
+        };
+        // A fault of the provider's is none of this server.
+        let own = failure
+            .status
+            .filter(|status| (400..500).contains(status) || *status == 503);
+        Self {
+            status: own.unwrap_or(of_class),
+            is_permanent: !failure.retryable,
+            retry_after: failure.retry_after,
+        }
+    }
 }
 
 impl<O: Outlet> ChunkStream<O> {
@@ -45,9 +96,17 @@ impl<O: Outlet> ChunkStream<O> {
             envelope,
             opening,
             includes_usage,
+            steps: 0,
             is_begun: false,
             has_failed: false,
+            provider: None,
+            unsent: None,
         }
+    }
+
+    /// The outlet, and what the turn failed with where nothing was written.
+    pub fn into_parts(self) -> (O, Option<Failed>) {
+        (self.outlet, self.unsent)
     }
 
     fn chunk(&mut self, choices: &Value, usage: Option<&Value>) {
@@ -81,8 +140,12 @@ impl<O: Outlet> ChunkStream<O> {
 }
 
 impl<O: Outlet> TurnSink for ChunkStream<O> {
+    /// The stream begins once the provider has taken the question: until then a refusal has a status of its own.
     fn step(&mut self) {
-        self.begin();
+        self.steps += 1;
+        if self.steps > 1 {
+            self.begin();
+        }
     }
 
     fn client(&mut self, update: &ClientUpdate) {
@@ -103,12 +166,29 @@ impl<O: Outlet> TurnSink for ChunkStream<O> {
     /// The tools of these sessions need no consent.
     fn asks(&mut self, _question: &ConfirmationQuestion, _token: &Sensitive<String>) {}
 
+    fn provider_failed(&mut self, failure: &Failure) {
+        self.provider = Some(ProviderFailure::of(failure));
+    }
+
     fn failed(&mut self, code: ErrorCode, message: &str) {
         self.has_failed = true;
-        self.event(&error_body(code, message));
+        let body = error_body(code, message);
+        if self.is_begun {
+            self.event(&body);
+        } else {
+            let provider = self.provider;
+            self.unsent = Some(Failed {
+                code,
+                body,
+                provider,
+            });
+        }
     }
 
     fn finished(&mut self, end: &TurnEnd) {
+        if self.unsent.is_some() {
+            return;
+        }
         if !self.has_failed {
             self.begin();
             self.chunk(
@@ -134,6 +214,7 @@ impl<O: Outlet> TurnSink for ChunkStream<O> {
 #[derive(Debug, Default)]
 pub struct Whole {
     text: String,
+    provider: Option<ProviderFailure>,
     failure: Option<(ErrorCode, String)>,
     end: Option<(FinishReason, Usage)>,
 }
@@ -143,10 +224,14 @@ impl Whole {
     ///
     /// # Errors
     ///
-    /// Where the turn failed: which error, and its body.
-    pub fn body(self, envelope: &Envelope) -> Result<Value, (ErrorCode, Value)> {
+    /// Where the turn failed.
+    pub fn body(self, envelope: &Envelope) -> Result<Value, Failed> {
         if let Some((code, message)) = self.failure {
-            return Err((code, error_body(code, &message)));
+            return Err(Failed {
+                code,
+                body: error_body(code, &message),
+                provider: self.provider,
+            });
         }
         let (reason, usage) = self.end.unwrap_or((FinishReason::Stop, Usage::default()));
         let message = json!({"role": "assistant", "content": self.text, "refusal": null});
@@ -178,6 +263,10 @@ impl TurnSink for Whole {
     /// The tools of these sessions need no consent.
     fn asks(&mut self, _question: &ConfirmationQuestion, _token: &Sensitive<String>) {}
 
+    fn provider_failed(&mut self, failure: &Failure) {
+        self.provider = Some(ProviderFailure::of(failure));
+    }
+
     fn failed(&mut self, code: ErrorCode, message: &str) {
         self.failure = Some((code, message.to_owned()));
     }
@@ -187,6 +276,11 @@ impl TurnSink for Whole {
     }
 
     fn flush(&mut self) {}
+}
+
+/// What ends a stream whose failure came too late for a status.
+pub fn failed_stream(failed: &Failed) -> Vec<u8> {
+    format!("data: {}\n\ndata: [DONE]\n\n", failed.body).into_bytes()
 }
 
 /// An error as the protocol writes it.

@@ -21,6 +21,7 @@ pub use session::{TextRequest, TextSession};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_provider::answer::AnswerLimits;
+use windlass_provider::failure::Failure;
 use windlass_provider::log;
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode, MessageKey};
 use windlass_session::event::SessionEvent;
@@ -135,6 +136,9 @@ pub trait TurnSink: Send {
 
     /// The user is asked whether a call may run; the answer has to bring the token.
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>);
+
+    /// The model's provider failed, and nobody else answers in its place. [`Self::failed`] follows.
+    fn provider_failed(&mut self, _failure: &Failure) {}
 
     /// Something went wrong; what was said before stays said.
     fn failed(&mut self, code: ErrorCode, message: &str);

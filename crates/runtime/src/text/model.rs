@@ -10,9 +10,9 @@ use windlass_provider::failure::{Failure, FailureClass, ResponseHead};
 use windlass_provider::gemini_live::ThinkingLevel;
 use windlass_provider::log::{Route, Window};
 use windlass_provider::openai_chat::{PromptCache, ReasoningEffort};
-use windlass_provider::profile::Profile;
+use windlass_provider::profile::{Profile, TextTransport};
 use windlass_provider::request::{Delivery, ToolUse, WrittenInstruction};
-use windlass_provider::{gemini_text, openai_chat};
+use windlass_provider::{gemini_text, openai_chat, openai_responses};
 use windlass_session::model::{DeclarationForm, ModelEvent, ModelProfile};
 use windlass_tool::registry::Tool;
 
@@ -66,6 +66,7 @@ pub struct TextTools {
     gemini_native: OnceLock<gemini_text::DeclaredTools>,
     gemini_json: OnceLock<gemini_text::DeclaredTools>,
     openai: OnceLock<openai_chat::DeclaredTools>,
+    responses: OnceLock<openai_responses::DeclaredTools>,
     cache_key: String,
 }
 
@@ -83,7 +84,10 @@ impl TextTools {
     pub fn text(&self, protocol: &Protocol) -> &str {
         match protocol {
             Protocol::Gemini { profile, .. } => self.gemini(&profile.model).text(),
-            Protocol::Openai { .. } => self.openai().text(),
+            Protocol::Openai { profile } => match profile.request.transport {
+                TextTransport::ChatCompletions => self.openai().text(),
+                TextTransport::Responses => self.responses().text(),
+            },
         }
     }
 
@@ -95,6 +99,11 @@ impl TextTools {
             | DeclarationForm::OpenaiRealtime => &self.gemini_native,
         };
         declared.get_or_init(|| gemini_text::DeclaredTools::new(&self.tools, profile))
+    }
+
+    fn responses(&self) -> &openai_responses::DeclaredTools {
+        self.responses
+            .get_or_init(|| openai_responses::DeclaredTools::new(&self.tools))
     }
 
     fn openai(&self) -> &openai_chat::DeclaredTools {
@@ -116,6 +125,7 @@ pub(super) struct Question<'a> {
 pub(super) enum Decoder {
     Gemini(gemini_text::Decoder),
     Openai(openai_chat::Decoder),
+    Responses(openai_responses::Decoder),
 }
 
 impl TextModel {
@@ -128,7 +138,13 @@ impl TextModel {
         let name = name.into();
         let (kind, profile) = match &protocol {
             Protocol::Gemini { profile, .. } => ("gemini", profile.model.clone()),
-            Protocol::Openai { profile } => ("openai", profile.model.clone()),
+            Protocol::Openai { profile } => (
+                match profile.request.transport {
+                    TextTransport::ChatCompletions => "openai",
+                    TextTransport::Responses => "responses",
+                },
+                profile.model.clone(),
+            ),
         };
         Self {
             // One client is one server with one key.
@@ -163,6 +179,12 @@ impl TextModel {
         self.profile.vision
     }
 
+    /// What to do about a refusal, where the server was sent no key.
+    pub(super) fn missing_key(&self) -> Option<&'static str> {
+        let told = "no key was sent to the model's provider; set text.api_key, or the variable that text.api_key_env names";
+        (!self.client.sends_key()).then_some(told)
+    }
+
     pub(super) fn route(&self) -> &Route {
         &self.route
     }
@@ -178,7 +200,10 @@ impl TextModel {
             Protocol::Gemini { resource, .. } => {
                 format!("/{}", gemini_text::path(resource, Delivery::Stream))
             }
-            Protocol::Openai { .. } => "/chat/completions".to_owned(),
+            Protocol::Openai { profile } => match profile.request.transport {
+                TextTransport::ChatCompletions => "/chat/completions".to_owned(),
+                TextTransport::Responses => "/responses".to_owned(),
+            },
         }
     }
 
@@ -205,27 +230,49 @@ impl TextModel {
             ),
             Protocol::Openai { profile } => {
                 let caches = !self.refuses_cache.load(Ordering::Relaxed);
-                openai_chat::encode_request(
-                    &openai_chat::Request {
-                        model: &self.name,
-                        system_instruction: (&*instruction).into(),
-                        window: question.window,
-                        route: &self.route,
-                        tools: question.tools.openai(),
-                        tool_use: question.tool_use,
-                        parallel_calls: None,
-                        delivery: Delivery::Stream,
-                        temperature: options.temperature,
-                        output_tokens_max: options.output_tokens_max,
-                        reasoning_effort: options.thinking_level.map(effort),
-                        prompt_cache: caches.then_some(PromptCache {
-                            key: &question.tools.cache_key,
-                            retention: None,
-                        }),
-                    },
-                    profile,
-                    &mut body,
-                );
+                let prompt_cache = caches.then_some(PromptCache {
+                    key: &question.tools.cache_key,
+                    retention: None,
+                });
+                if profile.request.transport == TextTransport::Responses {
+                    openai_responses::encode_request(
+                        &openai_responses::Request {
+                            model: &self.name,
+                            system_instruction: (&*instruction).into(),
+                            window: question.window,
+                            route: &self.route,
+                            tools: question.tools.responses(),
+                            tool_use: question.tool_use,
+                            parallel_calls: None,
+                            delivery: Delivery::Stream,
+                            temperature: options.temperature,
+                            output_tokens_max: options.output_tokens_max,
+                            reasoning_effort: options.thinking_level.map(ReasoningEffort::from),
+                            prompt_cache,
+                        },
+                        profile,
+                        &mut body,
+                    );
+                } else {
+                    openai_chat::encode_request(
+                        &openai_chat::Request {
+                            model: &self.name,
+                            system_instruction: (&*instruction).into(),
+                            window: question.window,
+                            route: &self.route,
+                            tools: question.tools.openai(),
+                            tool_use: question.tool_use,
+                            parallel_calls: None,
+                            delivery: Delivery::Stream,
+                            temperature: options.temperature,
+                            output_tokens_max: options.output_tokens_max,
+                            reasoning_effort: options.thinking_level.map(ReasoningEffort::from),
+                            prompt_cache,
+                        },
+                        profile,
+                        &mut body,
+                    );
+                }
             }
         }
         let room = (body.len() + body.len() / 8).min(BODY_BYTES_EXPECTED_MAX);
@@ -236,9 +283,14 @@ impl TextModel {
     pub(super) fn decoder(&self, answer_number: u32, limits: AnswerLimits) -> Decoder {
         match &self.protocol {
             Protocol::Gemini { .. } => Decoder::Gemini(gemini_text::Decoder::new(limits)),
-            Protocol::Openai { profile } => {
-                Decoder::Openai(openai_chat::Decoder::new(profile, answer_number, limits))
-            }
+            Protocol::Openai { profile } => match profile.request.transport {
+                TextTransport::ChatCompletions => {
+                    Decoder::Openai(openai_chat::Decoder::new(profile, answer_number, limits))
+                }
+                TextTransport::Responses => {
+                    Decoder::Responses(openai_responses::Decoder::new(answer_number, limits))
+                }
+            },
         }
     }
 
@@ -260,20 +312,12 @@ impl TextModel {
     }
 }
 
-fn effort(level: ThinkingLevel) -> ReasoningEffort {
-    match level {
-        ThinkingLevel::Minimal => ReasoningEffort::Minimal,
-        ThinkingLevel::Low => ReasoningEffort::Low,
-        ThinkingLevel::Medium => ReasoningEffort::Medium,
-        ThinkingLevel::High => ReasoningEffort::High,
-    }
-}
-
 impl Decoder {
     pub(super) fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) {
         match self {
             Self::Gemini(decoder) => decoder.push(bytes, events),
             Self::Openai(decoder) => decoder.push(bytes, events),
+            Self::Responses(decoder) => decoder.push(bytes, events),
         }
     }
 
@@ -281,6 +325,7 @@ impl Decoder {
         match self {
             Self::Gemini(decoder) => decoder.is_finished(),
             Self::Openai(decoder) => decoder.is_finished(),
+            Self::Responses(decoder) => decoder.is_finished(),
         }
     }
 
@@ -288,6 +333,7 @@ impl Decoder {
         match self {
             Self::Gemini(decoder) => decoder.finish(events),
             Self::Openai(decoder) => decoder.finish(events),
+            Self::Responses(decoder) => decoder.finish(events),
         }
     }
 }

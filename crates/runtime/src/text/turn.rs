@@ -320,7 +320,10 @@ impl TextSession {
             Ending::Failed(_) | Ending::Cut => FinishReason::Failed,
         };
         if reason == FinishReason::Failed {
-            let (code, message) = told_of(&answer.ending);
+            if let Ending::Failed(failure) = &answer.ending {
+                sink.provider_failed(failure);
+            }
+            let (code, message) = told_of(&answer.ending, model);
             sink.failed(code, message);
         } else if !self.flow.has_words {
             if reason != FinishReason::Blocked && !progress.is_last {
@@ -344,9 +347,6 @@ impl TextSession {
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
     ) -> Next {
-        if let Some(usage) = answer.usage.take() {
-            self.feed(Input::Model(ModelEvent::Usage(usage)), sink);
-        }
         self.flow.tools_complete = false;
         let calls = std::mem::take(&mut answer.calls);
         self.feed(Input::Model(ModelEvent::Calls(calls)), sink);
@@ -410,7 +410,7 @@ impl TextSession {
 }
 
 /// What the user is told of a failure; the rest is in the log.
-fn told_of(ending: &Ending) -> (ErrorCode, &'static str) {
+fn told_of(ending: &Ending, model: &TextModel) -> (ErrorCode, &'static str) {
     let Ending::Failed(failure) = ending else {
         return (
             ErrorCode::ProviderUnavailable,
@@ -420,7 +420,9 @@ fn told_of(ending: &Ending) -> (ErrorCode, &'static str) {
     match failure.class {
         FailureClass::Auth => (
             ErrorCode::ProviderAuth,
-            "the model's provider refused the server's key",
+            model
+                .missing_key()
+                .unwrap_or("the model's provider refused the server's key"),
         ),
         FailureClass::NotFound => (
             ErrorCode::ProviderUnavailable,

@@ -103,6 +103,11 @@ impl HttpClient {
     /// # Errors
     ///
     /// A URL of another scheme, or without a host.
+    /// Whether a header of every request is a secret.
+    pub(crate) fn sends_key(&self) -> bool {
+        self.headers.values().any(HeaderValue::is_sensitive)
+    }
+
     pub fn new(
         url: &str,
         headers: Vec<(HeaderName, HeaderValue)>,

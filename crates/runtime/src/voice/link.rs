@@ -29,6 +29,7 @@ pub(super) struct Link {
     /// When another connection is to take its place, as nobody else will say so.
     ends_at: Option<Instant>,
     is_resuming: bool,
+    has_key: bool,
 }
 
 /// Which connection is wanted.
@@ -79,6 +80,7 @@ impl Link {
             setup_deadline: Some(setup_deadline),
             ends_at: None,
             is_resuming: wanted.handle.is_some(),
+            has_key: provider.has_key(),
         }
     }
 
@@ -213,7 +215,8 @@ impl Link {
             Message::Text(frame) | Message::Binary(frame) => {
                 self.codec.decode(&frame, sink);
                 let mut frames = Vec::new();
-                self.codec.react(&mut frames)?;
+                let reaction = self.codec.react(&mut frames);
+                reaction.map_err(|reason| self.told_apart(reason))?;
                 self.send_frames(frames)?;
             }
             Message::Ping(payload) => {
@@ -226,7 +229,7 @@ impl Link {
             Message::Close(CloseFrame { code, reason }) => {
                 let reason = self.codec.close_reason(code, reason);
                 self.answer_goodbye(code);
-                return Err(reason);
+                return Err(self.told_apart(reason));
             }
             Message::TooLarge { .. } => {
                 sink.event(windlass_session::model::ModelEvent::Malformed {
@@ -353,7 +356,15 @@ impl Link {
 
     fn lose(&mut self, reason: LostReason) -> Progress {
         self.close();
-        Progress::Lost(reason)
+        Progress::Lost(self.told_apart(reason))
+    }
+
+    /// A refused key, or a missing one.
+    fn told_apart(&self, reason: LostReason) -> LostReason {
+        match reason {
+            LostReason::Unauthorized if !self.has_key => LostReason::NoKey,
+            other => other,
+        }
     }
 
     /// Ends the connection. What waits is not waited for.

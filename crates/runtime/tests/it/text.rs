@@ -132,8 +132,10 @@ async fn a_turn_never_ends_without_words() {
         let written = chat.say("Hello?").await;
         assert_eq!(written.words(), words, "{replies:?}");
         assert_eq!(written.errors(), Vec::<&str>::new());
-        let last = server.seen().pop().unwrap();
-        assert_eq!(last.get("tools"), None);
+        let mut seen = server.seen();
+        // An answer that held nothing was paid for, too.
+        assert_eq!(written.end.usage.prompt_tokens, 10 * seen.len() as u64);
+        assert_eq!(seen.pop().unwrap().get("tools"), None);
     }
 }
 
@@ -199,14 +201,14 @@ async fn whatever_the_server_does_the_user_gets_words_or_one_error() {
             "401",
             vec![refusal(401, "")],
             "",
-            "the model's provider refused the server's key",
+            "no key was sent to the model's provider; set text.api_key, or the variable that text.api_key_env names",
             1,
         ),
         (
             "403",
             vec![refusal(403, "")],
             "",
-            "the model's provider refused the server's key",
+            "no key was sent to the model's provider; set text.api_key, or the variable that text.api_key_env names",
             1,
         ),
         (

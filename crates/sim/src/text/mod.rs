@@ -5,6 +5,7 @@ mod gemini;
 mod openai;
 mod openai_messages;
 pub(crate) mod plan;
+mod responses;
 
 use crate::runner::Options;
 use crate::script::HttpFailure;
@@ -57,7 +58,7 @@ pub enum Piece {
 /// Which service is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// `POST …/chat/completions`.
+    /// `POST …/chat/completions` and `POST …/responses`.
     ChatCompletions,
     /// `POST …:generateContent` and `…:streamGenerateContent`.
     Gemini,
@@ -158,9 +159,12 @@ impl Stream {
 
 /// An event whose text breaks off within a letter: `mark` stands where the first half of an `é` is to be.
 fn half_a_letter(value: &serde_json::Value, mark: &str) -> Vec<u8> {
-    let text = format!("data: {value}\n\n");
+    half_a_letter_of(&format!("data: {value}\n\n"), mark)
+}
+
+fn half_a_letter_of(text: &str, mark: &str) -> Vec<u8> {
     match text.split_once(mark) {
         Some((before, behind)) => [before.as_bytes(), &[0xc3], behind.as_bytes()].concat(),
-        None => text.into_bytes(),
+        None => text.as_bytes().to_vec(),
     }
 }

@@ -1,9 +1,9 @@
-//! Chat Completions as OpenAI's service answers: its routes, its rules for messages, its chunks. Knows nothing of what the
+//! Chat Completions as OpenAI's service answers, and the door of its other protocols over HTTP: its routes, its rules for messages, its chunks. Knows nothing of what the
 //! model says.
 
 use super::openai_messages::read_messages;
 use super::plan::{self, Said};
-use super::{Answer, BODY_BYTES_MAX, Piece, Request, Stream};
+use super::{Answer, BODY_BYTES_MAX, Piece, Request, Stream, responses};
 use crate::declaration::Declaration;
 use crate::pieces::split;
 use crate::runner::Options;
@@ -35,13 +35,33 @@ impl Refusal {
         }
     }
 
-    fn answer(self) -> Answer {
+    pub(super) fn named(self, code: &'static str) -> Self {
+        Self {
+            code: Some(code),
+            ..self
+        }
+    }
+
+    pub(super) fn with_status(self, status: u16) -> Self {
+        Self { status, ..self }
+    }
+
+    pub(super) fn too_large() -> Self {
+        Self::invalid("The request is too large.").with_status(413)
+    }
+
+    pub(super) fn answer(self) -> Answer {
         let body = error_body(self.status, self.code, self.param.as_deref(), &self.message);
         super::json_answer(self.status, &body)
     }
 }
 
-fn error_body(status: u16, code: Option<&str>, param: Option<&str>, message: &str) -> Value {
+pub(super) fn error_body(
+    status: u16,
+    code: Option<&str>,
+    param: Option<&str>,
+    message: &str,
+) -> Value {
     let kind = match status {
         401 => "authentication_error",
         403 => "permission_error",
@@ -62,6 +82,7 @@ pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> A
                 {"id": "demo", "object": "model", "created": CREATED, "owned_by": "simulator"}
             ]}),
         ),
+        Ok(Route::Responses) => responses::answer(request.body, options, number),
         Ok(Route::Chat) => match Chat::read(request.body) {
             Err(refusal) => refusal.answer(),
             Ok(chat) => {
@@ -74,6 +95,7 @@ pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> A
 
 enum Route {
     Chat,
+    Responses,
     Models,
 }
 
@@ -89,13 +111,15 @@ fn route(request: &Request<'_>) -> Result<Route, Refusal> {
     };
     let route = if request.path.ends_with("/chat/completions") {
         Route::Chat
+    } else if request.path.ends_with("/responses") {
+        Route::Responses
     } else if request.path.ends_with("/models") {
         Route::Models
     } else {
         return refuse(404, "unknown_url", "Invalid URL.");
     };
     let method = match route {
-        Route::Chat => "POST",
+        Route::Chat | Route::Responses => "POST",
         Route::Models => "GET",
     };
     if request.method != method {
@@ -121,9 +145,9 @@ fn route(request: &Request<'_>) -> Result<Route, Refusal> {
 }
 
 /// Every answer is of the same moment: there is no clock here.
-const CREATED: u64 = 1_790_000_000;
-const TOOLS_MAX: usize = 128;
-const NAME_BYTES_MAX: usize = 64;
+pub(super) const CREATED: u64 = 1_790_000_000;
+pub(super) const TOOLS_MAX: usize = 128;
+pub(super) const NAME_BYTES_MAX: usize = 64;
 
 struct Chat {
     model: String,
@@ -137,10 +161,7 @@ struct Chat {
 impl Chat {
     fn read(body: &[u8]) -> Result<Self, Refusal> {
         if body.len() > BODY_BYTES_MAX {
-            return Err(Refusal {
-                status: 413,
-                ..Refusal::invalid("The request is too large.")
-            });
+            return Err(Refusal::too_large());
         }
         let Ok(Value::Object(body)) = serde_json::from_slice::<Value>(body) else {
             return Err(Refusal::invalid(
@@ -163,6 +184,13 @@ impl Chat {
                     return Err(Refusal::invalid(message).at(name));
                 }
             }
+        }
+        let effort = body.get("reasoning_effort").and_then(Value::as_str);
+        if !tools.is_empty() && refuses_tools_with(model, effort) {
+            return Err(Refusal::invalid(format!(
+                "Function tools with reasoning_effort are not supported for {model} in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'."
+            ))
+            .at("reasoning_effort"));
         }
         let forbids = body.get("tool_choice").and_then(Value::as_str) == Some("none");
         let flag = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or(false);
@@ -203,6 +231,23 @@ impl Chat {
         } else {
             speaker.whole(self)
         }
+    }
+}
+
+/// From GPT-5.2 on function tools and reasoning do not go together here; from GPT-5.5 on a model reasons unless it is told not
+/// to (BerriAI/litellm pull request 34569).
+fn refuses_tools_with(model: &str, effort: Option<&str>) -> bool {
+    let generation = model.strip_prefix("gpt-").unwrap_or_default();
+    let end = generation.find('-').unwrap_or(generation.len());
+    let mut numbers = generation[..end]
+        .split('.')
+        .map(|number| number.parse().ok());
+    let major: u32 = numbers.next().flatten().unwrap_or(0);
+    let minor: u32 = numbers.next().flatten().unwrap_or(0);
+    match effort {
+        Some("none") => false,
+        Some(_) => (major, minor) >= (5, 2),
+        None => (major, minor) >= (5, 5),
     }
 }
 
@@ -251,6 +296,11 @@ fn read_tools(tools: Option<&Value>) -> Result<Vec<Declaration>, Refusal> {
         })
     };
     tools.iter().enumerate().map(read).collect()
+}
+
+/// Where a field of a flat declaration is.
+pub(super) fn place_of_tool(index: usize, field: &str) -> String {
+    format!("tools[{index}].{field}")
 }
 
 pub(super) fn is_name(name: &str) -> bool {

@@ -16,6 +16,7 @@ mod hostile;
 mod profiles;
 mod realtime;
 mod recordings;
+mod responses;
 mod resumption;
 mod scripts;
 mod setup;
