@@ -453,17 +453,13 @@ fn read_declared(
     permissions: &Permissions,
     report: &mut Report<'_>,
 ) -> Option<DeclaredKind> {
-    let nothing = Value::Object(serde_json::Map::new());
+    // Without a schema nobody knows what its places name, and that is said of the schema.
     let judged = Judged {
-        parameters: readable.parameters.as_ref().unwrap_or(&nothing),
+        parameters: readable.parameters.as_ref()?,
         writes: readable.side_effects == Some(SideEffects::Writes),
         timeout_ms: readable.longest_ms(),
         permissions,
     };
-    // Without a schema nobody knows what its places name, and that is said of the schema.
-    if readable.parameters.is_none() {
-        return None;
-    }
     let file = handler_file::read(text, &judged, report)?;
     Some(match file {
         HandlerFile::Http(_) => DeclaredKind::Http,
