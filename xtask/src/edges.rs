@@ -17,6 +17,8 @@ struct Place {
 enum World {
     Reached,
     Fenced,
+    /// A process of its own: it has a clock and threads, and never the asynchronous runtime.
+    Apart,
 }
 
 const PLACES: &[Place] = &[
@@ -80,6 +82,11 @@ const PLACES: &[Place] = &[
             "windlass-tool",
         ],
         world: World::Reached,
+    },
+    Place {
+        package: "windlass-script",
+        may_use: &[],
+        world: World::Apart,
     },
     Place {
         package: "windlass-app",
@@ -284,7 +291,7 @@ fn check_graph(graph: &Graph) -> Vec<Problem> {
                 )));
             }
         }
-        if place.world == World::Fenced
+        if place.world != World::Reached
             && let Some(path) = graph.path(member, ASYNC_RUNTIME)
         {
             problems.push(Problem::general(format!(
