@@ -153,6 +153,7 @@ fn registry() -> Result<Registry, Box<dyn Error>> {
         build_timestamp: "2026-11-20T12:00:00Z",
         vocabularies: &BTreeMap::new(),
         permissions: &Permissions::default(),
+        judge: None,
     });
     let artifact = compilation.artifact.ok_or("the tools do not compile")?;
     let handler: Arc<dyn Handler> = Arc::new(ConvertDistance);

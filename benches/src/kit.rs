@@ -143,6 +143,7 @@ pub(crate) fn build(folder: &Path, tools: &[(String, Value)]) -> io::Result<()> 
         build_timestamp: "2026-11-20T00:00:00Z",
         vocabularies: &BTreeMap::new(),
         permissions: &Permissions::default(),
+        judge: None,
     });
     let artifact = compilation
         .artifact

@@ -96,6 +96,7 @@ const PLACES: &[Place] = &[
             "windlass-knowledge",
             "windlass-provider",
             "windlass-runtime",
+            "windlass-script",
             "windlass-session",
             "windlass-sim",
             "windlass-store",

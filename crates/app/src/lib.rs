@@ -14,6 +14,7 @@ mod logging;
 mod printer;
 mod provider;
 mod records;
+mod script;
 pub mod server;
 mod sessions;
 mod simulator;

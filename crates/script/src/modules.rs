@@ -48,14 +48,9 @@ fn resolve(modules: &Modules, base: &str, specifier: &str) -> Result<String, Str
     if !path.starts_with(SHARED) && !path.starts_with(&format!("{folder}/")) {
         return Err("a tool imports files of its own folder and of ../_shared/ only".to_owned());
     }
-    if modules.contains_key(&path) {
-        return Ok(path);
-    }
-    // TypeScript's own habit: an import names the file that the source becomes.
-    let typed = path.strip_suffix(".js").map(|stem| format!("{stem}.ts"));
-    match typed.filter(|typed| modules.contains_key(typed)) {
-        Some(typed) => Ok(typed),
-        None => Err(format!("there is no file {path}")),
+    match modules.contains_key(&path) {
+        true => Ok(path),
+        false => Err(format!("there is no file {path}")),
     }
 }
 
@@ -180,20 +175,13 @@ mod tests {
 
     #[test]
     fn an_import_means_a_file_of_the_tool_or_a_shared_one() {
-        let modules: Modules = [
-            "a/handler.js",
-            "a/lib/x.js",
-            "a/y.ts",
-            "_shared/z.js",
-            "b/w.js",
-        ]
-        .into_iter()
-        .map(|path| (path.to_owned(), "".into()))
-        .collect();
+        let modules: Modules = ["a/handler.js", "a/lib/x.js", "_shared/z.js", "b/w.js"]
+            .into_iter()
+            .map(|path| (path.to_owned(), "".into()))
+            .collect();
         for (base, specifier, path) in [
             ("a/handler.js", "./lib/x.js", Some("a/lib/x.js")),
             ("a/lib/x.js", "../handler.js", Some("a/handler.js")),
-            ("a/handler.js", "./y.js", Some("a/y.ts")),
             ("a/handler.js", "../_shared/z.js", Some("_shared/z.js")),
             ("_shared/z.js", "../_core/error-types.js", Some(ERROR_TYPES)),
             ("a/handler.js", "../error-types.js", Some(ERROR_TYPES)),

@@ -4,7 +4,7 @@
 use crate::call::{Ending, Job, REQUEST_BITS, Script, ToCall, serve_one};
 use crate::code::Code;
 use crate::judge::judge;
-use crate::limits::{LINE_BYTES_MAX, Limits, SCRIPTS_MAX, THREAD_STACK_BYTES};
+use crate::limits::{CANCEL_GRACE, LINE_BYTES_MAX, Limits, SCRIPTS_MAX, THREAD_STACK_BYTES};
 use crate::modules::Modules;
 use crate::output::Output;
 use crate::protocol::{
@@ -173,11 +173,12 @@ struct Facts {
 }
 
 impl Facts {
-    /// When nobody waits for the call any more, by the machine's clock, on which host and worker agree.
+    /// When the call is stopped: a little after nobody waits for it any more, by the machine's clock, on which host and worker
+    /// agree. The host is the one to say that its time was up.
     fn deadline(&self) -> Option<Instant> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         let left = Duration::from_millis(self.deadline?).saturating_sub(now);
-        Instant::now().checked_add(left)
+        Instant::now().checked_add(left.saturating_add(CANCEL_GRACE))
     }
 }
 

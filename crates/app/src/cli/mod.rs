@@ -9,6 +9,7 @@ mod config;
 mod kb;
 mod question;
 mod replay;
+mod script_worker;
 mod serve;
 mod signals;
 mod sim;
@@ -52,6 +53,9 @@ enum Command {
     Config(ConfigArguments),
     /// Run a simulated provider
     Sim(SimArguments),
+    /// Run the calls of scripts; the program starts this itself
+    #[command(hide = true)]
+    ScriptWorker(ScriptWorkerArguments),
 }
 
 #[derive(Debug, Args)]
@@ -250,6 +254,21 @@ struct ConfigArguments {
     flags: ServeFlags,
 }
 
+/// What the host sets, as its configuration says.
+#[derive(Debug, Args)]
+struct ScriptWorkerArguments {
+    #[arg(long)]
+    memory_bytes: usize,
+    #[arg(long)]
+    compute_ms: u64,
+    #[arg(long)]
+    answer_bytes: usize,
+    #[arg(long)]
+    calls: usize,
+    #[arg(long)]
+    spares: usize,
+}
+
 #[derive(Debug, Args)]
 struct SimArguments {
     #[command(subcommand)]
@@ -296,6 +315,7 @@ pub fn main() -> ExitCode {
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::ScriptWorker(arguments) => script_worker::run(&arguments),
     };
     end(match outcome {
         // What was said is worth nothing where it could not be read.

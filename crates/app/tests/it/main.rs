@@ -41,6 +41,7 @@ mod provider_wire;
 mod questions_run_out;
 mod refusals;
 mod replays;
+mod scripts;
 mod streams;
 mod support;
 mod terminal;

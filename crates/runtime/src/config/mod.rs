@@ -11,7 +11,7 @@ pub use overlay::{ConfigError, Environment, Flag, Sources};
 pub use sections::{
     Audit, Config, EmbedderKind, Folders, Handlers, Journal, Knowledge, Log, LogFormat, LogLevel,
     ModelChange, Namespace, NamespaceReaders, Provider, ProviderKind, RateLimitChange, ReadersKind,
-    Server, Store, Text, TextProvider, TextProviderKind, ToolChange, Vertex, Voice,
+    Scripts, Server, Store, Text, TextProvider, TextProviderKind, ToolChange, Vertex, Voice,
 };
 pub use values::{
     AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId, Name, NamespaceName,

@@ -46,6 +46,8 @@ section! {
         tools: BTreeMap<ToolId, ToolChange>,
         /// What the files of tools may do.
         handlers: Handlers,
+        /// Handlers in JavaScript.
+        scripts: Scripts,
         /// The audit.
         audit: Audit,
         /// The store.
@@ -103,6 +105,24 @@ section! {
         /// `core.md`, `voice.md` and `text.md`. Where there is no such folder, the built-in texts are used and the log
         /// says so.
         prompts: FilePath = "prompts",
+    }
+}
+
+section! {
+    /// Handlers in JavaScript, which run in processes of their own; see [tools.md](tools.md#handlers-in-javascript).
+    pub struct Scripts {
+        /// Bytes of memory of one call: its sources and everything that it allocates.
+        memory_bytes_max: Whole<1_048_576, 1_073_741_824> = 16_777_216,
+        /// Milliseconds that one call may compute. Waiting does not count; that is what a tool's `timeoutMs` limits.
+        compute_ms_max: Whole<1, 60_000> = 2_000,
+        /// Bytes of an answer as JSON, and of each message and request of a call.
+        answer_bytes_max: Whole<1_024, 67_108_864> = 1_048_576,
+        /// Calls at a time in one process.
+        calls_max: Whole<1, 4_096> = 256,
+        /// Contexts that each process keeps ready for the next calls.
+        spares: Whole<1, 64> = 4,
+        /// Processes. The first serves; the others are ready for when it has a call that cannot be stopped.
+        processes: Whole<1, 16> = 2,
     }
 }
 

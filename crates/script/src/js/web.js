@@ -459,7 +459,7 @@ export default (function (native, request, call) {
       if (!headers.has('content-type')) headers.set('content-type', 'text/plain;charset=UTF-8');
       return { body };
     }
-    return { body: btoa(binary(bytesOf(body))), bodyEncoding: 'base64' };
+    return { bodyBase64: btoa(binary(bytesOf(body))) };
   }
 
   async function fetch(input, init = {}) {
@@ -481,8 +481,8 @@ export default (function (native, request, call) {
       // As in browsers and in Node, a request without an answer is a TypeError.
       throw error instanceof DOMException ? error : Object.assign(new TypeError(`fetch failed: ${error.message}`), { code: error.code, cause: error });
     });
-    const text = answer.bodyEncoding === 'base64' ? fromBase64(answer.body ?? '') : (answer.body ?? '');
-    return new Response(text, { ...answer, url: answer.url ?? String(input) });
+    const content = typeof answer.bodyBase64 === 'string' ? fromBase64(answer.bodyBase64) : (answer.body ?? '');
+    return new Response(content, { ...answer, url: answer.url ?? String(input) });
   }
 
   return {

@@ -318,3 +318,9 @@ fn modules_that_import_each_other_work_or_break_cleanly() {
         "{early}"
     );
 }
+
+/// The engine bounds what it cannot interrupt: an integer has a largest size.
+#[test]
+fn a_huge_integer_breaks_or_ends() {
+    check("3n ** 2000000n;", limits(), BROKEN, "BigInt is too large");
+}

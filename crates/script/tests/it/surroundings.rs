@@ -151,9 +151,9 @@ fn fetch_asks_the_host_and_reads_its_answer() {
             "https://example.org/a" => result(
                 json!({"status": 200, "headers": {"content-type": "application/json"}, "body": "{\"x\":2}"}),
             ),
-            "https://example.org/b" => result(
-                json!({"status": 404, "headers": {}, "body": "AQID", "bodyEncoding": "base64"}),
-            ),
+            "https://example.org/b" => {
+                result(json!({"status": 404, "headers": {}, "body": null, "bodyBase64": "AQID"}))
+            }
             _ => {
                 json!({"error": {"code": -32_000, "message": "the host is not allowed", "data": {"code": "FORBIDDEN"}}})
             }
@@ -172,10 +172,7 @@ fn fetch_asks_the_host_and_reads_its_answer() {
         json!({"call": 2, "url": "https://example.org/a", "method": "POST", "body": "{\"n\":1}",
                "headers": {"x-a": "1", "content-type": "text/plain;charset=UTF-8"}})
     );
-    assert_eq!(
-        (&asked[1]["body"], &asked[1]["bodyEncoding"]),
-        (&json!("Af8="), &json!("base64"))
-    );
+    assert_eq!(asked[1]["bodyBase64"], "Af8=");
 }
 
 #[test]
