@@ -175,6 +175,15 @@ fn write_text(phrase: &mut String, text: &str) {
     }
 }
 
+/// Whether a character breaks a line, steers a terminal, or has what follows read in another direction.
+pub fn steers(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
 /// Controls, line and paragraph separators, bidirectional controls (UAX #9), and characters that show as nothing.
 fn is_unsafe_to_show(character: char) -> bool {
     character.is_control()
