@@ -205,6 +205,10 @@ impl Workshop {
             });
         };
         write_artifact(&artifact, &path)?;
+        // It lies in the data folder, where everything is for its owner alone.
+        if let Err(error) = windlass_tool::private::tighten_file(&path) {
+            tracing::warn!(%error, artifact = %path.display(), "the artifact can be read by others");
+        }
         let warnings = compilation
             .problems
             .iter()

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Handler, Invocation, Report, Success};
+use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Report, Success};
 use windlass_tool::registry::edit_distance;
 
 /// The tool's `schema.json`. It has no directory, since it is declared only to sessions whose prompt holds summaries.
@@ -34,6 +34,10 @@ struct Arguments<'a> {
 }
 
 impl Handler for Describer {
+    fn placement(&self) -> Placement {
+        Placement::Inline
+    }
+
     fn execute(&self, invocation: Invocation) -> Execution {
         ready(self.describe(&invocation))
     }

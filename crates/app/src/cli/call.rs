@@ -14,6 +14,7 @@ use windlass_driver::{DirectLedger, Ledger};
 use windlass_runtime::client_key::{ledger_key, passing_ledger_key};
 use windlass_runtime::config::Config;
 use windlass_runtime::direct::{DirectRequest, call_asking, call_once};
+use windlass_runtime::executor::HandlerThreads;
 use windlass_runtime::ids;
 use windlass_runtime::metrics::Metrics;
 use windlass_session::client::ConfirmationQuestion;
@@ -55,6 +56,7 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
         Arc::new(Metrics::default()),
         Vec::new(),
         records::open_journal(&config)?,
+        HandlerThreads::new(config.threads.limits()),
     );
     let request = runtime.block_on(request(arguments, &config, store, shared))?;
     let call = IncomingCall {

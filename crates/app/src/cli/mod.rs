@@ -211,6 +211,17 @@ struct AuditArguments {
 enum AuditCommand {
     /// Name the first record that was changed, moved, cut off, put in or taken out; exit code 1 if there is one
     Verify(VerifyArguments),
+    /// Print where the audit stands, signed with the server's key; keep it where the server cannot write
+    Checkpoint(CheckpointArguments),
+}
+
+#[derive(Debug, Args)]
+struct CheckpointArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -220,6 +231,9 @@ struct VerifyArguments {
     /// Files of one audit, oldest first; else those that the configuration names
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// A file with what `windlass audit checkpoint` printed; the audit must have all that it had then. May be repeated
+    #[arg(long = "checkpoint", value_name = "FILE")]
+    checkpoints: Vec<PathBuf>,
     /// The folder for what must survive a restart
     #[arg(long, value_name = "FOLDER")]
     data: Option<String>,

@@ -306,7 +306,7 @@ impl Handler for Order {
     }
 
     fn placement(&self) -> Placement {
-        Placement::Blocking
+        Placement::Apart
     }
 }
 

@@ -339,6 +339,7 @@ impl Stage {
         );
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
         let connection = Connection {
+            standing: Default::default(),
             stream: Box::new(ours),
             already_read: Vec::new(),
             caller: Caller::known(ClientId::new("client-1")),
@@ -397,6 +398,7 @@ impl Stage {
     async fn served_with(&self, caller: Caller, lease: Box<dyn Send>) -> (Peer, JoinHandle<()>) {
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
         let connection = Connection {
+            standing: Default::default(),
             stream: Box::new(ours),
             already_read: Vec::new(),
             caller,
