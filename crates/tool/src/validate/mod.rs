@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 /// The formats that are asserted.
-pub(crate) const FORMATS: [&str; 19] = [
+pub const FORMATS: [&str; 19] = [
     "date",
     "date-time",
     "duration",
