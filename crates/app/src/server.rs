@@ -13,7 +13,7 @@ use crate::live_tools::LiveTools;
 use crate::provider::{self, Choice};
 use crate::records::{self, Records};
 use crate::text_provider;
-use crate::toolbox::Toolbox;
+use crate::toolbox::{self, Toolbox};
 use crate::voice_host::VoiceHost;
 use crate::watch::Watch;
 use crate::web::hosts::HostRule;
@@ -90,6 +90,7 @@ pub struct Server {
 pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let config = Arc::new(setup.config);
     let choice = Choice::of(&config.provider)?;
+    toolbox::expect_tools(&config)?;
     SqliteStore::make_folder(&config.folders.data).map_err(Failure::of)?;
     SqliteStore::tighten_folder(&config.folders.data).map_err(Failure::of)?;
     let client_key = ClientKey::open(&config.folders.data).map_err(Failure::of)?;

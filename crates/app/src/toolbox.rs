@@ -99,6 +99,20 @@ pub(crate) fn count_of_errors(problems: &[Problem]) -> usize {
         .count()
 }
 
+/// Refuses a folder without any tool directory before anything is opened or made, so that nothing is left behind.
+pub(crate) fn expect_tools(config: &Config) -> Result<(), Failure> {
+    let folder = &*config.folders.tools;
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut directories = entries.filter(|entry| entry.path().is_dir());
+    match directories.next() {
+        Some(_) => Ok(()),
+        None => Err(Failure::Failed(format!(
+            "there are no tools in {}; windlass init writes a project to begin with, --tools names another folder",
+            folder.display()
+        ))),
+    }
+}
+
 /// Compiles the configured folder of tools for an artifact at a place. Writes nothing.
 pub(crate) fn compile(
     config: &Arc<Config>,

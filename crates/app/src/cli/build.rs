@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::knowledge::vocabularies_of_folder;
 use crate::printer::Printer;
 use crate::toolbox::{self, ARTIFACT_FILE};
+use crate::watch;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,8 +39,18 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let config = Arc::new(load_config(&arguments.file, flags)?);
     let path: PathBuf = config.folders.data.join(ARTIFACT_FILE);
     expect_knowledge(arguments.kb.as_deref())?;
-    let compilation = compile(&config, &path)?;
-    finish(&compilation, None, arguments.format)
+    let check = || finish(&compile(&config, &path)?, None, arguments.format);
+    if !arguments.watch {
+        return check();
+    }
+    let checked = watch::at_each_change(&config.folders.tools, || {
+        if let Err(failure) = check()
+            && let Some(line) = failure.line()
+        {
+            Printer.problem(&line);
+        }
+    });
+    checked.map_err(Failure::of)
 }
 
 /// Without a knowledge base its tools know no types and no namespaces; one that is named has to be there.
