@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Report, Success};
-use windlass_tool::registry::edit_distance;
+use windlass_tool::wording::edit_distance;
 
 /// The tool's `schema.json`. It has no directory, since it is declared only to sessions whose prompt holds summaries.
 pub const SCHEMA: &str = include_str!("describe_tool/schema.json");

@@ -34,6 +34,9 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 
+/// The version of this contract.
+pub const RESPONSE_VERSION: &str = "1.0.0";
+
 /// A tool's code.
 pub trait Handler: Send + Sync {
     /// Runs one attempt of one admitted call. Arguments are validated, with defaults applied.
@@ -57,7 +60,7 @@ pub trait Handler: Send + Sync {
 
     /// The version of the response contract that the handler speaks: `1.0.0` is the only one so far.
     fn response_version(&self) -> &str {
-        envelope::RESPONSE_VERSION
+        RESPONSE_VERSION
     }
 }
 

@@ -2,7 +2,7 @@
 //! never a model's text, and nothing in them can change how the rest of the phrase is shown.
 
 use crate::arguments::Arguments;
-use crate::manifest::reference;
+use crate::reference;
 use serde_json::Value;
 
 /// The longest that one argument may become, in characters.
@@ -43,7 +43,7 @@ pub(crate) fn problems(template: &str, parameters: &Value) -> Vec<String> {
                 if !known {
                     problems.push(format!(
                         "the template names `{}`, which is no parameter",
-                        crate::manifest::brief(path)
+                        crate::wording::brief(path)
                     ));
                 }
             }

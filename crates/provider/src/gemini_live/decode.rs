@@ -2,10 +2,10 @@
 //! them; knows neither what is done about an event nor when it came.
 
 use super::audio::only_audio;
-use super::plain_call::only_calls;
+use super::reading::{Path, Text, Unlisted};
 use super::wire::{
-    Blob, Content, DetectionSignal, Path, ServerContent, ServerMessage, SetupComplete, Text,
-    ToolCall, ToolCallCancellation, Transcription, Unlisted, UsageMetadata, VoiceActivity,
+    Blob, Content, DetectionSignal, ServerContent, ServerMessage, SetupComplete, ToolCall,
+    ToolCallCancellation, Transcription, UsageMetadata, VoiceActivity,
 };
 use crate::base64::decode_base64;
 use crate::spelling::{blank, tokens};
@@ -42,8 +42,6 @@ pub(super) struct DecoderState {
     in_audio_run: bool,
     /// Ids of calls that came in a `toolCall`, oldest first.
     call_ids: VecDeque<Arc<str>>,
-    /// The name that was called last.
-    last_name: Option<Arc<str>>,
     /// Names of calls without ids that came in a `toolCall` of this turn.
     names_called: Vec<Arc<str>>,
     /// Calls that came only as parts of an answer so far.
@@ -71,10 +69,6 @@ impl DecoderState {
             });
             return;
         };
-        if let Some(calls) = only_calls(frame, &mut self.last_name) {
-            self.calls(calls, sink);
-            return;
-        }
         match serde_json::from_str::<ServerMessage<'_>>(frame) {
             Ok(message) => {
                 self.report_unknown(&message, sink);

@@ -8,7 +8,7 @@ mod call;
 mod close;
 mod decode;
 mod encode;
-mod plain_call;
+mod reading;
 mod setup;
 mod wire;
 

@@ -1,15 +1,16 @@
 //! From an artifact to a registry: each tool with its handler, and with what the configuration tightens. Knows no file.
 
 use super::{Artifact, Entry, HandlerCode};
-use crate::envelope::RESPONSE_VERSION;
 use crate::handler::Handler;
+use crate::handler::RESPONSE_VERSION;
 use crate::handler_file::{self, HandlerFile, Judged, Permissions};
 use crate::id::ToolId;
 use crate::kind::{Category, Mode, RateLimit, SideEffects};
-use crate::manifest::{Manifest, effects, nearest, rules};
+use crate::manifest::{Manifest, effects, rules};
 use crate::problem::Report;
 use crate::registry::{Registry, Tool};
 use crate::validate::Validator;
+use crate::wording::nearest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -91,7 +91,7 @@ fn json_that_is_none_is_reported_with_its_line_and_column() {
         (
             "{\n  \"toolId\": 1,\n  \"toolId\": 2\n}",
             expect![[
-                r#"tools/some-tool/schema.json:3:10: error: this is not valid JSON: the key "toolId" is there twice (correct the JSON; comments and trailing commas are not part of it)"#
+                r#"tools/some-tool/schema.json:3:10: error: this is not valid JSON: the key "toolId" is there twice: keep one of the two (correct the JSON; comments and trailing commas are not part of it)"#
             ]],
         ),
         (
