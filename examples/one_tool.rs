@@ -25,7 +25,8 @@ use windlass_tool::artifact::Loaders;
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    Blocks, Execution, Failure, Handler, HandlerResult, Invocation, Knowledge, Success, World,
+    Blocks, Execution, Failure, Handler, HandlerResult, Invocation, Knowledge, Placement, Success,
+    World,
 };
 use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::{
@@ -67,6 +68,10 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
 struct ConvertDistance;
 
 impl Handler for ConvertDistance {
+    fn placement(&self) -> Placement {
+        Placement::Inline
+    }
+
     fn execute(&self, invocation: Invocation) -> Execution {
         Execution::Ready(convert(&invocation.arguments))
     }
@@ -116,6 +121,7 @@ fn registry() -> Result<Registry, Box<dyn Error>> {
         build_timestamp: "2026-11-20T12:00:00Z",
         vocabularies: &BTreeMap::new(),
         permissions: &Permissions::default(),
+        judge: None,
     });
     let artifact = compilation.artifact.ok_or_else(|| {
         let problems: Vec<String> = compilation
@@ -164,6 +170,7 @@ fn request(registry: &Arc<Registry>) -> Result<DirectRequest, Box<dyn Error>> {
         shared: Shared {
             ledger: Arc::new(DirectLedger::new(Arc::new(store))),
             rate_limiter: Arc::new(MemoryRateLimiter::default()),
+            threads: Default::default(),
             subscribers: Arc::new([]),
             journal: None,
         },

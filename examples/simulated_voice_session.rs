@@ -81,6 +81,7 @@ fn registry(root: &Path) -> Result<Registry, Box<dyn Error>> {
         build_timestamp: "2026-11-20T12:00:00Z",
         vocabularies: &BTreeMap::new(),
         permissions: &Permissions::default(),
+        judge: None,
     });
     let artifact = compilation.artifact.ok_or_else(|| {
         let problems: Vec<String> = compilation

@@ -27,7 +27,7 @@ use windlass_tool::compile::{Source, compile};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Blocks, CustomEvent, Execution, Failure, Handler, HandlerResult, Invocation, Knowledge,
-    Success, World,
+    Placement, Success, World,
 };
 use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::{
@@ -52,6 +52,10 @@ impl CustomEvent for DistanceConverted {
 struct ConvertDistance;
 
 impl Handler for ConvertDistance {
+    fn placement(&self) -> Placement {
+        Placement::Inline
+    }
+
     fn execute(&self, invocation: Invocation) -> Execution {
         Execution::Ready(convert(&invocation))
     }
@@ -153,6 +157,7 @@ fn registry() -> Result<Registry, Box<dyn Error>> {
         build_timestamp: "2026-11-20T12:00:00Z",
         vocabularies: &BTreeMap::new(),
         permissions: &Permissions::default(),
+        judge: None,
     });
     let artifact = compilation.artifact.ok_or("the tools do not compile")?;
     let handler: Arc<dyn Handler> = Arc::new(ConvertDistance);
@@ -200,6 +205,7 @@ fn request(
         shared: Shared {
             ledger: Arc::new(DirectLedger::new(Arc::new(store))),
             rate_limiter: Arc::new(MemoryRateLimiter::default()),
+            threads: Default::default(),
             subscribers: Arc::new([subscriptions.clone()]),
             journal: None,
         },

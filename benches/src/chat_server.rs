@@ -8,8 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 use windlass_app::server::config::{Flag, Loaded, Sources};
 use windlass_app::server::{Setup, start};
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
+use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success};
 use windlass_tool::id::ToolId;
+
+/// More than any load has in a minute.
+const MANY: &str = "100000000";
 
 /// Serves until the process is ended.
 pub(crate) fn run(kit: &Kit, listen: &str, model_url: &str) -> Result<(), String> {
@@ -40,6 +43,11 @@ fn setup(kit: &Kit, folder: &Path, listen: &str, model_url: &str) -> Result<Setu
         ("text.provider", "openai".to_owned()),
         ("text.url", model_url.to_owned()),
         ("log.level", "error".to_owned()),
+        // All of the load comes from one address, and is to be measured and not refused.
+        ("shares.address.requests_per_minute_max", MANY.to_owned()),
+        ("shares.address.turns_per_minute_max", MANY.to_owned()),
+        ("shares.tenant.requests_per_minute_max", MANY.to_owned()),
+        ("shares.tenant.turns_per_minute_max", MANY.to_owned()),
     ];
     let flags = keys.into_iter().map(|(key, value)| Flag {
         name: "--bench",
@@ -102,6 +110,10 @@ enum Made {
 }
 
 impl Handler for Made {
+    fn placement(&self) -> Placement {
+        Placement::Inline
+    }
+
     fn execute(&self, invocation: Invocation) -> Execution {
         let argument = |name| invocation.arguments.get(name).unwrap_or_default();
         let data = match self {

@@ -11,7 +11,9 @@ use windlass_tool::arguments::Arguments;
 use windlass_tool::artifact::{Artifact, Loaders, write_artifact};
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Failure, Handler, HandlerResult, Invocation, Success};
+use windlass_tool::handler::{
+    Execution, Failure, Handler, HandlerResult, Invocation, Placement, Success,
+};
 use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::ToolId;
 use windlass_tool::registry::Registry;
@@ -143,6 +145,7 @@ pub(crate) fn build(folder: &Path, tools: &[(String, Value)]) -> io::Result<()> 
         build_timestamp: "2026-11-20T00:00:00Z",
         vocabularies: &BTreeMap::new(),
         permissions: &Permissions::default(),
+        judge: None,
     });
     let artifact = compilation
         .artifact
@@ -203,6 +206,10 @@ fn search(arguments: &Arguments) -> HandlerResult {
 }
 
 impl Handler for KbSearch {
+    fn placement(&self) -> Placement {
+        Placement::Inline
+    }
+
     fn execute(&self, invocation: Invocation) -> Execution {
         Execution::Ready(search(&invocation.arguments))
     }

@@ -16,6 +16,7 @@ mod path;
 mod process;
 mod replay;
 mod rest;
+mod scripts;
 mod snapshots;
 mod startup;
 mod store;
@@ -34,6 +35,7 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   startup                 loading the registry, and starting a server, with 5 and 200 tools
   process                 a call of a tool whose handler is a process of its own (needs a shell)
   rest                    memory of the program itself at rest (after `cargo build --release`)
+  scripts                 calls of handlers in JavaScript, in both processes (after `cargo build --release`)
   replay                  running a recorded hour again
   snapshots               what a voice session leaves for its next process: bytes, instructions, how often
   store [FOLDER]          durable reservations at 1,000 calls a second, beside flushes of the same disk
@@ -49,6 +51,9 @@ fn main() -> ExitCode {
     }
     if let ["process"] = arguments.as_slice() {
         return code(process::run());
+    }
+    if let ["scripts"] = arguments.as_slice() {
+        return code(scripts::run());
     }
     if let ["rest"] = arguments.as_slice() {
         return code(rest::run());

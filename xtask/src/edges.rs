@@ -17,6 +17,8 @@ struct Place {
 enum World {
     Reached,
     Fenced,
+    /// A process of its own: it has a clock and threads, and never the asynchronous runtime.
+    Apart,
 }
 
 const PLACES: &[Place] = &[
@@ -82,6 +84,11 @@ const PLACES: &[Place] = &[
         world: World::Reached,
     },
     Place {
+        package: "windlass-script",
+        may_use: &[],
+        world: World::Apart,
+    },
+    Place {
         package: "windlass-app",
         may_use: &[
             "windlass-driver",
@@ -89,6 +96,7 @@ const PLACES: &[Place] = &[
             "windlass-knowledge",
             "windlass-provider",
             "windlass-runtime",
+            "windlass-script",
             "windlass-session",
             "windlass-sim",
             "windlass-store",
@@ -284,7 +292,7 @@ fn check_graph(graph: &Graph) -> Vec<Problem> {
                 )));
             }
         }
-        if place.world == World::Fenced
+        if place.world != World::Reached
             && let Some(path) = graph.path(member, ASYNC_RUNTIME)
         {
             problems.push(Problem::general(format!(

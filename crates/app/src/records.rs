@@ -10,6 +10,7 @@ use windlass_runtime::audit::{Audit, AuditSettings, AuditedArguments};
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::client_key;
 use windlass_runtime::config::Config;
+use windlass_runtime::executor::HandlerThreads;
 use windlass_runtime::ids;
 use windlass_runtime::journal::{Journal, JournalSettings};
 use windlass_runtime::metrics::Metrics;
@@ -29,6 +30,7 @@ pub(crate) struct Records {
     pub(crate) store_thread: StoreThread,
     audit: Option<Arc<Audit>>,
     journal: Option<Arc<Journal>>,
+    threads: HandlerThreads,
 }
 
 impl Records {
@@ -42,13 +44,15 @@ impl Records {
             store_thread,
             audit,
             journal,
+            threads: HandlerThreads::new(config.threads.limits()),
         })
     }
 
     pub(crate) fn shared(&self, metrics: Arc<Metrics>, others: Vec<Arc<dyn Subscriber>>) -> Shared {
         let ledger: Arc<dyn Ledger> = Arc::new(self.store_thread.handle());
         let (audit, journal) = (self.audit.clone(), self.journal.clone());
-        shared(ledger, audit, metrics, others, journal)
+        let threads = self.threads.clone();
+        shared(ledger, audit, metrics, others, journal, threads)
     }
 
     pub(crate) fn audit(&self) -> Option<Arc<Audit>> {
@@ -170,6 +174,7 @@ pub(crate) fn shared(
     metrics: Arc<Metrics>,
     others: Vec<Arc<dyn Subscriber>>,
     journal: Option<Arc<Journal>>,
+    threads: HandlerThreads,
 ) -> Shared {
     if let Some(audit) = &audit {
         audit.tells(&ledger);
@@ -178,6 +183,7 @@ pub(crate) fn shared(
     Shared {
         ledger,
         rate_limiter: Arc::new(MemoryRateLimiter::default()),
+        threads,
         subscribers: audit
             .into_iter()
             .chain([metrics as Arc<dyn Subscriber>])

@@ -13,11 +13,14 @@ use crate::live_tools::LiveTools;
 use crate::provider::{self, Choice};
 use crate::records::{self, Records};
 use crate::text_provider;
-use crate::toolbox::Toolbox;
+use crate::toolbox::{self, Toolbox};
 use crate::voice_host::VoiceHost;
 use crate::watch::Watch;
+use crate::web::hosts::HostRule;
+use crate::web::listener::{self, ListenerLimits};
 use crate::web::origin::OriginRule;
-use crate::web::{self, Info, State, TextInfo, listener};
+use crate::web::patience::Patience;
+use crate::web::{self, Info, State, TextInfo};
 use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use http::HeaderName;
@@ -32,6 +35,7 @@ use windlass_runtime::call_driver::Shared;
 use windlass_runtime::client_key::{ClientKey, ledger_key};
 use windlass_runtime::config::Config;
 use windlass_runtime::metrics::Metrics;
+use windlass_runtime::shares::Shares;
 use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::sweeper::Sweeper;
 use windlass_runtime::text::TextSettings;
@@ -86,7 +90,9 @@ pub struct Server {
 pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let config = Arc::new(setup.config);
     let choice = Choice::of(&config.provider)?;
+    toolbox::expect_tools(&config)?;
     SqliteStore::make_folder(&config.folders.data).map_err(Failure::of)?;
+    SqliteStore::tighten_folder(&config.folders.data).map_err(Failure::of)?;
     let client_key = ClientKey::open(&config.folders.data).map_err(Failure::of)?;
     // Before the store: opening that settles what the process before left, which is for a server alone that has its tools.
     let tools = LiveTools::open(&config, setup.handlers).await?;
@@ -129,6 +135,10 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
             chat.has_model(),
             suggestions(choice, &knowledge).await,
         ),
+        host_rule: HostRule {
+            allowed: config.server.allowed_hosts.clone(),
+            listens: address,
+        },
         origin_rule: origin_rule(&config, address),
         client_key,
         knowledge,
@@ -139,6 +149,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         request_bytes_max: config.text.request_bytes_max.count(),
         picture_limits: PictureLimits::of(&config),
         metrics,
+        shares: Shares::new(config.shares.limits()),
         draining: AtomicBool::new(false),
     });
     // The last thing that can fail: whoever finds the port open finds a server.
@@ -182,6 +193,7 @@ fn sweep(
         ledger: shared.ledger.clone(),
         world: Arc::new(world.clone()),
         audit: records.audit(),
+        threads: shared.threads.clone(),
         registry: Arc::new(move || toolbox.load().of(Mode::Text).registry.clone()),
         user_of: Arc::new(|conversation| {
             crate::chat::whose::Whose::of(&conversation.user_id).user_id
@@ -262,6 +274,7 @@ fn kept(config: &Config) -> StoreLimits {
 fn voice_settings(config: &Config, shutdown_timeout: Duration) -> VoiceSettings {
     VoiceSettings {
         sessions_max: config.server.sessions_max.count(),
+        start_timeout: Duration::from_secs(config.server.start_seconds.get()),
         shutdown_timeout,
         ..VoiceSettings::with_images_up_to(config.voice.image_bytes_max.count())
     }
@@ -286,8 +299,25 @@ fn accept(
     is_over: channel::Receiver<bool>,
 ) -> JoinHandle<()> {
     let router = web::router(state.clone());
-    let connections_max = config.server.connections_max.count();
-    tokio::spawn(listener::serve(listener, router, connections_max, is_over))
+    let limits = listener_limits(&config.server, state.shares.clone());
+    tokio::spawn(listener::serve(listener, router, limits, is_over))
+}
+
+fn listener_limits(server: &config::Server, shares: Arc<Shares>) -> ListenerLimits {
+    let proxies = server.trusted_proxies.iter();
+    ListenerLimits {
+        connections_max: server.connections_max.count(),
+        head_bytes_max: server.head_bytes_max.count(),
+        patience: Patience {
+            head: Duration::from_secs(server.head_seconds.get()),
+            body: Duration::from_secs(server.body_seconds.get()),
+            body_idle: Duration::from_secs(server.body_idle_seconds.get()),
+            write: Duration::from_secs(server.write_seconds.get()),
+            request: Duration::from_secs(server.request_seconds.get()),
+        },
+        proxies: Arc::new(proxies.map(|proxy| proxy.get()).collect()),
+        shares: Some(shares),
+    }
 }
 
 impl Server {
@@ -316,17 +346,15 @@ impl Server {
         self.state.draining.store(true, Ordering::Release);
         self.state.voice.shut_down();
         let patience = self.shutdown_timeout + DRAIN_GRACE;
-        if tokio::time::timeout(patience, self.state.voice.drained())
-            .await
-            .is_err()
-        {
+        let (voice, chat) = tokio::join!(
+            tokio::time::timeout(patience, self.state.voice.drained()),
+            tokio::time::timeout(patience, self.state.chat.shut_down()),
+        );
+        if voice.is_err() {
             let sessions = self.state.voice.connections();
             tracing::warn!(sessions, "sessions were cut off");
         }
-        if tokio::time::timeout(patience, self.state.chat.shut_down())
-            .await
-            .is_err()
-        {
+        if chat.is_err() {
             tracing::warn!("changes that conversations had begun were cut off");
         }
         self.over.send_replace(true);

@@ -1,7 +1,8 @@
 //! Runs a simulated provider of spoken conversations on a socket: accepts, upgrades, carries frames and time to the state machine and
 //! its outputs back. Knows nothing of what the frames say.
 
-use crate::web::{listener, upgrade};
+use crate::web::listener::{self, ListenerLimits};
+use crate::web::upgrade;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -25,8 +26,6 @@ use windlass_sim::gemini_live;
 use windlass_sim::openai_realtime;
 use windlass_sim::runner::{ConnectionId, Input, Options, Output, Rejection, Upgrade};
 
-/// Connections at a time; a simulator serves tests and one demo.
-const CONNECTIONS_MAX: usize = 4_096;
 /// How long the closing handshake may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A wake-up for want of a deadline; nothing depends on it.
@@ -175,7 +174,7 @@ impl Simulator {
     /// Serves until `shutdown` turns true.
     pub(crate) async fn serve(self, shutdown: watch::Receiver<bool>) {
         let router = Router::new().fallback(answer).with_state(self.shared);
-        listener::serve(self.listener, router, CONNECTIONS_MAX, shutdown).await;
+        listener::serve(self.listener, router, ListenerLimits::default(), shutdown).await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Runs a simulated text provider on a socket: reads requests, and sends answers piece by piece. Knows nothing of what they
 //! say.
 
-use crate::web::listener;
+use crate::web::listener::{self, ListenerLimits};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
@@ -16,9 +16,6 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use windlass_sim::runner::Options;
 use windlass_sim::text::{self, Answer, BODY_BYTES_MAX, Piece, Protocol, Server};
-
-/// Connections at a time; a simulator serves tests and one demo.
-const CONNECTIONS_MAX: usize = 4_096;
 
 /// A simulator whose address is known and which nobody serves yet.
 pub(crate) struct TextSimulator {
@@ -45,7 +42,7 @@ impl TextSimulator {
     /// Serves until `shutdown` turns true.
     pub(crate) async fn serve(self, shutdown: watch::Receiver<bool>) {
         let router = Router::new().fallback(answer).with_state(self.server);
-        listener::serve(self.listener, router, CONNECTIONS_MAX, shutdown).await;
+        listener::serve(self.listener, router, ListenerLimits::default(), shutdown).await;
     }
 }
 

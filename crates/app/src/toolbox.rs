@@ -5,6 +5,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::knowledge::LiveKnowledge;
 use crate::printer::Printer;
+use crate::script::{EngineJudge, ServedScripts};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -25,7 +26,6 @@ use windlass_tool::artifact::{
 use windlass_tool::compile::{self, Compilation, OPENAI_TOOLS_MAX, Source, Vocabularies};
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Handler;
-use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
 use windlass_tool::problem::Problem;
@@ -50,6 +50,8 @@ pub(crate) enum ToolboxError {
     Write(#[from] WriteError),
     #[error(transparent)]
     Activate(#[from] ActivationError),
+    #[error("the scripts cannot be run: {0}; this program has to be able to start itself")]
+    Scripts(std::io::Error),
     #[error(transparent)]
     Texts(#[from] TextsError),
     #[error(
@@ -97,23 +99,37 @@ pub(crate) fn count_of_errors(problems: &[Problem]) -> usize {
         .count()
 }
 
-/// Compiles a folder of tools for an artifact at a place. Writes nothing.
+/// Refuses a folder without any tool directory before anything is opened or made, so that nothing is left behind.
+pub(crate) fn expect_tools(config: &Config) -> Result<(), Failure> {
+    let folder = &*config.folders.tools;
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut directories = entries.filter(|entry| entry.path().is_dir());
+    match directories.next() {
+        Some(_) => Ok(()),
+        None => Err(Failure::Failed(format!(
+            "there are no tools in {}; windlass init writes a project to begin with, --tools names another folder",
+            folder.display()
+        ))),
+    }
+}
+
+/// Compiles the configured folder of tools for an artifact at a place. Writes nothing.
 pub(crate) fn compile(
-    tools: &Path,
+    config: &Arc<Config>,
     artifact: &Path,
     handlers: &Handlers,
     vocabularies: &Vocabularies,
-    permissions: &Permissions,
 ) -> Compilation {
     let builtin = compile::builtin(handlers);
     let build_timestamp = rfc3339(clock::now_unix_ms());
     compile::compile(&Source {
-        tools,
+        tools: &config.folders.tools,
         artifact,
         builtin: &builtin,
         build_timestamp: &build_timestamp,
         vocabularies,
-        permissions,
+        permissions: &config.permissions(),
+        judge: Some(&EngineJudge::new(config.clone())),
     })
 }
 
@@ -175,6 +191,7 @@ impl Workshop {
             build_timestamp: "",
             vocabularies: words,
             permissions: &permissions,
+            judge: Some(&EngineJudge::new(self.config.clone())),
         };
         match Artifact::load(&path) {
             Ok(artifact) if compile::is_current(&artifact, &source) => Ok(artifact),
@@ -189,10 +206,7 @@ impl Workshop {
     }
 
     fn compile(&self, words: &Vocabularies) -> Compilation {
-        let tools = &self.config.folders.tools;
-        let permissions = self.config.permissions();
-        let artifact = self.artifact_path();
-        compile(tools, &artifact, &self.handlers, words, &permissions)
+        compile(&self.config, &self.artifact_path(), &self.handlers, words)
     }
 
     /// Writes the artifact of what was compiled.
@@ -205,6 +219,10 @@ impl Workshop {
             });
         };
         write_artifact(&artifact, &path)?;
+        // It lies in the data folder, where everything is for its owner alone.
+        if let Err(error) = windlass_tool::private::tighten_file(&path) {
+            tracing::warn!(%error, artifact = %path.display(), "the artifact can be read by others");
+        }
         let warnings = compilation
             .problems
             .iter()
@@ -238,9 +256,10 @@ impl Workshop {
         texts: Arc<Texts>,
     ) -> Result<Toolbox, ToolboxError> {
         let declared = self.declared_handlers();
+        let scripts = ServedScripts::new(&self.config).map_err(ToolboxError::Scripts)?;
         let loaders = Loaders {
             files: Some(&declared),
-            ..Loaders::default()
+            scripts: Some(&scripts),
         };
         let registry = artifact.into_registry(&self.handlers, loaders, &self.config.tightenings)?;
         registry.check_clamps(&[
@@ -278,6 +297,10 @@ impl Workshop {
             texts,
         };
         self.check_counts(&toolbox)?;
+        // Elsewhere the first call starts them.
+        if tokio::runtime::Handle::try_current().is_ok() {
+            scripts.start();
+        }
         Ok(toolbox)
     }
 

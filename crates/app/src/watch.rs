@@ -105,6 +105,21 @@ impl Changes {
     }
 }
 
+/// Does something now, and again after each change of a folder, until the process ends.
+pub(crate) fn at_each_change(folder: &Path, mut act: impl FnMut()) -> Result<(), WatchError> {
+    let (bell, changes) = Bell::new();
+    let _watch = watch(folder, bell).map_err(|cause| WatchError {
+        folder: folder.display().to_string(),
+        cause,
+    })?;
+    loop {
+        act();
+        if changes.recv().is_err() || !quiet(&changes) {
+            return Ok(());
+        }
+    }
+}
+
 fn watch(folder: &Path, bell: Bell) -> notify::Result<Watch> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
         let is_change = !matches!(

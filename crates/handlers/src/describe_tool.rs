@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Handler, Invocation, Report, Success};
-use windlass_tool::registry::edit_distance;
+use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Report, Success};
+use windlass_tool::wording::edit_distance;
 
 /// The tool's `schema.json`. It has no directory, since it is declared only to sessions whose prompt holds summaries.
 pub const SCHEMA: &str = include_str!("describe_tool/schema.json");
@@ -34,6 +34,10 @@ struct Arguments<'a> {
 }
 
 impl Handler for Describer {
+    fn placement(&self) -> Placement {
+        Placement::Inline
+    }
+
     fn execute(&self, invocation: Invocation) -> Execution {
         ready(self.describe(&invocation))
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use windlass_tool::arguments::Arguments as Given;
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
+use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success};
 use windlass_tool::intent::{EndAfter, Intent};
 
 pub(crate) struct Ender;
@@ -22,6 +22,10 @@ struct Arguments<'a> {
 }
 
 impl Handler for Ender {
+    fn placement(&self) -> Placement {
+        Placement::Inline
+    }
+
     fn execute(&self, invocation: Invocation) -> Execution {
         ready(end(&invocation))
     }

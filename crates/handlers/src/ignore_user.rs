@@ -41,7 +41,7 @@ impl Handler for Blocker {
 
     /// A block is on the disk before the call is answered, which takes milliseconds.
     fn placement(&self) -> Placement {
-        Placement::Blocking
+        Placement::Apart
     }
 }
 

@@ -8,7 +8,9 @@ use crate::record::{Field, add_field, beginning, citation, picture_part, show_pi
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, GetRequest, Handler, Invocation, Record, Report, Success};
+use windlass_tool::handler::{
+    Execution, GetRequest, Handler, Invocation, Placement, Record, Report, Success,
+};
 use windlass_tool::kind::Mode;
 
 pub(crate) struct Reader;
@@ -28,6 +30,10 @@ struct Arguments {
 }
 
 impl Handler for Reader {
+    fn placement(&self) -> Placement {
+        Placement::Inline
+    }
+
     fn execute(&self, invocation: Invocation) -> Execution {
         get(invocation).unwrap_or_else(|report| ready(Err(report)))
     }

@@ -8,7 +8,7 @@ use crate::record::{Field, add_field, citation, is_picture, show_pictures};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass_tool::handler::{
-    Execution, Handler, Hit, Invocation, SearchAnswer, SearchRequest, Success,
+    Execution, Handler, Hit, Invocation, Placement, SearchAnswer, SearchRequest, Success,
 };
 use windlass_tool::kind::Mode;
 
@@ -42,6 +42,10 @@ struct DateRange {
 }
 
 impl Handler for Searcher {
+    fn placement(&self) -> Placement {
+        Placement::Inline
+    }
+
     fn execute(&self, invocation: Invocation) -> Execution {
         search(invocation).unwrap_or_else(|report| ready(Err(report)))
     }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
+use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success};
 use windlass_tool::id::EffectId;
 use windlass_tool::kind::Mode;
 
@@ -20,6 +20,10 @@ struct Arguments<'a> {
 }
 
 impl Handler for Starter {
+    fn placement(&self) -> Placement {
+        Placement::Inline
+    }
+
     fn execute(&self, invocation: Invocation) -> Execution {
         ready(start(&invocation))
     }

@@ -43,11 +43,12 @@ pub use reading::{DOCUMENT_TEXT_BYTES_MAX, read_document};
 mod reading {
     use super::{Document, DocumentKind};
     use crate::{front_matter, record};
-    use pdf_extract::OutputError;
     use std::panic::catch_unwind;
 
     /// Bytes of a document's text. A longer one is a book, and nobody finds anything in one record of a book.
     pub const DOCUMENT_TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
+    /// The key of a PDF's trailer that leads to how the file is encrypted.
+    const ENCRYPTED: &[u8] = b"/Encrypt";
     /// Characters to a line of a page's text, so that no paragraph is broken into lines.
     const LINE_WIDTH: usize = 100_000;
     /// Bytes of a page's beginning in which its title is looked for.
@@ -67,7 +68,7 @@ mod reading {
                 "the text is longer than {DOCUMENT_TEXT_BYTES_MAX} bytes: split the file into several"
             ));
         }
-        if !document.text.chars().any(char::is_alphanumeric) {
+        if !has_words(&document.text) {
             return Err(
                 "the file holds no text: where it is a picture of one, add the text itself"
                     .to_owned(),
@@ -76,14 +77,20 @@ mod reading {
         Ok(document)
     }
 
+    fn has_words(text: &str) -> bool {
+        text.chars().any(char::is_alphanumeric)
+    }
+
     fn pdf(bytes: &[u8]) -> Result<Document, String> {
-        let text = pdf_extract::extract_text_from_mem(bytes).map_err(|error| match error {
-            OutputError::PdfError(pdf_extract::Error::Decryption(_)) => {
-                "the file is encrypted: save it without a password".to_owned()
+        // A damaged file may be read as one without pages, or not at all. That it is encrypted is still written in it.
+        let is_encrypted = || bytes.windows(ENCRYPTED.len()).any(|part| part == ENCRYPTED);
+        match pdf_extract::extract_text_from_mem(bytes) {
+            Ok(text) if has_words(&text) || !is_encrypted() => Ok(Document { title: None, text }),
+            Err(_) if !is_encrypted() => {
+                Err("the file cannot be read as a PDF: it is damaged; save it anew".to_owned())
             }
-            _ => "the file cannot be read as a PDF: it is damaged; save it anew".to_owned(),
-        })?;
-        Ok(Document { title: None, text })
+            Ok(_) | Err(_) => Err("the file is encrypted: save it without a password".to_owned()),
+        }
     }
 
     /// A page's text with headings and lists, without scripts, styles and the addresses of links.

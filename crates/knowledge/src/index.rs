@@ -222,12 +222,13 @@ impl LexicalIndex {
     /// The score of every record, in the order of their ordinals.
     fn all_scores(&self, terms: &[QueryTerm]) -> Result<Vec<Score>, IndexError> {
         let mut scores = vec![0.0; self.records() as usize];
-        for clause in self.clauses(terms) {
-            let weight = clause.weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
+        for (query, boost) in self.queries(terms) {
+            // Not boosted by the engine, whose loop over the records of a boosted query is half as quick.
+            let weight = query.weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
             for segment in self.searcher.segment_readers() {
                 weight.for_each(segment, &mut |ordinal, bm25| {
                     if let Some(score) = scores.get_mut(ordinal as usize) {
-                        *score += bm25;
+                        *score += boost * bm25;
                     }
                 })?;
             }
@@ -291,16 +292,19 @@ impl LexicalIndex {
         Ok(false)
     }
 
-    /// Built term by term: a query's text never reaches a query parser.
     fn clauses(&self, terms: &[QueryTerm]) -> impl Iterator<Item = Box<dyn Query>> {
+        let boosted = |(query, boost)| BoostQuery::new(Box::new(query), boost);
+        self.queries(terms)
+            .map(move |query| Box::new(boosted(query)) as Box<dyn Query>)
+    }
+
+    /// Built term by term, each with what a match counts: a query's text never reaches a query parser.
+    fn queries(&self, terms: &[QueryTerm]) -> impl Iterator<Item = (TermQuery, Score)> {
         terms.iter().flat_map(|term| {
             self.fields.weighted().map(|(field, weight)| {
-                let query = TermQuery::new(
-                    Term::from_field_text(field, &term.text),
-                    IndexRecordOption::WithFreqs,
-                );
-                let boosted = BoostQuery::new(Box::new(query), weight * term.weight);
-                Box::new(boosted) as Box<dyn Query>
+                let word = Term::from_field_text(field, &term.text);
+                let query = TermQuery::new(word, IndexRecordOption::WithFreqs);
+                (query, weight * term.weight)
             })
         })
     }

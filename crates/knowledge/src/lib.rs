@@ -40,7 +40,6 @@ mod search;
 mod snippet;
 mod sound;
 mod stats;
-mod strict_json;
 mod structured;
 mod vector_store;
 mod vectors;

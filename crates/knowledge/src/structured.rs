@@ -6,11 +6,11 @@ use crate::csv_rows::{self, Rows};
 use crate::documents::{Document, DocumentKind, DocumentReader};
 use crate::front_matter::{self, Fault, Form, Place};
 use crate::record;
-use crate::strict_json;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use windlass_tool::handler::Record;
+use windlass_tool::json::{self, Members, ParseError};
 
 /// The columns of a CSV file whose cells are lists, and what separates their items.
 const LIST_COLUMNS: [&str; 2] = ["aliases", "tags"];
@@ -123,16 +123,17 @@ fn document(place: &Place<'_>, document: Document) -> Found {
 }
 
 fn json(place: &Place<'_>, text: &str) -> Result<Vec<Found>, Fault> {
-    let bad = |error: serde_json::Error| {
+    let bad = |error: ParseError| {
         Fault::new(
-            Some(error.line().max(1)),
+            Some(error.line.max(1)),
             format!("the file is not good JSON: {}", reason(&error)),
         )
     };
     let list = match text.trim_start().starts_with('[') {
         true => Some(text),
         false => {
-            let members = strict_json::members(text).map_err(bad)?;
+            let Members(members) =
+                json::read::<Members<&RawValue>>(text.as_bytes()).map_err(bad)?;
             only_list(
                 members
                     .iter()
@@ -146,10 +147,10 @@ fn json(place: &Place<'_>, text: &str) -> Result<Vec<Found>, Fault> {
     };
     let Some(list) = list else {
         // Read again as a whole, so that no key in it is there twice.
-        let fields = strict_json::fields(text).map_err(bad)?;
+        let fields = fields(text).map_err(bad)?;
         return Ok(vec![one(place, Form::Single, Some(1), fields)]);
     };
-    let items: Vec<&RawValue> = serde_json::from_str(list).map_err(bad)?;
+    let items: Vec<&RawValue> = json::read(list.as_bytes()).map_err(bad)?;
     let mut lines = Lines::new(text);
     Ok(items
         .into_iter()
@@ -157,7 +158,7 @@ fn json(place: &Place<'_>, text: &str) -> Result<Vec<Found>, Fault> {
             // The items are parts of the text, so that their places are those of their addresses.
             let start = item.get().as_ptr().addr() - text.as_ptr().addr();
             let line = Some(lines.of(start));
-            match strict_json::fields(item.get()) {
+            match fields(item.get()) {
                 Ok(fields) => one(place, Form::OneOfMany, line, fields),
                 Err(error) => Found {
                     line,
@@ -184,7 +185,7 @@ fn json_lines(place: &Place<'_>, bytes: &[u8]) -> Vec<Found> {
                     "the line is not UTF-8: save the file as UTF-8",
                 ));
             };
-            match strict_json::fields(text) {
+            match fields(text) {
                 Ok(fields) => one(place, Form::OneOfMany, line, fields),
                 Err(error) => bad(Fault::new(
                     line,
@@ -438,11 +439,20 @@ fn body(fields: &mut Map<String, Value>) -> Result<String, record::RecordError> 
     })
 }
 
-/// What serde_json has to say, without the place, which the report has already.
-fn reason(error: &serde_json::Error) -> String {
-    let message = error.to_string();
-    let message = message.split(" at line ").next().unwrap_or_default();
-    record::clean_line(message)
+fn reason(error: &ParseError) -> String {
+    record::clean_line(&error.message)
+}
+
+/// The fields of one object.
+fn fields(text: &str) -> Result<Map<String, Value>, ParseError> {
+    match json::parse(text.as_bytes())? {
+        Value::Object(fields) => Ok(fields),
+        _ => Err(ParseError {
+            message: "it is no object with the fields of a record".to_owned(),
+            line: 1,
+            column: 1,
+        }),
+    }
 }
 
 /// Counts lines of a text up to rising places.

@@ -8,9 +8,10 @@ use crate::codes::Codes;
 use crate::embed::Model;
 use crate::hash::{Hash, hex, sha256};
 use crate::vectors::{Code, CodeRef};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use windlass_tool::private;
 
 const MAGIC: &[u8; 8] = b"WLVEC\x00\x00\x01";
 const HASH_BYTES: usize = 32;
@@ -50,10 +51,9 @@ impl VectorStore {
             path: path.clone(),
             cause,
         };
-        fs::create_dir_all(folder).map_err(failed)?;
-        let mut file = OpenOptions::new()
+        private::create_folder(folder).map_err(failed)?;
+        let mut file = private::options()
             .read(true)
-            .write(true)
             .create(true)
             .truncate(false)
             .open(&path)
@@ -158,9 +158,8 @@ impl VectorStore {
     fn rewrite(&mut self, header: &[u8]) -> Result<(), VectorStoreError> {
         let new_path = self.path.with_extension("new");
         let replaced = (|| {
-            let file = OpenOptions::new()
+            let file = private::options()
                 .read(true)
-                .write(true)
                 .create(true)
                 .truncate(true)
                 .open(&new_path)?;

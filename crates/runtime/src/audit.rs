@@ -2,13 +2,15 @@
 //! by their hashes. A subscriber that queues and a thread that writes, so that no session ever waits for a disk.
 
 mod chain;
+mod checkpoint;
 mod file;
 mod line;
 mod verify;
 
 pub use chain::Link;
+pub use checkpoint::{Checkpoint, NoCheckpoint};
 pub use file::files_of;
-pub use verify::{BadRecord, Fault, Standing, Verified, VerifyError, verify};
+pub use verify::{BadRecord, Fault, Standing, Verified, VerifyError, verify, verify_against};
 
 use crate::subscriber::{SessionIdentity, Subscriber};
 use file::ChainedFile;
@@ -26,6 +28,7 @@ use windlass_session::event::SessionEvent;
 use windlass_store::command::Command;
 use windlass_store::{Batch, ConversationRef, Effect, StoreUnavailable};
 use windlass_tool::id::{EffectId, SessionId, UserId};
+use windlass_tool::private;
 
 /// Lines that wait for the disk; more are lost, and the loss is a line of its own.
 const WAITING_MAX: usize = 10_000;
@@ -118,7 +121,7 @@ impl Audit {
             return Err(AuditError::Foreign { path });
         }
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(refuse)?;
+            private::create_folder(folder).map_err(refuse)?;
         }
         let queue = Arc::new(Queue::default());
         let writer = Writer {

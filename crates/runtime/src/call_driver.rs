@@ -1,7 +1,7 @@
 //! Everything of a session that is no client and no provider: its driver on the runtime's executor, the limits of its user, and
 //! whoever watches it. The same for sessions with and without sockets.
 
-use crate::executor::Executor;
+use crate::executor::{Executor, HandlerThreads};
 use crate::ids;
 use crate::journal::Journal;
 use crate::pump::AudioCounts;
@@ -29,6 +29,8 @@ pub struct Shared {
     pub ledger: Arc<dyn Ledger>,
     pub rate_limiter: Arc<dyn RateLimiter>,
     pub subscribers: Arc<[Arc<dyn Subscriber>]>,
+    /// Where handlers run that do not promise to return at once.
+    pub threads: HandlerThreads,
     /// Where sessions are recorded, if they are.
     pub journal: Option<Arc<Journal>>,
 }
@@ -85,7 +87,12 @@ impl CallDriver {
         } = request;
         identity.ledger = Some(conversation.clone());
         let version = registry.version().clone();
-        let executor = Executor::new(identity.clone(), version, world.clone());
+        let executor = Executor::new(
+            identity.clone(),
+            version,
+            world.clone(),
+            shared.threads.clone(),
+        );
         let session = leg.leg.clone();
         let config = DriverConfig {
             conversation,

@@ -5,12 +5,13 @@
 use crate::ids::{self, NoRandomness};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use windlass_store::ServerKey;
 use windlass_tool::id::ClientId;
 use windlass_tool::json::hex;
+use windlass_tool::private;
 
 /// The file's name in the data folder.
 pub const FILE_NAME: &str = "client.key";
@@ -57,6 +58,41 @@ pub fn ledger_key(data_folder: &Path) -> Result<ServerKey, KeyError> {
     open(data_folder, LEDGER_FILE_NAME).map(ServerKey::new)
 }
 
+/// Signs where the audit stood. Derived from the ledger's key, so that a server has one more secret and no more files.
+pub struct CheckpointKey {
+    key: KeyBytes,
+}
+
+impl std::fmt::Debug for CheckpointKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("CheckpointKey(<redacted>)")
+    }
+}
+
+impl CheckpointKey {
+    /// That of a data folder.
+    pub fn open(data_folder: &Path) -> Result<Self, KeyError> {
+        let ledger = open(data_folder, LEDGER_FILE_NAME)?;
+        let mut mac = mac(&ledger);
+        mac.update(b"windlass audit checkpoints");
+        let key = mac.finalize().into_bytes().into();
+        Ok(Self { key })
+    }
+
+    pub(crate) fn sign(&self, text: &str) -> [u8; 32] {
+        let mut mac = mac(&self.key);
+        mac.update(text.as_bytes());
+        mac.finalize().into_bytes().into()
+    }
+
+    /// Takes the same time wherever a wrong signature differs.
+    pub(crate) fn has_signed(&self, text: &str, signature: &str) -> bool {
+        let mut mac = mac(&self.key);
+        mac.update(text.as_bytes());
+        unhex(signature).is_some_and(|signature| mac.verify_slice(&signature).is_ok())
+    }
+}
+
 /// A key for a ledger that does not outlive the process.
 pub fn passing_ledger_key() -> Result<ServerKey, NoRandomness> {
     let mut key = KeyBytes::default();
@@ -86,7 +122,7 @@ fn of_length(bytes: &[u8], path: PathBuf) -> Result<KeyBytes, KeyError> {
 fn create(data_folder: &Path, path: PathBuf) -> Result<KeyBytes, KeyError> {
     let mut key = KeyBytes::default();
     ids::fill(&mut key)?;
-    let written = fs::create_dir_all(data_folder).and_then(|()| write_private(&path, &key));
+    let written = private::create_folder(data_folder).and_then(|()| write_private(&path, &key));
     match written {
         Ok(()) => Ok(key),
         // Another process was faster; its key is the key.
@@ -130,21 +166,21 @@ impl ClientKey {
         let (id, signature) = text.split_once('.')?;
         let is_id = id.len() == ID_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let signature = is_id.then(|| unhex(signature)).flatten()?;
-        let mut mac = self.mac();
+        let mut mac = mac(&self.key);
         mac.update(id.as_bytes());
         mac.verify_slice(&signature).ok()?;
         Some(ClientId::new(id))
     }
 
     fn signature(&self, id: &str) -> [u8; 32] {
-        let mut mac = self.mac();
+        let mut mac = mac(&self.key);
         mac.update(id.as_bytes());
         mac.finalize().into_bytes().into()
     }
+}
 
-    fn mac(&self) -> Hmac<Sha256> {
-        Hmac::new_from_slice(&self.key).expect("HMAC takes keys of every length")
-    }
+fn mac(key: &KeyBytes) -> Hmac<Sha256> {
+    Hmac::new_from_slice(key).expect("HMAC takes keys of every length")
 }
 
 fn unhex(text: &str) -> Option<[u8; 32]> {
@@ -161,11 +197,7 @@ fn unhex(text: &str) -> Option<[u8; 32]> {
 
 /// Creates the file for its owner alone, and never replaces one.
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
+    let mut file = private::options().create_new(true).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }

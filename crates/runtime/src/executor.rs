@@ -2,26 +2,33 @@
 //! threads of one session's calls; decides nothing, because admission, deadlines and outcomes are the core's.
 
 mod outbox;
+mod threads;
 
+use crate::redaction::without_secrets;
 use crate::subscriber::SessionIdentity;
 use futures_util::FutureExt;
 use outbox::Messages;
 use std::any::Any;
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
+use threads::Work;
+pub use threads::{HandlerThreads, ThreadLimits};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
-use windlass_driver::{EffectLookup, Report};
+use windlass_driver::{EffectLookup, Report as DriverReport};
 use windlass_session::io::AdmittedCall;
+use windlass_tool::depth::judged;
 use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Caller, Cancellation, CapabilityFuture, Cause, Context, Execution, Failure, Finding, Handler,
     HandlerMessage, HandlerResult, Invocation, Lookup, LookupInvocation, Placement, ReplyNumber,
-    SessionContext, SessionFacts, ToolFacts, World,
+    Report, SessionContext, SessionFacts, ToolFacts, World,
 };
-use windlass_tool::id::{CallNumber, CallRef, EffectId};
+use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
 use windlass_tool::registry::Tool;
 
 /// Runs the handlers of one session's calls, and lookups on its behalf.
@@ -30,6 +37,7 @@ pub struct Executor {
     /// What every handler is given.
     context: Arc<SessionContext>,
     messages: Arc<Messages>,
+    threads: HandlerThreads,
     /// Of most calls, which answer at once and leave it to the next.
     cancellation: Cancellation,
     tasks: JoinSet<Ended>,
@@ -64,6 +72,7 @@ impl Executor {
         identity: SessionIdentity,
         registry_version: Arc<str>,
         world: Arc<dyn World>,
+        threads: HandlerThreads,
     ) -> Self {
         let caller = Caller {
             client_id: identity.client_id.clone(),
@@ -83,6 +92,7 @@ impl Executor {
             identity,
             context: Arc::new(context),
             messages,
+            threads,
             cancellation: Cancellation::default(),
             tasks: JoinSet::new(),
             running: Vec::new(),
@@ -200,21 +210,33 @@ impl windlass_driver::Executor for Executor {
         let abort = match handler.placement() {
             Placement::Inline => match contain(|| handler.execute(invocation)) {
                 Err(failure) => return Some((call_ref, Err(failure))),
-                Ok(Execution::Ready(result)) => return Some((call_ref, result)),
+                Ok(Execution::Ready(result)) => return Some((call_ref, checked(result))),
                 Ok(Execution::Pending(future)) => self.tasks.spawn(async move {
                     let result = AssertUnwindSafe(future).catch_unwind().await;
                     let result = result.unwrap_or_else(|payload| Err(panicked(&*payload)));
-                    Ended::Attempt(call_ref, result)
+                    Ended::Attempt(call_ref, checked(result))
                 }),
             },
-            Placement::Blocking => self.tasks.spawn_blocking(move || {
-                let runtime = tokio::runtime::Handle::current();
-                let result = contain(|| match handler.execute(invocation) {
-                    Execution::Ready(result) => result,
-                    Execution::Pending(future) => runtime.block_on(future),
-                });
-                Ended::Attempt(call_ref, result.unwrap_or_else(Err))
-            }),
+            Placement::Apart => {
+                let work = self.work(&call.tool().id, time);
+                let attempt = async move {
+                    checked(match handler.execute(invocation) {
+                        Execution::Ready(result) => result,
+                        Execution::Pending(future) => future.await,
+                    })
+                };
+                let Ok(running) = self.threads.run(work, attempt) else {
+                    return Some((call_ref, Err(exhausted())));
+                };
+                self.tasks.spawn(async move {
+                    let result = match running.await {
+                        Some(Ok(result)) => result,
+                        Some(Err(payload)) => Err(panicked(&*payload)),
+                        None => Err(broken("the runtime ended before the handler")),
+                    };
+                    Ended::Attempt(call_ref, result)
+                })
+            }
         };
         self.running.push(Running {
             purpose: Purpose::Attempt(call_ref),
@@ -229,7 +251,7 @@ impl windlass_driver::Executor for Executor {
     fn look_up(&mut self, lookup: &EffectLookup) -> Option<Finding> {
         let cancellation = Cancellation::default();
         let effect_id = lookup.effect_id.clone();
-        let asked = match ask(lookup, self.lookup_context(lookup, cancellation.clone())) {
+        let asked = match self.ask(lookup, cancellation.clone()) {
             Asked::Found(finding) => return Some(finding),
             Asked::Pending(future) => {
                 let future = patient(future, lookup.timeout, cancellation.clone());
@@ -255,7 +277,7 @@ impl windlass_driver::Executor for Executor {
             return;
         };
         self.running[position].cancellation.cancel();
-        // Work on a blocking thread cannot be taken from it, so there the flag must do.
+        // A thread cannot be taken from a handler before its time is over, so there the flag must do.
         if drop {
             self.running.swap_remove(position).abort.abort();
         }
@@ -265,10 +287,10 @@ impl windlass_driver::Executor for Executor {
         self.messages.take()
     }
 
-    fn poll_report(&mut self, context: &mut TaskContext<'_>) -> Poll<Report> {
+    fn poll_report(&mut self, context: &mut TaskContext<'_>) -> Poll<DriverReport> {
         if self.ended.is_none() {
             if let Poll::Ready((call, message)) = self.messages.poll_take(context) {
-                return Poll::Ready(Report::Message(call, message));
+                return Poll::Ready(DriverReport::Message(call, message));
             }
             self.ended = self.poll_ended(context);
         }
@@ -276,12 +298,12 @@ impl windlass_driver::Executor for Executor {
         if self.ended.is_some()
             && let Some((call, message)) = self.messages.take()
         {
-            return Poll::Ready(Report::Message(call, message));
+            return Poll::Ready(DriverReport::Message(call, message));
         }
         match self.ended.take() {
-            Some(Ended::Attempt(call, result)) => Poll::Ready(Report::Finished(call, result)),
+            Some(Ended::Attempt(call, result)) => Poll::Ready(DriverReport::Finished(call, result)),
             Some(Ended::Lookup(effect_id, finding)) => {
-                Poll::Ready(Report::LookedUp(effect_id, finding))
+                Poll::Ready(DriverReport::LookedUp(effect_id, finding))
             }
             None => Poll::Pending,
         }
@@ -300,9 +322,55 @@ impl Executor {
     /// Asks a handler on behalf of no call. Found within the lookup's time, or nothing is known.
     pub(crate) async fn look_up_alone(&self, lookup: &EffectLookup) -> Finding {
         let cancellation = Cancellation::default();
-        match ask(lookup, self.lookup_context(lookup, cancellation.clone())) {
+        match self.ask(lookup, cancellation.clone()) {
             Asked::Found(finding) => finding,
             Asked::Pending(future) => patient(future, lookup.timeout, cancellation).await,
+        }
+    }
+
+    /// A lookup that breaks has found nothing out.
+    fn ask(&self, lookup: &EffectLookup, cancellation: Cancellation) -> Asked {
+        let invocation = LookupInvocation {
+            effect_id: lookup.effect_id.clone(),
+            arguments: lookup.arguments.clone(),
+            context: self.lookup_context(lookup, cancellation),
+        };
+        let handler = lookup.tool.handler.clone();
+        match handler.placement() {
+            Placement::Inline => match contain(|| find_out(&*handler, invocation)) {
+                Err(_) => Asked::Found(Finding::Unknown),
+                Ok(Lookup::Found(finding)) => Asked::Found(shallow(finding)),
+                Ok(Lookup::Pending(future)) => Asked::Pending(Box::pin(async move {
+                    let finding = AssertUnwindSafe(future).catch_unwind().await;
+                    finding.map_or(Finding::Unknown, shallow)
+                })),
+            },
+            Placement::Apart => {
+                let work = self.work(&lookup.tool.id, lookup.timeout);
+                let asked = async move {
+                    shallow(match find_out(&*handler, invocation) {
+                        Lookup::Found(finding) => finding,
+                        Lookup::Pending(future) => future.await,
+                    })
+                };
+                match self.threads.run(work, asked) {
+                    Err(_) => Asked::Found(Finding::Unknown),
+                    Ok(running) => Asked::Pending(Box::pin(async move {
+                        match running.await {
+                            Some(Ok(finding)) => finding,
+                            Some(Err(_)) | None => Finding::Unknown,
+                        }
+                    })),
+                }
+            }
+        }
+    }
+
+    fn work(&self, tool: &ToolId, time: Duration) -> Work {
+        Work {
+            tool: tool.clone(),
+            session: self.identity.session_id.clone(),
+            time,
         }
     }
 
@@ -332,43 +400,21 @@ enum Asked {
     Pending(CapabilityFuture<Finding>),
 }
 
-/// A lookup that breaks has found nothing out.
-fn ask(lookup: &EffectLookup, context: Context) -> Asked {
-    let invocation = LookupInvocation {
-        effect_id: lookup.effect_id.clone(),
-        arguments: lookup.arguments.clone(),
-        context,
-    };
-    let handler = lookup.tool.handler.clone();
-    match handler.placement() {
-        Placement::Inline => match contain(|| find_out(&*handler, invocation)) {
-            Err(_) => Asked::Found(Finding::Unknown),
-            Ok(Lookup::Found(finding)) => Asked::Found(finding),
-            Ok(Lookup::Pending(future)) => Asked::Pending(Box::pin(async move {
-                let finding = AssertUnwindSafe(future).catch_unwind().await;
-                finding.unwrap_or(Finding::Unknown)
-            })),
-        },
-        Placement::Blocking => {
-            let found = tokio::task::spawn_blocking(move || {
-                let runtime = tokio::runtime::Handle::current();
-                let finding = contain(|| match find_out(&*handler, invocation) {
-                    Lookup::Found(finding) => finding,
-                    Lookup::Pending(future) => runtime.block_on(future),
-                });
-                finding.unwrap_or(Finding::Unknown)
-            });
-            Asked::Pending(Box::pin(
-                async move { found.await.unwrap_or(Finding::Unknown) },
-            ))
-        }
-    }
-}
-
 fn find_out(handler: &dyn Handler, invocation: LookupInvocation) -> Lookup {
     match handler.outcome_lookup() {
         Some(lookup) => lookup.look_up(invocation),
         None => Lookup::Found(Finding::Unknown),
+    }
+}
+
+/// What a handler found is no result where it is nested too deep.
+fn shallow(finding: Finding) -> Finding {
+    match finding {
+        Finding::Happened(success) => match judged(Ok(*success)) {
+            Ok(success) => Finding::Happened(Box::new(success)),
+            Err(_) => Finding::Happened(Box::default()),
+        },
+        Finding::NotHappened | Finding::Unknown => finding,
     }
 }
 
@@ -416,8 +462,43 @@ fn panicked(payload: &(dyn Any + Send)) -> Failure {
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("without a text");
+    broken(&format!("the handler panicked: {}", without_secrets(text)))
+}
+
+/// A handler's result as others may have it: no deeper than they can bear, and no key in the words of an error.
+fn checked(result: HandlerResult) -> HandlerResult {
+    let mut result = judged(result);
+    if let Err(Failure { cause, .. }) = &mut result {
+        match cause {
+            Cause::Reported(report) => {
+                hide_secrets(&mut report.message);
+                report.suggestion.iter_mut().for_each(hide_secrets);
+            }
+            Cause::Broken(problem) => hide_secrets(problem),
+        }
+    }
+    result
+}
+
+fn hide_secrets(words: &mut String) {
+    if let Cow::Owned(without) = without_secrets(words) {
+        *words = without;
+    }
+}
+
+fn broken(problem: &str) -> Failure {
     Failure {
-        cause: Cause::Broken(format!("the handler panicked: {text}")),
+        cause: Cause::Broken(problem.to_owned()),
         intents: Vec::new(),
     }
+}
+
+/// Nothing has begun, so that the call may be made again.
+fn exhausted() -> Failure {
+    let problem = "the tool does not answer now: earlier calls of it have not ended";
+    Report {
+        partial_side_effects: Some(false),
+        ..Report::new(FailureKind::Transient, problem)
+    }
+    .into()
 }

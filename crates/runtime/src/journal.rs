@@ -13,6 +13,7 @@ use windlass_session::io::{Input, Output};
 use windlass_session::journal::{Header, JOURNAL_VERSION, Line, Step, settings_of, texts_of};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
+use windlass_tool::private;
 use windlass_tool::registry::Registry;
 
 /// Pieces of journals that wait for the disk. A journal whose piece finds no place ends there.
@@ -48,7 +49,7 @@ impl Journal {
             path: settings.folder.clone(),
             source,
         };
-        std::fs::create_dir_all(&settings.folder).map_err(refuse)?;
+        private::create_folder(&settings.folder).map_err(refuse)?;
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let (folder, files_max) = (settings.folder.clone(), settings.files_max);
         let thread = std::thread::Builder::new()

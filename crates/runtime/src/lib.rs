@@ -21,6 +21,8 @@ pub mod prompt;
 pub mod provider_log;
 pub mod pump;
 pub mod rate;
+pub mod redaction;
+pub mod shares;
 pub mod store_thread;
 pub mod subscriber;
 pub mod subscriptions;
@@ -29,5 +31,3 @@ pub mod text;
 pub mod transport;
 pub mod voice;
 pub mod worker;
-
-mod redaction;

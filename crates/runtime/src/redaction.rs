@@ -1,4 +1,9 @@
-//! What of a call's arguments may be shown: all but what the tool's manifest marks as sensitive. Knows no log and no client.
+//! What may be shown: of a call's arguments all but what the tool's manifest marks as sensitive, and of any words all but what
+//! looks like a key or is one of this process, and what would steer a terminal. Knows no log and no client.
+
+mod words;
+
+pub use words::{for_log, remember, without_secrets};
 
 use serde_json::{Map, Value};
 use std::borrow::Cow;

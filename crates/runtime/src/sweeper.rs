@@ -2,7 +2,7 @@
 //! asked, and the audit gets a line of whatever no session tells of. Owns the when; what is due the driver's sweep says.
 
 use crate::audit::Audit;
-use crate::executor::Executor;
+use crate::executor::{Executor, HandlerThreads};
 use crate::subscriber::SessionIdentity;
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -26,6 +26,7 @@ pub struct Sweeper {
     pub ledger: Arc<dyn Ledger>,
     pub world: Arc<dyn World>,
     pub audit: Option<Arc<Audit>>,
+    pub threads: HandlerThreads,
     /// The tools as they are now.
     pub registry: Arc<dyn Fn() -> Arc<Registry> + Send + Sync>,
     /// The user of a conversation as sessions and the audit have it.
@@ -104,7 +105,7 @@ impl Sweeper {
             ledger: Some(due.conversation.clone()),
         };
         let version = registry.version().clone();
-        let executor = Executor::new(identity, version, self.world.clone());
+        let executor = Executor::new(identity, version, self.world.clone(), self.threads.clone());
         let finding = executor.look_up_alone(&due.lookup).await;
         sweep.found(due, registry, &finding).await
     }

@@ -8,23 +8,23 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 /// A JSON object without repeated names. Names are sorted, and a number that is whole is an integer however it was written.
-#[derive(Clone, Default, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct Arguments(Map<String, Value>);
+pub struct Arguments(Value);
 
 impl Arguments {
     /// Those of a call that gives none.
     pub fn none() -> Self {
-        Self::default()
+        Self::from(Map::new())
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.as_map().is_empty()
     }
 
     /// How many bytes they take when written, about.
     pub fn written_bytes(&self) -> usize {
-        self.0.iter().map(member_bytes).sum()
+        written_bytes(&self.0)
     }
 
     /// A copy of one argument.
@@ -45,17 +45,17 @@ impl Arguments {
 
     /// A copy as a map.
     pub fn to_map(&self) -> Map<String, Value> {
-        self.0.clone()
+        self.as_map().clone()
     }
 
     /// A copy as a value.
     pub fn to_value(&self) -> Value {
-        Value::Object(self.to_map())
+        self.0.clone()
     }
 
     /// Feeds a hasher with the texts and numbers at the top, where calls differ most. Equal arguments feed it the same.
     pub fn hash_top(&self, hasher: &mut impl Hasher) {
-        for value in self.0.values() {
+        for value in self.as_map().values() {
             match value {
                 Value::Number(number) => number.hash(hasher),
                 Value::String(text) => hasher.write(text.as_bytes()),
@@ -71,17 +71,23 @@ impl Arguments {
         }
     }
 
-    pub(crate) fn as_map(&self) -> &Map<String, Value> {
+    pub(crate) fn as_value(&self) -> &Value {
         &self.0
     }
 
-    pub(crate) fn as_map_mut(&mut self) -> &mut Map<String, Value> {
+    pub(crate) fn as_value_mut(&mut self) -> &mut Value {
         &mut self.0
+    }
+
+    pub(crate) fn as_map(&self) -> &Map<String, Value> {
+        self.0.as_object().expect("arguments are an object")
     }
 }
 
-fn member_bytes((name, value): (&String, &Value)) -> usize {
-    name.len() + written_bytes(value)
+impl Default for Arguments {
+    fn default() -> Self {
+        Self::none()
+    }
 }
 
 fn written_bytes(value: &Value) -> usize {
@@ -91,21 +97,25 @@ fn written_bytes(value: &Value) -> usize {
             Value::Null | Value::Bool(_) | Value::Number(_) => 0,
             Value::String(text) => text.len(),
             Value::Array(items) => items.iter().map(written_bytes).sum(),
-            Value::Object(map) => map.iter().map(member_bytes).sum(),
+            Value::Object(map) => map
+                .iter()
+                .map(|(name, value)| name.len() + written_bytes(value))
+                .sum(),
         }
 }
 
 impl From<Map<String, Value>> for Arguments {
-    fn from(mut map: Map<String, Value>) -> Self {
-        map.values_mut().for_each(settle);
-        Self(map)
+    fn from(map: Map<String, Value>) -> Self {
+        let mut value = Value::Object(map);
+        settle(&mut value);
+        Self(value)
     }
 }
 
 impl<'de> Deserialize<'de> for Arguments {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Strict::deserialize(deserializer)? {
-            Strict(Value::Object(map)) => Ok(Self(map)),
+            Strict(object @ Value::Object(_)) => Ok(Self(object)),
             Strict(_) => Err(D::Error::custom("arguments are an object")),
         }
     }

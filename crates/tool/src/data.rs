@@ -4,6 +4,7 @@
 mod names;
 mod writing;
 
+use crate::depth::{dismantle, is_too_deep};
 use names::Names;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -28,9 +29,16 @@ struct Forms {
     /// Of the bytes.
     names: Names,
     tree: OnceLock<Value>,
+    /// It was given as a tree that is nested too deep, which is no longer there.
+    was_too_deep: bool,
 }
 
 impl Data {
+    /// Whether it was given as a tree that is nested deeper than [`DEPTH_MAX`](crate::depth::DEPTH_MAX); it is null now.
+    pub fn was_too_deep(&self) -> bool {
+        self.0.was_too_deep
+    }
+
     /// Writes a value down. Fails where JSON cannot hold it, as with maps whose keys are no texts.
     pub fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
         // Written where there is room for most results and copied once, which costs less than growing and shrinking.
@@ -41,6 +49,7 @@ impl Data {
             bytes: Some(bytes.as_slice().into()),
             names,
             tree: OnceLock::new(),
+            was_too_deep: false,
         })))
     }
 
@@ -130,11 +139,16 @@ impl Deref for Data {
 }
 
 impl From<Value> for Data {
-    fn from(value: Value) -> Self {
+    fn from(mut value: Value) -> Self {
+        let was_too_deep = is_too_deep(&value);
+        if was_too_deep {
+            dismantle(value.take());
+        }
         Self(Arc::new(Forms {
             bytes: None,
             names: Names::default(),
             tree: OnceLock::from(value),
+            was_too_deep,
         }))
     }
 }

@@ -5,16 +5,13 @@ mod form;
 use crate::data::Data;
 use crate::error::{CallError, ErrorType};
 use crate::excess;
-use crate::handler::ContentPart;
+use crate::handler::{ContentPart, RESPONSE_VERSION};
 use crate::intent::Intent;
 use crate::registry::Tool;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The version of this contract.
-pub const RESPONSE_VERSION: &str = "1.0.0";
 
 /// A call's one answer. Serializes to the JSON form of `docs/policies.md`; cannot hold a success with an error or the reverse.
 #[derive(Clone, Debug, PartialEq)]

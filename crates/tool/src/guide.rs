@@ -1,9 +1,9 @@
 //! A tool's guide: its title, its summary, its text, and whether the examples in it are true. Knows no file.
 
 use crate::json;
-use crate::manifest::brief;
 use crate::problem::{Report, Severity};
 use crate::validate::Validator;
+use crate::wording::brief;
 
 /// The longest summary, in characters: all of them together are in every session's prompt.
 const SUMMARY_CHARACTERS_MAX: usize = 250;

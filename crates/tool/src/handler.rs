@@ -34,6 +34,9 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 
+/// The version of this contract.
+pub const RESPONSE_VERSION: &str = "1.0.0";
+
 /// A tool's code.
 pub trait Handler: Send + Sync {
     /// Runs one attempt of one admitted call. Arguments are validated, with defaults applied.
@@ -44,9 +47,9 @@ pub trait Handler: Send + Sync {
         None
     }
 
-    /// Whether an attempt may take long without yielding, and so must not run on a thread that moves audio.
+    /// Whether an attempt promises to hold no thread, so that it may run on one that moves audio.
     fn placement(&self) -> Placement {
-        Placement::Inline
+        Placement::Apart
     }
 
     /// What the handler reads of its arguments, as a JSON Schema. Only `type`, `enum`, `required`, `properties` and `items` of
@@ -57,7 +60,7 @@ pub trait Handler: Send + Sync {
 
     /// The version of the response contract that the handler speaks: `1.0.0` is the only one so far.
     fn response_version(&self) -> &str {
-        envelope::RESPONSE_VERSION
+        RESPONSE_VERSION
     }
 }
 
@@ -71,10 +74,12 @@ pub trait OutcomeLookup: Send + Sync {
 /// Where an attempt runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// At once, on the session's own thread: for handlers that take microseconds or wait without computing.
+    /// At once, on the session's own thread: for handlers that always return within microseconds, and whose futures, if they
+    /// answer with any, wait without computing. Nothing takes the thread back from one that does not.
     Inline,
-    /// On a thread for blocking work: for handlers that compute or read files for a millisecond or more.
-    Blocking,
+    /// On threads for handlers: for all others. They may compute, read files, or wait as they like, and whoever holds a thread
+    /// beyond its time loses it.
+    Apart,
 }
 
 /// An attempt's answer: at hand already, or to be awaited.

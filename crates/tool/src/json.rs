@@ -1,8 +1,13 @@
 //! JSON as the system needs it: strict parsing, places in a text, and the canonical form behind every hash.
 
+use crate::wording::brief;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 /// Why a text is not acceptable JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,42 +23,42 @@ pub struct ParseError {
 /// Parses one JSON value. An object with the same key twice is an error: whichever one were taken, somebody meant the
 /// other.
 pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
-    serde_json::from_slice::<Strict>(text)
-        .map(|strict| strict.0)
-        .map_err(|error| ParseError {
-            line: error.line(),
-            column: error.column(),
-            message: strip_position(&error.to_string()),
-        })
+    read::<Strict>(text).map(|strict| strict.0)
 }
 
-fn strip_position(message: &str) -> String {
-    message
-        .rsplit_once(" at line ")
-        .map_or(message, |(text, _)| text)
-        .to_owned()
+/// Reads a type of one's own; as strictly as [`parse`] where it is made of [`Strict`] and [`Members`].
+pub fn read<'t, T: Deserialize<'t>>(text: &'t [u8]) -> Result<T, ParseError> {
+    serde_json::from_slice(text).map_err(|error| {
+        let message = error.to_string();
+        let place = message.rfind(" at line ").unwrap_or(message.len());
+        ParseError {
+            line: error.line(),
+            column: error.column(),
+            message: message[..place].to_owned(),
+        }
+    })
 }
 
 /// A value read strictly; usable as a field of other wire structs.
 pub struct Strict(pub Value);
 
-impl<'de> serde::Deserialize<'de> for Strict {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(StrictVisitor).map(Strict)
     }
 }
 
 struct StrictVisitor;
 
-impl<'de> serde::de::Visitor<'de> for StrictVisitor {
+impl<'de> Visitor<'de> for StrictVisitor {
     type Value = Value;
 
-    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a JSON value")
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
+        Ok(value.into())
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
@@ -65,34 +70,18 @@ impl<'de> serde::de::Visitor<'de> for StrictVisitor {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        // JSON has one kind of number, and providers write 3 as 3.0 at times: whoever reads an integer gets one.
-        if let Some(integer) = whole_number(value) {
-            return Ok(integer.into());
-        }
-        Ok(serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number))
+        Ok(whole_number(value).map_or_else(|| value.into(), Value::from))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
+        Ok(value.into())
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
     }
 
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_some<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-
-    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         while let Some(Strict(item)) = access.next_element()? {
             items.push(item);
@@ -100,10 +89,9 @@ impl<'de> serde::de::Visitor<'de> for StrictVisitor {
         Ok(Value::Array(items))
     }
 
-    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        // Refused where it is read, so that the error has the second key's place.
-        while let Some(key) = access.next_key_seed(NewKey(&map))? {
+        while let Some(key) = new_key(&mut access, |key| map.contains_key(key))? {
             let Strict(value) = access.next_value()?;
             map.insert(key, value);
         }
@@ -111,20 +99,44 @@ impl<'de> serde::de::Visitor<'de> for StrictVisitor {
     }
 }
 
-/// A key that an object does not have yet.
-struct NewKey<'m>(&'m Map<String, Value>);
+/// The members of an object, no name of which is there twice.
+pub struct Members<T>(pub BTreeMap<String, T>);
 
-impl<'de> serde::de::DeserializeSeed<'de> for NewKey<'_> {
-    type Value = String;
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor(PhantomData))
+    }
+}
 
-    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
-        let key: String = serde::Deserialize::deserialize(deserializer)?;
-        match self.0.contains_key(&key) {
-            false => Ok(key),
-            true => Err(serde::de::Error::custom(format!(
-                "the key {key:?} is there twice"
-            ))),
+struct MembersVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for MembersVisitor<T> {
+    type Value = Members<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Members<T>, A::Error> {
+        let mut members = BTreeMap::new();
+        while let Some(key) = new_key(&mut access, |key| members.contains_key(key))? {
+            members.insert(key, access.next_value()?);
         }
+        Ok(Members(members))
+    }
+}
+
+/// Refuses a second key before its value is read, so that the error has the key's place.
+fn new_key<'de, A: MapAccess<'de>>(
+    access: &mut A,
+    is_there: impl Fn(&str) -> bool,
+) -> Result<Option<String>, A::Error> {
+    match access.next_key::<String>()? {
+        Some(key) if is_there(&key) => Err(A::Error::custom(format!(
+            "the key \"{}\" is there twice: keep one of the two",
+            brief(&key)
+        ))),
+        key => Ok(key),
     }
 }
 
@@ -168,18 +180,28 @@ pub(crate) struct Position {
 /// byte. A pointer that leads past what is there stops at the last place that exists. `None` for what is no JSON.
 pub(crate) fn locate(text: &str, pointer: &str) -> Option<Position> {
     let mut value: &RawValue = serde_json::from_str(text).ok()?;
-    let mut place = offset(text, value.get());
+    let offset = |part: &RawValue| part.get().as_ptr().addr() - text.as_ptr().addr();
+    let mut place = offset(value);
     for token in pointer.split('/').skip(1) {
         let token = token.replace("~1", "/").replace("~0", "~");
-        let found = match value.get().as_bytes().first() {
-            Some(b'{') => member(value.get(), &token),
-            Some(b'[') => item(value.get(), &token),
-            _ => None,
-        };
-        let Some((start, inner)) = found else {
-            break;
-        };
-        (place, value) = (offset(text, start), inner);
+        let member = serde_json::from_str::<BTreeMap<String, &RawValue>>(value.get());
+        if let Ok(members) = member {
+            let Some(inner) = members.get(&token) else {
+                break;
+            };
+            value = inner;
+            let key = text[..offset(value)].trim_end().strip_suffix(':');
+            let key =
+                key.and_then(|key| key.trim_end().strip_suffix(&Value::from(token).to_string()));
+            place = key.map_or(offset(value), str::len);
+        } else {
+            let items: Vec<&RawValue> = serde_json::from_str(value.get()).unwrap_or_default();
+            let Some(inner) = token.parse().ok().and_then(|index: usize| items.get(index)) else {
+                break;
+            };
+            value = inner;
+            place = offset(value);
+        }
     }
     let before = &text.as_bytes()[..place];
     let line_start = before.iter().rposition(|byte| *byte == b'\n');
@@ -187,61 +209,6 @@ pub(crate) fn locate(text: &str, pointer: &str) -> Option<Position> {
         line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
         column: 1 + before.len() - line_start.map_or(0, |newline| newline + 1),
     })
-}
-
-/// How far into a text a part of it begins.
-fn offset(text: &str, part: &str) -> usize {
-    part.as_ptr().addr() - text.as_ptr().addr()
-}
-
-/// What begins with the key of a member, and the member's value.
-fn member<'t>(object: &'t str, name: &str) -> Option<(&'t str, &'t RawValue)> {
-    let Members(members) = serde_json::from_str(object).ok()?;
-    let mut behind = 1;
-    for (key, value) in members {
-        let start = object[behind..].find('"')? + behind;
-        if key == name {
-            return Some((&object[start..], value));
-        }
-        behind = offset(object, value.get()) + value.get().len();
-    }
-    None
-}
-
-fn item<'t>(array: &'t str, index: &str) -> Option<(&'t str, &'t RawValue)> {
-    let items: Vec<&RawValue> = serde_json::from_str(array).ok()?;
-    let item = items.get(index.parse::<usize>().ok()?)?;
-    Some((item.get(), item))
-}
-
-/// The members of an object in the order of the text.
-struct Members<'t>(Vec<(String, &'t RawValue)>);
-
-impl<'de> serde::Deserialize<'de> for Members<'de> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor)
-    }
-}
-
-struct MembersVisitor;
-
-impl<'de> serde::de::Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
-
-    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: serde::de::MapAccess<'de>>(
-        self,
-        mut access: A,
-    ) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::new();
-        while let Some(member) = access.next_entry()? {
-            members.push(member);
-        }
-        Ok(Members(members))
-    }
 }
 
 /// Writes the canonical form of RFC 8785: keys in UTF-16 order, numbers as ECMAScript prints them, no white space.
@@ -257,7 +224,10 @@ pub fn write_canonical(value: &Value, bytes: &mut Vec<u8>) {
         Value::Null => bytes.extend_from_slice(b"null"),
         Value::Bool(true) => bytes.extend_from_slice(b"true"),
         Value::Bool(false) => bytes.extend_from_slice(b"false"),
-        Value::Number(number) => write_number(number, bytes),
+        Value::Number(number) => {
+            let float = number.as_f64().unwrap_or(0.0);
+            bytes.extend_from_slice(ryu_js::Buffer::new().format(float).as_bytes());
+        }
         Value::String(text) => write_string(text, bytes),
         Value::Array(items) => {
             bytes.push(b'[');
@@ -270,29 +240,23 @@ pub fn write_canonical(value: &Value, bytes: &mut Vec<u8>) {
             bytes.push(b']');
         }
         Value::Object(map) => {
-            bytes.push(b'{');
+            let mut members: Vec<(&String, &Value)> = map.iter().collect();
             // The map iterates in byte order, which is UTF-16 order unless a key leaves the basic plane.
-            if map.keys().all(|key| key.is_ascii()) {
-                write_members(map.iter(), bytes);
-            } else {
-                let mut members: Vec<(&String, &Value)> = map.iter().collect();
+            if !map.keys().all(|key| key.is_ascii()) {
                 members
                     .sort_by(|(left, _), (right, _)| left.encode_utf16().cmp(right.encode_utf16()));
-                write_members(members.into_iter(), bytes);
+            }
+            bytes.push(b'{');
+            for (index, (key, item)) in members.into_iter().enumerate() {
+                if index > 0 {
+                    bytes.push(b',');
+                }
+                write_string(key, bytes);
+                bytes.push(b':');
+                write_canonical(item, bytes);
             }
             bytes.push(b'}');
         }
-    }
-}
-
-fn write_members<'v>(members: impl Iterator<Item = (&'v String, &'v Value)>, bytes: &mut Vec<u8>) {
-    for (index, (key, item)) in members.enumerate() {
-        if index > 0 {
-            bytes.push(b',');
-        }
-        write_string(key, bytes);
-        bytes.push(b':');
-        write_canonical(item, bytes);
     }
 }
 
@@ -300,66 +264,6 @@ fn write_members<'v>(members: impl Iterator<Item = (&'v String, &'v Value)>, byt
 pub fn write_string(text: &str, bytes: &mut Vec<u8>) {
     // serde_json escapes exactly what RFC 8785 asks for: the two-character escapes, and \u00xx for other controls.
     serde_json::to_writer(&mut *bytes, text).expect("a string always serializes into memory");
-}
-
-fn write_number(number: &serde_json::Number, bytes: &mut Vec<u8>) {
-    use std::io::Write;
-    const EXACT: u64 = 1 << 53;
-    if let Some(integer) = number
-        .as_i64()
-        .filter(|integer| integer.unsigned_abs() <= EXACT)
-    {
-        write!(bytes, "{integer}").expect("writing to memory cannot fail");
-        return;
-    }
-    let float = number.as_f64().unwrap_or(0.0);
-    write_ecmascript(float, bytes);
-}
-
-/// ECMAScript's Number::toString, as RFC 8785 section 3.2.2.3 asks.
-fn write_ecmascript(float: f64, bytes: &mut Vec<u8>) {
-    use std::io::Write;
-    if float == 0.0 {
-        bytes.push(b'0');
-        return;
-    }
-    let shortest = format!("{float:e}");
-    let (mantissa, exponent) = shortest
-        .split_once('e')
-        .expect("the e format has an exponent");
-    let exponent: i32 = exponent
-        .parse()
-        .expect("the e format's exponent is a number");
-    let (sign, mantissa) = mantissa
-        .strip_prefix('-')
-        .map_or(("", mantissa), |rest| ("-", rest));
-    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    let count = i32::try_from(digits.len()).expect("a double has at most 17 digits");
-    let point = exponent + 1;
-    let text = if (count..=21).contains(&point) {
-        format!(
-            "{digits}{}",
-            "0".repeat(usize::try_from(point - count).unwrap_or(0))
-        )
-    } else if (1..=21).contains(&point) {
-        let split = usize::try_from(point).unwrap_or(0);
-        format!("{}.{}", &digits[..split], &digits[split..])
-    } else if (-5..=0).contains(&point) {
-        format!(
-            "0.{}{digits}",
-            "0".repeat(usize::try_from(-point).unwrap_or(0))
-        )
-    } else {
-        let shown = point - 1;
-        let plus = if shown > 0 { "+" } else { "" };
-        let fraction = if digits.len() > 1 {
-            format!(".{}", &digits[1..])
-        } else {
-            String::new()
-        };
-        format!("{}{fraction}e{plus}{shown}", &digits[..1])
-    };
-    write!(bytes, "{sign}{text}").expect("writing to memory cannot fail");
 }
 
 /// SHA-256 of the canonical form.

@@ -1,8 +1,6 @@
 //! The registry as sessions hold it: tools by id, each with its compiled validators and its handler. Immutable; a
 //! session pins the one it began with.
 
-pub use crate::manifest::TIMEOUT_MS_MAX;
-
 use crate::arguments::Arguments;
 use crate::handler::Handler;
 use crate::id::ToolId;
@@ -11,6 +9,7 @@ use crate::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
 };
 use crate::validate::Validator;
+use crate::wording::edit_distance;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -226,26 +225,9 @@ impl Registry {
     }
 }
 
-/// Levenshtein's distance in bytes; names longer than 64 bytes are cut, which is enough to say that they are far.
-pub fn edit_distance(left: &str, right: &str) -> usize {
-    let left = &left.as_bytes()[..left.len().min(64)];
-    let right = &right.as_bytes()[..right.len().min(64)];
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (line, left_byte) in left.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, right_byte) in right.iter().enumerate() {
-            let substituted = diagonal + usize::from(left_byte != right_byte);
-            diagonal = row[column + 1];
-            row[column + 1] = substituted.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[right.len()]
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Registry, edit_distance};
+    use super::Registry;
     use crate::compile::compile_embedded;
     use crate::handler::{Execution, Handler, Invocation, Success};
     use std::sync::Arc;
@@ -281,18 +263,6 @@ mod tests {
         ] {
             let nearest = registry.nearest(name).map(|id| id.as_str());
             assert_eq!(nearest, expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn edit_distances() {
-        for (left, right, distance) in [
-            ("", "", 0),
-            ("kb_serch", "kb_search", 1),
-            ("abc", "", 3),
-            ("kitten", "sitting", 3),
-        ] {
-            assert_eq!(edit_distance(left, right), distance);
         }
     }
 }

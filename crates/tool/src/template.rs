@@ -2,7 +2,7 @@
 //! never a model's text, and nothing in them can change how the rest of the phrase is shown.
 
 use crate::arguments::Arguments;
-use crate::manifest::reference;
+use crate::reference;
 use serde_json::Value;
 
 /// The longest that one argument may become, in characters.
@@ -43,7 +43,7 @@ pub(crate) fn problems(template: &str, parameters: &Value) -> Vec<String> {
                 if !known {
                     problems.push(format!(
                         "the template names `{}`, which is no parameter",
-                        crate::manifest::brief(path)
+                        crate::wording::brief(path)
                     ));
                 }
             }
@@ -173,6 +173,15 @@ fn write_text(phrase: &mut String, text: &str) {
     for character in text.chars().take(VALUE_CHARACTERS_MAX + 1) {
         push(phrase, character);
     }
+}
+
+/// Whether a character breaks a line, steers a terminal, or has what follows read in another direction.
+pub fn steers(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}'
+        )
 }
 
 /// Controls, line and paragraph separators, bidirectional controls (UAX #9), and characters that show as nothing.

@@ -5,8 +5,10 @@ use crate::failure::Failure;
 use crate::knowledge::vocabularies_of_folder;
 use crate::printer::Printer;
 use crate::toolbox::{self, ARTIFACT_FILE};
+use crate::watch;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use windlass_runtime::config::Config;
 use windlass_tool::artifact::write_artifact;
 use windlass_tool::compile::Compilation;
@@ -17,7 +19,7 @@ pub(super) fn run(arguments: &BuildArguments) -> Result<(), Failure> {
         ("--tools", "folders.tools", &arguments.tools),
         ("--kb", "folders.knowledge", &arguments.kb),
     ]);
-    let config = load_config(&arguments.file, flags)?;
+    let config = Arc::new(load_config(&arguments.file, flags)?);
     let usual = config.folders.data.join(ARTIFACT_FILE);
     let path = arguments.out.clone().unwrap_or(usual);
     expect_knowledge(arguments.kb.as_deref())?;
@@ -34,11 +36,21 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
         ("--tools", "folders.tools", &arguments.tools),
         ("--kb", "folders.knowledge", &arguments.kb),
     ]);
-    let config = load_config(&arguments.file, flags)?;
+    let config = Arc::new(load_config(&arguments.file, flags)?);
     let path: PathBuf = config.folders.data.join(ARTIFACT_FILE);
     expect_knowledge(arguments.kb.as_deref())?;
-    let compilation = compile(&config, &path)?;
-    finish(&compilation, None, arguments.format)
+    let check = || finish(&compile(&config, &path)?, None, arguments.format);
+    if !arguments.watch {
+        return check();
+    }
+    let checked = watch::at_each_change(&config.folders.tools, || {
+        if let Err(failure) = check()
+            && let Some(line) = failure.line()
+        {
+            Printer.problem(&line);
+        }
+    });
+    checked.map_err(Failure::of)
 }
 
 /// Without a knowledge base its tools know no types and no namespaces; one that is named has to be there.
@@ -51,20 +63,14 @@ fn expect_knowledge(named: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-fn compile(config: &Config, artifact: &Path) -> Result<Compilation, Failure> {
+fn compile(config: &Arc<Config>, artifact: &Path) -> Result<Compilation, Failure> {
     if artifact.file_name().is_none() {
         let shown = artifact.display();
         return Err(Failure::Usage(format!("--out {shown} names no file")));
     }
     let handlers = windlass_handlers::builtin();
     let vocabularies = vocabularies_of_folder(config);
-    Ok(toolbox::compile(
-        &config.folders.tools,
-        artifact,
-        &handlers,
-        &vocabularies,
-        &config.permissions(),
-    ))
+    Ok(toolbox::compile(config, artifact, &handlers, &vocabularies))
 }
 
 /// Prints what was found. `written` is where the artifact went, if one was to be written.

@@ -4,7 +4,8 @@ use super::question::{details, is_yes};
 use super::{CallArguments, ModeName, flags, load_config, together};
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::toolbox::{ToolboxError, Workshop};
+use crate::toolbox::{self, ToolboxError, Workshop};
+use crate::watch;
 use crate::world::SharedWorld;
 use crate::{clock, provider, records, server};
 use serde_json::Value;
@@ -14,6 +15,7 @@ use windlass_driver::{DirectLedger, Ledger};
 use windlass_runtime::client_key::{ledger_key, passing_ledger_key};
 use windlass_runtime::config::Config;
 use windlass_runtime::direct::{DirectRequest, call_asking, call_once};
+use windlass_runtime::executor::HandlerThreads;
 use windlass_runtime::ids;
 use windlass_runtime::metrics::Metrics;
 use windlass_session::client::ConfirmationQuestion;
@@ -42,21 +44,39 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
         ),
     ]);
     let config = Arc::new(load_config(&arguments.file, flags)?);
+    toolbox::expect_tools(&config)?;
+    if !arguments.watch {
+        return call(arguments, &config, parsed);
+    }
+    let called = watch::at_each_change(&config.folders.tools, || {
+        let outcome = call(arguments, &config, parsed.clone());
+        if let Err(failure) = outcome
+            && let Some(line) = failure.line()
+        {
+            Printer.problem(&line);
+        }
+    });
+    called.map_err(Failure::of)
+}
+
+/// Makes the call once, and prints its response.
+fn call(arguments: &CallArguments, config: &Arc<Config>, parsed: Arguments) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(Failure::of)?;
-    let audit = records::open_audit(&config)?;
-    let store = open_store(arguments, &config)?;
+    let audit = records::open_audit(config)?;
+    let store = open_store(arguments, config)?;
     let ledger: Arc<dyn Ledger> = Arc::new(DirectLedger::new(store.clone()));
     let shared = records::shared(
         ledger.clone(),
         audit.clone(),
         Arc::new(Metrics::default()),
         Vec::new(),
-        records::open_journal(&config)?,
+        records::open_journal(config)?,
+        HandlerThreads::new(config.threads.limits()),
     );
-    let request = runtime.block_on(request(arguments, &config, store, shared))?;
+    let request = runtime.block_on(request(arguments, config, store, shared))?;
     let call = IncomingCall {
         id: None,
         name: Some(arguments.tool.as_str().into()),

@@ -23,6 +23,7 @@ use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Block;
 use windlass_tool::id::{ClientId, UserId};
 use windlass_tool::sensitive::Sensitive;
+use windlass_tool::template::steers;
 
 /// Whose conversation it is.
 const USER: &str = "command-line";
@@ -373,7 +374,7 @@ impl TurnSink for Terminal {
 
     fn failed(&mut self, _code: ErrorCode, message: &str) {
         self.end_line();
-        Printer.problem(&format!("windlass: {message}"));
+        Printer.problem(&printable(&format!("windlass: {message}")));
     }
 
     fn finished(&mut self, end: &TurnEnd) {
@@ -386,8 +387,14 @@ impl TurnSink for Terminal {
     fn flush(&mut self) {}
 }
 
-/// What a model or a record says, without what would steer the terminal.
+/// What a model or a record says, with everything escaped that would steer the terminal or turn a line around.
 fn printable(text: &str) -> String {
-    let steers = |letter: &char| letter.is_control() && !matches!(letter, '\n' | '\t');
-    text.chars().filter(|letter| !steers(letter)).collect()
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match steers(letter) && !matches!(letter, '\n' | '\t') {
+            true => shown.extend(letter.escape_unicode()),
+            false => shown.push(letter),
+        }
+    }
+    shown
 }

@@ -6,9 +6,12 @@ mod build;
 mod call;
 mod chat;
 mod config;
+mod import;
+mod init;
 mod kb;
 mod question;
 mod replay;
+mod script_worker;
 mod serve;
 mod signals;
 mod sim;
@@ -32,6 +35,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write a small project that serves and chats at once
+    Init(InitArguments),
+    /// Write a new tool
+    Tool(ToolArguments),
     /// Start the server, with its page and its voice endpoint
     Serve(ServeArguments),
     /// Compile the tools and write their artifact
@@ -40,6 +47,8 @@ enum Command {
     Check(CheckArguments),
     /// Make one tool call through the whole pipeline and print its response
     Call(CallArguments),
+    /// Make tools of what there is already, such as an OpenAPI description
+    Import(ImportArguments),
     /// Index, search and measure the knowledge base
     Kb(kb::KbArguments),
     /// Chat in the terminal, with a server's tools and rules
@@ -52,6 +61,9 @@ enum Command {
     Config(ConfigArguments),
     /// Run a simulated provider
     Sim(SimArguments),
+    /// Run the calls of scripts; the program starts this itself
+    #[command(hide = true)]
+    ScriptWorker(ScriptWorkerArguments),
 }
 
 #[derive(Debug, Args)]
@@ -141,6 +153,9 @@ struct CheckArguments {
     /// How problems are printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Check again after each change of the folder
+    #[arg(long)]
+    watch: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -167,6 +182,9 @@ struct CallArguments {
     /// Ask on the terminal where the call needs the user's consent
     #[arg(long)]
     confirm: bool,
+    /// Make the call again after each change of the tools
+    #[arg(long)]
+    watch: bool,
     /// The folder of tool directories
     #[arg(long, value_name = "FOLDER")]
     tools: Option<String>,
@@ -179,6 +197,112 @@ struct CallArguments {
     /// A host that tools may send requests to; may be given several times
     #[arg(long, value_name = "HOST[:PORT]")]
     allow_fetch: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct InitArguments {
+    /// The new project's folder
+    #[arg(value_name = "FOLDER", default_value = ".")]
+    folder: PathBuf,
+    /// With a first tool in Node, in a process of its own
+    #[arg(long, conflicts_with = "python")]
+    node: bool,
+    /// With a first tool in Python, in a process of its own
+    #[arg(long)]
+    python: bool,
+}
+
+#[derive(Debug, Args)]
+struct ToolArguments {
+    #[command(subcommand)]
+    command: ToolCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ToolCommand {
+    /// Write the directory of a tool that runs
+    New(NewToolArguments),
+}
+
+#[derive(Debug, Args)]
+struct NewToolArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The tool's id, such as lookup_order
+    name: String,
+    /// What its handler is written in
+    #[arg(long, value_enum, default_value_t = LanguageName::Js)]
+    kind: LanguageName,
+    /// The address that a tool of kind http asks
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// The folder of tool directories
+    #[arg(long, value_name = "FOLDER")]
+    tools: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LanguageName {
+    /// JavaScript, in the engine that comes with the program
+    Js,
+    /// TypeScript, in the same
+    Ts,
+    /// Node, in a process of its own
+    Node,
+    /// Python, in a process of its own
+    Python,
+    /// No code: a request over HTTP
+    Http,
+}
+
+#[derive(Debug, Args)]
+struct ImportArguments {
+    #[command(subcommand)]
+    source: ImportSource,
+}
+
+#[derive(Debug, Subcommand)]
+enum ImportSource {
+    /// Make a tool of each chosen operation of an OpenAPI description (3.0 or 3.1, JSON or YAML)
+    Openapi(OpenapiArguments),
+    /// Copy the tool directories of a Node project, and name what their handlers have to replace
+    Node(NodeArguments),
+}
+
+#[derive(Debug, Args)]
+struct NodeArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The project, or its folder of tools
+    #[arg(value_name = "FOLDER")]
+    project: PathBuf,
+    /// The folder of tool directories
+    #[arg(long, value_name = "FOLDER")]
+    tools: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct OpenapiArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The description
+    #[arg(value_name = "FILE")]
+    description: PathBuf,
+    /// Take this operation, by its operation id or its tool's id; repeatable
+    #[arg(long, value_name = "ID")]
+    only: Vec<String>,
+    /// Take the operations with this tag; repeatable
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<String>,
+    /// Where the service is, in place of the server that the description names
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// Take up what has changed since the last import; the tools need a review again
+    #[arg(long)]
+    accept: bool,
+    /// The folder of tool directories
+    #[arg(long, value_name = "FOLDER")]
+    tools: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -207,6 +331,17 @@ struct AuditArguments {
 enum AuditCommand {
     /// Name the first record that was changed, moved, cut off, put in or taken out; exit code 1 if there is one
     Verify(VerifyArguments),
+    /// Print where the audit stands, signed with the server's key; keep it where the server cannot write
+    Checkpoint(CheckpointArguments),
+}
+
+#[derive(Debug, Args)]
+struct CheckpointArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -216,6 +351,9 @@ struct VerifyArguments {
     /// Files of one audit, oldest first; else those that the configuration names
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// A file with what `windlass audit checkpoint` printed; the audit must have all that it had then. May be repeated
+    #[arg(long = "checkpoint", value_name = "FILE")]
+    checkpoints: Vec<PathBuf>,
     /// The folder for what must survive a restart
     #[arg(long, value_name = "FOLDER")]
     data: Option<String>,
@@ -248,6 +386,21 @@ struct ConfigArguments {
     file: ConfigFile,
     #[command(flatten)]
     flags: ServeFlags,
+}
+
+/// What the host sets, as its configuration says.
+#[derive(Debug, Args)]
+struct ScriptWorkerArguments {
+    #[arg(long)]
+    memory_bytes: usize,
+    #[arg(long)]
+    compute_ms: u64,
+    #[arg(long)]
+    answer_bytes: usize,
+    #[arg(long)]
+    calls: usize,
+    #[arg(long)]
+    spares: usize,
 }
 
 #[derive(Debug, Args)]
@@ -286,16 +439,20 @@ pub fn main() -> ExitCode {
         Err(error) => return misunderstood(&error),
     };
     let outcome = match cli.command {
+        Command::Init(arguments) => init::run(&arguments),
+        Command::Tool(arguments) => init::tool(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Build(arguments) => build::run(&arguments),
         Command::Check(arguments) => build::check(&arguments),
         Command::Call(arguments) => call::run(&arguments),
         Command::Chat(arguments) => chat::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
         Command::Kb(arguments) => kb::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::ScriptWorker(arguments) => script_worker::run(&arguments),
     };
     end(match outcome {
         // What was said is worth nothing where it could not be read.

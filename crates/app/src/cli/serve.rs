@@ -1,23 +1,26 @@
 //! `windlass serve`: runs the server until a signal ends it.
 
-use super::signals::Signals;
+use super::signals::HeardApart;
 use super::{ServeArguments, load_config};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::server::{self, Server, Setup};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use windlass_runtime::config::Config;
 
 pub(super) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let config = load_config(&arguments.file, arguments.flags.keys())?;
     let runtime = runtime(&config)?;
+    let patience = Duration::from_secs(config.server.shutdown_seconds.get());
+    let signals = HeardApart::new(patience)?;
     let setup = Setup {
         config,
         handlers: windlass_handlers::builtin(),
         watch: arguments.watch,
     };
-    let outcome = runtime.block_on(serve(setup));
+    let outcome = runtime.block_on(serve(setup, signals));
     // What a handler still does on a thread for blocking work is not waited for.
     runtime.shutdown_background();
     outcome
@@ -34,18 +37,17 @@ fn runtime(config: &Config) -> Result<Runtime, Failure> {
         .map_err(|error| Failure::Failed(format!("no threads can be started: {error}")))
 }
 
-async fn serve(setup: Setup) -> Result<(), Failure> {
-    let mut signals = Signals::new()?;
+async fn serve(setup: Setup, mut signals: HeardApart) -> Result<(), Failure> {
     let server = server::start(setup).await?;
     say_ready(&server);
-    signals.next().await;
+    signals.come(1).await;
     tracing::info!("shutting down; a second signal ends at once");
     tokio::select! {
         () = server.shut_down() => {
             tracing::info!("ended");
             Ok(())
         }
-        () = signals.next() => Err(Failure::Failed("ended before all sessions had".to_owned())),
+        () = signals.come(2) => Err(Failure::Failed("ended before all sessions had".to_owned())),
     }
 }
 

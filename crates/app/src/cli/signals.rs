@@ -1,8 +1,11 @@
 //! The signals that ask a program to end.
 
 use crate::failure::Failure;
+use std::time::Duration;
+use tokio::runtime::Builder;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 
 /// Those that end a server.
 pub(super) struct Signals {
@@ -22,6 +25,51 @@ impl Signals {
         tokio::select! {
             () = self.terminate.next() => {}
             () = self.interrupt.next() => {}
+        }
+    }
+}
+
+/// The signals that have come, heard on a thread of their own: whatever hangs elsewhere, the process ends in time.
+pub(super) struct HeardApart(watch::Receiver<u32>);
+
+/// What the program still does after its own time to end is over.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+impl HeardApart {
+    /// `patience` is how long the program may take to end once it was asked to.
+    pub(super) fn new(patience: Duration) -> Result<Self, Failure> {
+        let cannot = |error| Failure::Failed(format!("signals cannot be received: {error}"));
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(cannot)?;
+        let mut signals = {
+            let _entered = runtime.enter();
+            Signals::new()?
+        };
+        let (said, heard) = watch::channel(0);
+        let listen = async move {
+            signals.next().await;
+            said.send_replace(1);
+            tokio::select! {
+                () = signals.next() => { said.send_replace(2); }
+                () = tokio::time::sleep(patience) => {}
+            }
+            tokio::time::sleep(LAST_WORDS).await;
+            tracing::error!("something holds the program: it was ended without waiting for it");
+            std::process::exit(1);
+        };
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || runtime.block_on(listen))
+            .map_err(cannot)?;
+        Ok(Self(heard))
+    }
+
+    /// Waits until so many have come.
+    pub(super) async fn come(&mut self, count: u32) {
+        if self.0.wait_for(|come| *come >= count).await.is_err() {
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -1,9 +1,12 @@
 //! `POST /api/chat`: one turn of a text conversation as the AI SDK's UI message stream. Knows the headers and statuses of
 //! that; what is said is the conversation's.
 
-use super::client::client;
+use super::bodies::{self, Unread};
+use super::client::{client, standing};
+use super::patience::WhileAnswering;
+use super::peer::Peer;
 use super::voice::later;
-use super::{State, typed};
+use super::{State, exceeded, typed};
 use crate::chat::conversation::{Confirmation, Message};
 use crate::chat::record::TurnReader;
 use crate::chat::request;
@@ -18,6 +21,7 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
     ACCESS_CONTROL_REQUEST_HEADERS, CONTENT_TYPE, HeaderName, ORIGIN, SET_COOKIE, VARY,
 };
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -25,6 +29,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids;
+use windlass_runtime::shares::{Exceeded, Held, Holding, Standing, Used};
 use windlass_runtime::text::ui_stream;
 use windlass_session::client::ErrorCode;
 use windlass_tool::error::ErrorType;
@@ -52,6 +57,11 @@ pub(super) struct Entrance {
     key: Option<Message>,
     cookie: Option<HeaderValue>,
     origin: Option<HeaderValue>,
+    standing: Standing,
+    /// Of the shares of whoever asks, until the answer is out.
+    connection: Option<Holding>,
+    /// The same, until the body is no longer needed.
+    _body_bytes: Option<Holding>,
 }
 
 /// Answers a turn.
@@ -78,6 +88,7 @@ async fn answer(state: &State, entrance: &Entrance) -> Result<Answering, Respons
             "a request with an Idempotency-Key must name its conversation: set id",
         ));
     }
+    entrance.charge_turn().map_err(exceeded)?;
     let answering = host.chat(&entrance.caller, wanted, key).await;
     let answering = answering.map_err(|refusal| refused(&refusal))?;
     // The turn begins first, so that what it says at once travels with the head of the answer.
@@ -197,7 +208,7 @@ impl Entrance {
                 )
             })?,
         };
-        let entered = Self::enter(state, &head.headers, body, origin.clone(), is_secure).await;
+        let entered = Self::enter(state, &head, body, origin.clone(), is_secure).await;
         entered.map_err(|mut refused| {
             if let Some(origin) = origin {
                 allow(origin, refused.headers_mut());
@@ -208,11 +219,12 @@ impl Entrance {
 
     async fn enter(
         state: &Arc<State>,
-        headers: &HeaderMap,
+        head: &Parts,
         body: Body,
         origin: Option<HeaderValue>,
         is_secure: bool,
     ) -> Result<Self, Response<Body>> {
+        let headers = &head.headers;
         if state.is_draining() {
             return Err(later(error(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -228,13 +240,14 @@ impl Entrance {
                 "the server cannot tell clients apart now",
             )
         })?;
-        let body = to_bytes(body, state.request_bytes_max).await.map_err(|_| {
-            let problem = format!(
-                "the body is longer than {} bytes, or was cut off",
-                state.request_bytes_max
-            );
-            error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", &problem)
-        })?;
+        let peer: Option<&Peer> = head.extensions.get();
+        let standing = standing(state, peer, &caller);
+        let served = standing.with_the_address_charged();
+        served.take(Used::Requests, 1).map_err(exceeded)?;
+        let connection = served.hold(Held::Connections, 1).map_err(exceeded)?;
+        let mut body_bytes = standing.hold(Held::BodyBytes, 0).map_err(exceeded)?;
+        let body = bodies::read(body, state.request_bytes_max, &mut body_bytes).await;
+        let body = body.map_err(unread)?;
         let key = key_of(headers, &body)
             .map_err(|problem| error(StatusCode::BAD_REQUEST, "bad_message", problem))?;
         Ok(Self {
@@ -243,11 +256,23 @@ impl Entrance {
             key,
             cookie,
             origin,
+            standing,
+            connection,
+            _body_bytes: body_bytes,
         })
+    }
+
+    /// One message more that a model is to answer.
+    pub(super) fn charge_turn(&self) -> Result<(), Exceeded> {
+        self.standing.take(Used::Turns, 1)
     }
 
     /// Adds what every answer carries.
     pub(super) fn finish(self, mut response: Response<Body>) -> Response<Body> {
+        if let Some(connection) = self.connection {
+            let held = WhileAnswering::hold(connection);
+            response.extensions_mut().insert(held);
+        }
         let headers = response.headers_mut();
         if let Some(cookie) = self.cookie {
             headers.insert(SET_COOKIE, cookie);
@@ -257,6 +282,15 @@ impl Entrance {
         }
         response
     }
+}
+
+fn unread(unread: Unread) -> Response<Body> {
+    let (status, code) = match unread {
+        Unread::TooLongOrCut(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+        Unread::TooSlow(_) => (StatusCode::REQUEST_TIMEOUT, "too_slow"),
+        Unread::Exceeded(share) => return exceeded(share),
+    };
+    error(status, code, &unread.to_string())
 }
 
 /// What a client's idempotency key is to its conversation: the hash of the key is the name of a message that says the body.

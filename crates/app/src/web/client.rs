@@ -1,11 +1,13 @@
 //! Which client a request comes from: the id that this server signed and a browser keeps as a cookie. Knows no session.
 
 use super::State;
+use super::peer::Peer;
 use crate::users;
 use http::header::{COOKIE, ORIGIN};
 use http::{HeaderMap, HeaderValue};
 use windlass_runtime::caller::{Acquaintance, Caller};
-use windlass_tool::id::ClientId;
+use windlass_runtime::shares::{Party, Standing};
+use windlass_tool::id::{ClientId, TenantId};
 
 const COOKIE_NAME: &str = "windlass_client";
 /// 400 days, the longest that browsers keep a cookie.
@@ -43,6 +45,21 @@ pub(super) fn client(
 pub(super) fn known(state: &State, headers: &HeaderMap) -> Option<ClientId> {
     users::signed_in(headers, state.user_header.as_ref())
         .or_else(|| cookies(headers).find_map(|text| state.client_key.verify(text)))
+}
+
+/// Whose shares a client uses: those of its address, of itself where it has shown who it is, and of its tenant.
+pub(super) fn standing(state: &State, peer: Option<&Peer>, caller: &Caller) -> Standing {
+    let tenant = TenantId::default();
+    let mut parties: Vec<Party> = peer
+        .map(|peer| Party::address(peer.0))
+        .into_iter()
+        .collect();
+    // An id that was made a moment ago has used nothing, and is of no use to whoever has one made for each request.
+    if caller.acquaintance == Acquaintance::Shown {
+        parties.push(Party::User(tenant.clone(), caller.client_id.clone()));
+    }
+    parties.push(Party::Tenant(tenant));
+    Standing::new(state.shares.clone(), parties)
 }
 
 fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {

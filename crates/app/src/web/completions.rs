@@ -2,7 +2,7 @@
 //! whose tools run here. Each request is a session of its own. Knows that protocol's requests and statuses.
 
 use super::chat::{Entrance, allow, events, no_text_model};
-use super::{State, typed};
+use super::{State, exceeded, typed};
 use crate::chat::picture::{PictureLimits, Pictures};
 use crate::chat::record::{TurnRecord, TurnWriter};
 use crate::chat::single::Completion;
@@ -114,6 +114,9 @@ async fn answer(state: &State, entrance: &Entrance) -> Response<Body> {
             problem,
         );
     };
+    if let Err(share) = entrance.charge_turn() {
+        return in_their_form(&exceeded(share));
+    }
     if let Err(refusal) = host.check_user(&entrance.caller, asked.user.as_deref()) {
         return refused(&refusal);
     }
@@ -452,6 +455,11 @@ fn in_their_form(refused: &Response<Body>) -> Response<Body> {
     let status = refused.status();
     let (code, message) = match status {
         StatusCode::PAYLOAD_TOO_LARGE => (ErrorCode::TooLarge, "the request is too long"),
+        StatusCode::REQUEST_TIMEOUT => (ErrorCode::BadMessage, "the request came too slowly"),
+        StatusCode::TOO_MANY_REQUESTS => (
+            ErrorCode::Overloaded,
+            "a share of this server is used up; come back when Retry-After says",
+        ),
         StatusCode::FORBIDDEN => (
             ErrorCode::BadMessage,
             "pages of this origin may not ask here; add it to server.allowed_origins",
@@ -462,6 +470,9 @@ fn in_their_form(refused: &Response<Body>) -> Response<Body> {
         ),
     };
     let mut response = failure(status, code, message);
+    if let Some(seconds) = refused.headers().get(RETRY_AFTER) {
+        response.headers_mut().insert(RETRY_AFTER, seconds.clone());
+    }
     if let Some(origin) = refused.headers().get(ACCESS_CONTROL_ALLOW_ORIGIN) {
         allow(origin.clone(), response.headers_mut());
     }

@@ -2,12 +2,18 @@
 //! session. Knows no session from the inside.
 
 mod assets;
+mod bodies;
 mod chat;
 mod client;
 mod completions;
+mod gate;
+pub(crate) mod hosts;
 mod ledger;
 pub(crate) mod listener;
 pub(crate) mod origin;
+pub(crate) mod patience;
+pub(crate) mod peer;
+pub(crate) mod rare_line;
 mod ui;
 pub(crate) mod upgrade;
 mod voice;
@@ -18,9 +24,10 @@ use crate::knowledge::LiveKnowledge;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State as Extract;
-use axum::middleware::map_response;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, X_CONTENT_TYPE_OPTIONS};
+use hosts::HostRule;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use origin::OriginRule;
 use serde::Serialize;
@@ -29,11 +36,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use windlass_runtime::client_key::ClientKey;
 use windlass_runtime::metrics::Metrics;
+use windlass_runtime::shares::{Exceeded, Shares};
 use windlass_runtime::voice::VoiceService;
 
 /// What the handlers of requests share.
 pub(crate) struct State {
     pub(crate) info: Info,
+    pub(crate) host_rule: HostRule,
     pub(crate) origin_rule: OriginRule,
     pub(crate) client_key: ClientKey,
     pub(crate) knowledge: Arc<LiveKnowledge>,
@@ -46,6 +55,7 @@ pub(crate) struct State {
     pub(crate) request_bytes_max: usize,
     pub(crate) picture_limits: PictureLimits,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) shares: Arc<Shares>,
     pub(crate) draining: AtomicBool,
 }
 
@@ -119,7 +129,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/assets/{id}", get(assets::serve))
         .fallback(ui::serve)
         .method_not_allowed_fallback(other_method)
-        .layer(map_response(finish))
+        .layer(from_fn_with_state(state.clone(), gate::pass))
         .with_state(state)
 }
 
@@ -130,21 +140,24 @@ fn line(status: StatusCode, text: &str) -> Response<Body> {
     response
 }
 
+/// An answer to somebody who has used up a share: how much too much, and when to come back.
+fn exceeded(exceeded: Exceeded) -> Response<Body> {
+    let text = exceeded.to_string();
+    let mut response = chat::error(StatusCode::TOO_MANY_REQUESTS, "overloaded", &text);
+    let seconds = exceeded.retry_after.as_secs_f64().ceil().max(1.0);
+    let seconds = HeaderValue::from_str(&seconds.to_string());
+    if let Ok(seconds) = seconds {
+        response.headers_mut().insert(RETRY_AFTER, seconds);
+    }
+    response
+}
+
 /// An answer that holds only for this moment.
 fn typed(content_type: &'static str, body: String) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-/// No browser is to guess at a type.
-async fn finish(mut response: Response<Body>) -> Response<Body> {
-    let nosniff = HeaderValue::from_static("nosniff");
-    response
-        .headers_mut()
-        .insert(X_CONTENT_TYPE_OPTIONS, nosniff);
     response
 }
 

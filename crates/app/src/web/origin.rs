@@ -1,10 +1,9 @@
-//! Which web pages may open a voice session: the server's own, and those that the configuration names. A pure rule over the
-//! request's headers.
+//! Which web pages may ask this server for anything: its own, and those that the configuration names. A pure rule over the
+//! headers of a request whose host is a name of this server's own.
 
+use http::HeaderMap;
 use http::header::{HOST, ORIGIN};
-use http::{HeaderMap, Uri};
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use windlass_runtime::config::AllowedOrigin;
 
 /// The rule of one server.
@@ -18,7 +17,9 @@ pub(crate) struct OriginRule {
 /// Why a page may not connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    #[error("pages of this origin may not open a session here; add it to server.allowed_origins")]
+    #[error(
+        "pages of this origin may not ask this server for anything; add it to server.allowed_origins"
+    )]
     Foreign,
     #[error("the request has no Origin, which only a server on a loopback address accepts")]
     Missing,
@@ -48,13 +49,12 @@ impl OriginRule {
         let host = only(headers, &HOST)?.ok_or(Refused::Unreadable)?;
         let is_own = origin
             .split_once("://")
+            .filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
             .is_some_and(|(_, own)| own == host.to_ascii_lowercase());
-        // A foreign page can give its own name our loopback address, and then name and host agree. Names other than
-        // the machine's own are therefore not believed there.
-        if is_own && (!self.is_loopback || is_local_name(host)) {
-            Ok(is_secure)
-        } else {
-            Err(Refused::Foreign)
+        // The host is a name of this server's own: that was judged before (`hosts`).
+        match is_own {
+            true => Ok(is_secure),
+            false => Err(Refused::Foreign),
         }
     }
 }
@@ -66,15 +66,6 @@ fn only<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> Result<Option<&'
         (Some(value), None) => value.to_str().map(Some).map_err(|_| Refused::Unreadable),
         (Some(_), Some(_)) => Err(Refused::Unreadable),
     }
-}
-
-fn is_local_name(host: &str) -> bool {
-    let Ok(uri) = host.parse::<Uri>() else {
-        return false;
-    };
-    let name = uri.host().unwrap_or_default();
-    name.eq_ignore_ascii_case("localhost")
-        || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
 }
 
 #[cfg(test)]
@@ -93,13 +84,8 @@ mod tests {
             (true, "http://[::1]:8080", "[::1]:8080", Ok(false)),
             (true, "http://127.0.0.1:8081", "127.0.0.1:8080", foreign),
             (true, "http://evil.example", "127.0.0.1:8080", foreign),
-            // A name that was bound to the loopback address after its page had been loaded.
-            (
-                true,
-                "http://evil.example:8080",
-                "evil.example:8080",
-                foreign,
-            ),
+            (true, "ftp://127.0.0.1:8080", "127.0.0.1:8080", foreign),
+            (true, "null", "127.0.0.1:8080", foreign),
             (false, "https://agent.example", "agent.example", Ok(true)),
             (false, "https://AGENT.example", "agent.EXAMPLE", Ok(true)),
             (false, "https://evil.example", "agent.example", foreign),

@@ -1,19 +1,24 @@
 //! The page: its files, embedded in the program, each with its type and tag. Knows nothing of what they do.
 
+use super::gate::ServedHost;
 use axum::body::Body;
 use axum::extract::Request;
 use bytes::Bytes;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
-    REFERRER_POLICY,
 };
+use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
 
-/// What the page may load and speak to: this server and nothing else.
-const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-                      object-src 'none'; connect-src 'self' ws: wss:";
+/// What the page may load and speak to: this server, under the name by which it was asked, and nothing else.
+fn policy(host: &Authority) -> String {
+    format!(
+        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; \
+         connect-src 'self' ws://{host} wss://{host}"
+    )
+}
 
 struct File {
     path: &'static str,
@@ -118,6 +123,8 @@ pub(super) async fn serve(request: Request) -> Response<Body> {
         response.headers_mut().insert(ALLOW, allowed);
         return response;
     }
+    let host: Option<&ServedHost> = request.extensions().get();
+    let policy = host.and_then(|ServedHost(host)| HeaderValue::from_str(&policy(host)).ok());
     let mut response = if is_known(request.headers(), tag) {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -128,8 +135,9 @@ pub(super) async fn serve(request: Request) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(file.content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(file.cache));
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    if let Some(policy) = policy {
+        headers.insert(CONTENT_SECURITY_POLICY, policy);
+    }
     headers.insert(ETAG, tag.clone());
     response
 }

@@ -1,6 +1,7 @@
 //! The server's side of an upgrade to WebSocket: what the request must say, and what is answered. Knows nothing of who may
 //! connect.
 
+use super::patience::PatientStream;
 use axum::body::Body;
 use http::header::{
     CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
@@ -54,8 +55,9 @@ pub(crate) fn switching(accept: HeaderValue) -> Response<Body> {
 /// where the connection ended before.
 pub(crate) async fn socket(upgrading: OnUpgrade) -> Option<(TcpStream, Vec<u8>)> {
     let upgraded = upgrading.await.ok()?;
-    let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
-    Some((parts.io.into_inner(), parts.read_buf.to_vec()))
+    let parts = upgraded.downcast::<TokioIo<PatientStream>>().ok()?;
+    let stream = parts.io.into_inner().into_inner();
+    Some((stream, parts.read_buf.to_vec()))
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
 //! `GET /voice`: who may connect, the client's signed id, and the hand-over of the raw connection to the voice service. Knows
 //! nothing of what is said on it.
 
-use super::client::client;
+use super::client::{client, standing};
 use super::listener::Place;
-use super::{State, line, upgrade};
+use super::{State, exceeded, line, upgrade};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::extract::State as Extract;
 use http::header::{RETRY_AFTER, SET_COOKIE};
 use http::{HeaderValue, Response, StatusCode};
 use std::sync::Arc;
+use windlass_runtime::shares::Held;
 use windlass_runtime::voice::Connection;
 
 /// Upgrades the connection and serves a voice session on it.
@@ -39,6 +40,13 @@ pub(super) async fn connect(
             );
         }
     };
+    let standing = standing(&state, request.extensions().get(), &caller);
+    // The address was charged with the connection when that was accepted.
+    let served = standing.with_the_address_charged();
+    let connection = match served.hold(Held::Connections, 1) {
+        Ok(connection) => connection,
+        Err(share) => return exceeded(share),
+    };
     let upgrading = hyper::upgrade::on(&mut request);
     let place: Option<Place> = request.extensions_mut().remove();
     let voice = state.voice.clone();
@@ -49,7 +57,8 @@ pub(super) async fn connect(
                 stream: Box::new(stream),
                 already_read,
                 caller,
-                lease: Box::new(place),
+                standing,
+                lease: Box::new((place, connection)),
             };
             voice.serve(connection).await;
         }

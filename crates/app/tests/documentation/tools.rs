@@ -35,6 +35,7 @@ fn every_schema_of_a_tool_in_a_document_compiles() {
                 build_timestamp: "2026-11-20T12:00:00Z",
                 vocabularies: &BTreeMap::new(),
                 permissions: &Permissions::default(),
+                judge: None,
             });
             let problems: Vec<String> = compilation
                 .problems

@@ -203,6 +203,12 @@ async fn a_change_that_has_begun_ends_although_its_client_has_left() {
     }
 }
 
+/// A page of a foreign origin reads why, and never with its credentials.
+fn assert_readable_refusal(answer: &Answer) {
+    assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+    assert_eq!(answer.header("access-control-allow-credentials"), None);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_allowed_origins_may_read_every_text_endpoint() {
     let friend = "https://friend.example";
@@ -232,7 +238,8 @@ async fn pages_of_allowed_origins_may_read_every_text_endpoint() {
         let stranger = [("Origin", "https://evil.example")];
         let answer = post_with(&chat.address, path, &stranger, body.as_bytes());
         assert_eq!(answer.status, 403, "{path}");
-        assert_eq!(answer.header("access-control-allow-origin"), None);
+        assert_readable_refusal(&answer);
+        assert!(answer.body.contains("server.allowed_origins"), "{path}");
     }
     for path in [
         "/v1/chat/completions",
@@ -258,7 +265,8 @@ async fn pages_of_allowed_origins_may_read_every_text_endpoint() {
             path,
             &headers("https://evil.example"),
         );
-        assert_eq!(answer.header("access-control-allow-origin"), None, "{path}");
+        assert_readable_refusal(&answer);
+        assert_eq!(answer.header("access-control-allow-headers"), Some(wished));
     }
     let models = request(&chat.address, "GET", "/v1/models", &[("Origin", friend)]);
     assert_eq!(models.header("access-control-allow-origin"), Some(friend));

@@ -27,7 +27,7 @@ impl Line {
 }
 
 fn get(path: &str) -> String {
-    format!("GET {path} HTTP/1.1\r\nHost: here\r\n\r\n")
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,7 +36,7 @@ async fn requests_on_one_connection_are_answered_however_they_are_cut() {
     let mut line = Line::to(&chat.address);
     let body = json!({"id": "c", "message": "Who?"}).to_string();
     let post = format!(
-        "POST /api/chat HTTP/1.1\r\nHost: here\r\nContent-Length: {}\r\n\r\n{body}",
+        "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
     let (health, ready) = (get("/health"), get("/ready"));
@@ -57,7 +57,7 @@ async fn a_body_that_nobody_reads_is_never_taken_for_a_request() {
     for sent in [hidden.len(), 0, 10] {
         let mut line = Line::to(&chat.address);
         line.write(&format!(
-            "POST /health HTTP/1.1\r\nHost: here\r\nContent-Length: {}\r\n\r\n{}",
+            "POST /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{}",
             hidden.len(),
             &hidden[..sent]
         ));

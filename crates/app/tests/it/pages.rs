@@ -42,10 +42,10 @@ async fn the_page_is_served_whole_typed_and_fenced_in() {
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(
             answer.header("content-security-policy"),
-            Some(
+            Some(&*format!(
                 "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-                 object-src 'none'; connect-src 'self' ws: wss:"
-            )
+                 object-src 'none'; connect-src 'self' ws://{address} wss://{address}"
+            ))
         );
         let tag = answer.header("etag").unwrap();
         let known = request(&address, "GET", path, &[("If-None-Match", tag)]);
@@ -151,23 +151,94 @@ async fn a_foreign_origin_may_not_open_a_session() {
     let port = address.rsplit(':').next().unwrap();
     let rebound = format!("evil.example:{port}");
     let rebound_origin = format!("http://{rebound}");
-    for headers in [
-        vec![("Origin", "https://evil.example")],
-        vec![("Origin", "null")],
-        vec![
-            ("Host", rebound.as_str()),
-            ("Origin", rebound_origin.as_str()),
-        ],
+    for (headers, status, code) in [
+        (
+            vec![("Origin", "https://evil.example")],
+            403,
+            "foreign_origin",
+        ),
+        (vec![("Origin", "null")], 403, "foreign_origin"),
+        (
+            vec![
+                ("Host", rebound.as_str()),
+                ("Origin", rebound_origin.as_str()),
+            ],
+            421,
+            "foreign_host",
+        ),
     ] {
         // "Connection: close" is what the test's client sends, so the token stands beside it.
         let mut all = UPGRADE.to_vec();
         all.push(("Connection", "upgrade"));
         all.extend(&headers);
         let answer = request(&address, "GET", "/voice", &all);
-        assert_eq!(answer.status, 403, "{headers:?}");
-        assert_eq!(
-            answer.body,
-            "pages of this origin may not open a session here; add it to server.allowed_origins\n"
-        );
+        assert_eq!(answer.status, status, "{headers:?}");
+        let said: Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(said["error"]["code"], code, "{headers:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_was_bound_to_this_machine_gets_nothing_under_any_address() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, address) = server(data.path()).await;
+    let port = address.rsplit(':').next().unwrap();
+    let rebound = format!("evil.example:{port}");
+    for (method, path) in [
+        ("GET", "/"),
+        ("GET", "/app.js"),
+        ("GET", "/api/info"),
+        ("GET", "/metrics"),
+        ("GET", "/health"),
+        ("GET", "/api/conversations/c"),
+        ("GET", "/assets/x"),
+        ("GET", "/nothing"),
+        ("POST", "/api/chat"),
+        ("OPTIONS", "/api/chat"),
+    ] {
+        let answer = request(&address, method, path, &[("Host", &rebound)]);
+        assert_eq!(answer.status, 421, "{method} {path}");
+        assert!(answer.body.contains("server.allowed_hosts"), "{path}");
+    }
+    for host in ["localhost", "127.0.0.1:1", "[::1]:8080"] {
+        let answer = request(&address, "GET", "/health", &[("Host", host)]);
+        assert_eq!(answer.status, 200, "{host}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_says_what_a_browser_may_do_with_it() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, address) = server(data.path()).await;
+    let evil = ("Origin", "https://evil.example");
+    for (method, path, headers) in [
+        ("GET", "/", &[][..]),
+        ("GET", "/app.js", &[]),
+        ("GET", "/api/info", &[]),
+        ("GET", "/nothing", &[]),
+        ("GET", "/api/chat", &[]),
+        ("GET", "/voice", &[]),
+        ("GET", "/api/info", &[evil]),
+        ("GET", "/api/info", &[("Host", "evil.example")]),
+    ] {
+        let answer = request(&address, method, path, headers);
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("referrer-policy", "no-referrer"),
+            ("cross-origin-opener-policy", "same-origin"),
+            ("cross-origin-resource-policy", "same-origin"),
+        ] {
+            assert_eq!(answer.header(name), Some(value), "{path} {headers:?}");
+        }
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.contains("frame-ancestors 'none'"), "{path} {policy}");
+        let mut sources = policy.split([' ', ';']);
+        let is_wildcard = |source: &str| source.contains('*') || source.ends_with(':');
+        assert!(!sources.any(is_wildcard), "{path} {policy}");
+    }
+    let page = request(&address, "GET", "/", &[("Host", "localhost:80")]);
+    let policy = page.header("content-security-policy").unwrap();
+    let own = "connect-src 'self' ws://localhost:80 wss://localhost:80";
+    assert!(policy.ends_with(own), "{policy}");
 }

@@ -51,7 +51,7 @@ fn a_client_that_rests_between_two_requests_costs_24_kib_at_most() {
     };
     let connect = || {
         let mut client = BufReader::new(TcpStream::connect(&address).unwrap());
-        let request = "GET /health HTTP/1.1\r\nHost: here\r\n\r\n";
+        let request = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
         client.get_mut().write_all(request.as_bytes()).unwrap();
         assert_eq!(answer_on(&mut client).unwrap().body, "up\n");
         client

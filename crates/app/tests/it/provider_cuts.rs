@@ -29,7 +29,7 @@ impl Handler for Order {
     }
 
     fn placement(&self) -> Placement {
-        Placement::Blocking
+        Placement::Apart
     }
 }
 

@@ -111,7 +111,7 @@ fn a_user_who_is_ignored_is_told_for_how_long_and_not_answered() {
         assert_eq!(run.code, 1, "{}", run.output);
         let said = run.problems.last().unwrap();
         assert!(
-            said.contains("Enough.[2J (no messages are taken for 3"),
+            said.contains("Enough.\\u{1b}[2J (no messages are taken for 3"),
             "{said}"
         );
         assert!(said.contains(" s, until 20"), "{said}");

@@ -141,7 +141,7 @@ fn a_block_is_written_off_the_threads_that_move_audio() {
     let handlers = windlass_handlers::builtin();
     for (tool, handler) in &handlers {
         let expected = match tool.as_str() {
-            "ignore_user" => Placement::Blocking,
+            "ignore_user" => Placement::Apart,
             _ => Placement::Inline,
         };
         assert_eq!(handler.placement(), expected, "{tool}");

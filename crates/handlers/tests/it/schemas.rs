@@ -262,6 +262,7 @@ fn the_compiler_finds_no_fault_with_the_tool_directories() {
         build_timestamp: "2026-01-01T00:00:00Z",
         vocabularies: &BTreeMap::new(),
         permissions: &Permissions::default(),
+        judge: None,
     });
     let errors: Vec<String> = compilation
         .problems

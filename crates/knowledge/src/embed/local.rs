@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_tool::handler::CapabilityFuture;
+use windlass_tool::private;
 
 const MODEL_ID: &str = "all-MiniLM-L6-v2";
 /// The model's folder below `models` in the data folder.
@@ -149,7 +150,7 @@ pub fn add_model(data: &Path, source: &Path) -> Result<PathBuf, ModelError> {
         cause: cause.into(),
     })?;
     let was_there = folder.is_dir();
-    fs::create_dir_all(&folder).map_err(|cause| unreadable(&folder, cause))?;
+    private::create_folder(&folder).map_err(|cause| unreadable(&folder, cause))?;
     // Two processes that add the model at once do not write into one file.
     let process = std::process::id();
     let unchecked =

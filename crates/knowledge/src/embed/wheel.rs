@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
+use windlass_tool::private;
 use zip::ZipArchive;
 use zip::result::ZipError;
 
@@ -44,7 +45,12 @@ pub(crate) fn unpack(
     });
     let place = place.ok_or_else(|| WheelError::Missing(name.to_owned()))?;
     let packed = archive.by_index(place).map_err(problem)?;
-    let mut out = BufWriter::new(File::create(target)?);
+    let mut out = BufWriter::new(
+        private::options()
+            .create(true)
+            .truncate(true)
+            .open(target)?,
+    );
     let written = io::copy(&mut packed.take(bytes_max.saturating_add(1)), &mut out)?;
     out.flush()?;
     out.get_ref().sync_all()?;

@@ -1,7 +1,6 @@
 //! Connections to the database: a few that are kept, made anew when they are lost. Knows no statement's meaning.
 
 use super::error::PostgresError;
-use super::near;
 use super::schema;
 use super::tls::Tls;
 use std::collections::HashMap;
@@ -136,8 +135,8 @@ pub(super) struct Pool {
 pub(super) struct Link {
     pub(super) client: Client,
     statements: HashMap<String, Statement>,
-    /// Whether it knows how to go through an index of vectors.
-    is_prepared: bool,
+    /// Whether it was told what searches through an index of vectors need.
+    is_told: bool,
 }
 
 /// A connection that is in use. Unless it is given back it is closed: nobody knows what is still under way on it.
@@ -245,7 +244,7 @@ impl Pool {
         Ok(Link {
             client,
             statements: HashMap::new(),
-            is_prepared: false,
+            is_told: false,
         })
     }
 
@@ -255,11 +254,11 @@ impl Pool {
 }
 
 impl Link {
-    /// Tells the connection once how to go through an index of vectors.
-    pub(super) async fn prepare_near(&mut self) -> Result<(), PostgresError> {
-        if !self.is_prepared {
-            near::prepare(self).await?;
-            self.is_prepared = true;
+    /// Tells the connection settings that it needs once.
+    pub(super) async fn tell_once(&mut self, settings: &str) -> Result<(), PostgresError> {
+        if !self.is_told {
+            self.client.batch_execute(settings).await?;
+            self.is_told = true;
         }
         Ok(())
     }

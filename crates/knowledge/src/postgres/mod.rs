@@ -8,11 +8,13 @@
 mod connection;
 mod engine;
 mod error;
+mod filter;
 mod lexicon;
 mod near;
 mod postings;
 mod publish;
 mod schema;
+mod source;
 mod statement;
 mod tls;
 mod verify;

@@ -3,8 +3,8 @@
 
 use super::connection::Link;
 use super::error::PostgresError;
-use super::publish::next_generation;
-use super::statement;
+use super::filter;
+use super::schema::next_generation;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -145,7 +145,7 @@ pub(super) async fn is_wide(
 ) -> Result<bool, PostgresError> {
     let text = format!(
         "SELECT count(*) FROM (SELECT FROM records r WHERE {} AND r.model = $6 LIMIT $7) AS passed",
-        statement::filter(1)
+        filter::condition(1)
     );
     let types = [
         Type::TEXT_ARRAY,
@@ -167,16 +167,14 @@ pub(super) async fn is_wide(
     Ok(row.get::<_, i64>(0) >= limit)
 }
 
-/// Tells a connection how to go through the index.
-pub(super) async fn prepare(link: &Link) -> Result<(), PostgresError> {
-    let settings = format!(
+/// Settings of a connection that goes through the index.
+pub(super) fn settings() -> String {
+    format!(
         "SELECT set_config('hnsw.iterative_scan', 'strict_order', false), \
          set_config('hnsw.ef_search', '{SEARCH_WIDTH}', false), \
          set_config('hnsw.max_scan_tuples', '{LOOKED_AT_MAX}', false), \
          set_config('hnsw.scan_mem_multiplier', '{MEMORY_MAX}', false)"
-    );
-    link.client.batch_execute(&settings).await?;
-    Ok(())
+    )
 }
 
 /// The records whose passages the index finds to be the closest. Whether a record passes the filters is asked of one at a
@@ -186,11 +184,11 @@ pub(super) fn candidates(dimension: usize) -> String {
         format!("{vector}::halfvec({dimension}) <#> $16::vector::halfvec({dimension})")
     };
     let distance = distance("v.embedding");
-    let filter = statement::filter(7);
+    let passes = filter::condition(7);
     format!(
         "SELECT n.record AS number FROM (SELECT v.record, {distance} AS distance FROM passages v \
          WHERE vector_dims(v.embedding) = {dimension} AND EXISTS (SELECT FROM records r \
-         WHERE r.number = v.record AND r.model = $15 AND {filter} OFFSET 0) \
+         WHERE r.number = v.record AND r.model = $15 AND {passes} OFFSET 0) \
          ORDER BY {distance} LIMIT $12 * {PASSAGES_FOR_ONE}) AS n \
          GROUP BY n.record HAVING min(n.distance) < 0 ORDER BY min(n.distance), n.record LIMIT $12"
     )

@@ -4,7 +4,9 @@
 use super::connection::{Link, Pool, PostgresSettings};
 use super::error::PostgresError;
 use super::postings::{FIELDS, Postings};
-use super::{ModelKey, near, schema, verify};
+use super::schema::{self, next_generation};
+use super::source::{Row, Source};
+use super::{near, verify};
 use crate::analysis;
 use crate::catalogue::Ordinal;
 use crate::date::{self, DayEdge};
@@ -37,18 +39,6 @@ pub struct Published {
     pub indexed: bool,
     /// Records that were read back and found to be what was written.
     pub verified: usize,
-}
-
-/// A record as it is to be in the database.
-pub(super) struct Row<'a> {
-    pub(super) id: &'a str,
-    pub(super) content: String,
-    content_hash: Hash,
-    vectors_hash: Hash,
-    updated: Option<i64>,
-    postings: Postings,
-    /// In the form in which the database reads them.
-    vectors: Vec<String>,
 }
 
 /// Makes the database hold exactly the records and vectors of a base, and reads back what it holds. Nothing is done at the
@@ -165,80 +155,6 @@ async fn there(link: &Link) -> Result<HashMap<String, There>, PostgresError> {
         .collect())
 }
 
-/// A base in memory as a source of rows.
-pub(super) struct Source<'a> {
-    base: &'a KnowledgeBase,
-    model: Option<String>,
-}
-
-impl<'a> Source<'a> {
-    fn of(base: &'a KnowledgeBase) -> Self {
-        let model = base.0.dense.as_ref();
-        Self {
-            base,
-            model: model.map(|dense| ModelKey::of(dense.questions.model()).text),
-        }
-    }
-
-    pub(super) fn id(&self, ordinal: Ordinal) -> &'a str {
-        let record = self.base.0.catalogue.record(ordinal);
-        record.map_or("", |record| record.id.as_str())
-    }
-
-    pub(super) fn content(&self, ordinal: Ordinal) -> Result<String, PostgresError> {
-        let record = self.base.0.catalogue.record(ordinal);
-        let text = record.map(|record| serde_json::to_string(&**record));
-        Ok(text
-            .expect("every ordinal below the length has a record")
-            .expect("a record is text, lists and JSON, which can all be written"))
-    }
-
-    /// The vectors of a record's passages.
-    pub(super) fn vectors(&self, ordinal: Ordinal) -> impl Iterator<Item = Vec<f32>> {
-        let dense = self.base.0.dense.as_ref();
-        dense
-            .into_iter()
-            .flat_map(move |dense| dense.index.of_owner(ordinal))
-    }
-
-    fn hashes(&self, ordinal: Ordinal) -> Result<(Hash, Hash), PostgresError> {
-        let content = self.content(ordinal)?;
-        let content_hash = sha256(&[&ANALYSER.to_le_bytes(), content.as_bytes()]);
-        let mut vectors = self.model.clone().unwrap_or_default().into_bytes();
-        for number in self.vectors(ordinal).flatten() {
-            vectors.extend_from_slice(&number.to_le_bytes());
-        }
-        Ok((content_hash, sha256(&[&vectors])))
-    }
-
-    fn row(&self, ordinal: Ordinal) -> Result<Row<'a>, PostgresError> {
-        let (content_hash, vectors_hash) = self.hashes(ordinal)?;
-        let record = self.base.0.catalogue.record(ordinal);
-        let record = record.expect("every ordinal below the length has a record");
-        Ok(Row {
-            id: self.id(ordinal),
-            content: self.content(ordinal)?,
-            content_hash,
-            vectors_hash,
-            updated: record
-                .last_updated
-                .as_deref()
-                .and_then(|text| date::parse(text, DayEdge::First)),
-            postings: Postings::of(record, &mut analysis::analyser()),
-            vectors: self
-                .vectors(ordinal)
-                .map(|vector| literal(&vector))
-                .collect(),
-        })
-    }
-}
-
-/// A vector as pgvector reads it.
-fn literal(vector: &[f32]) -> String {
-    let numbers: Vec<String> = vector.iter().map(f32::to_string).collect();
-    format!("[{}]", numbers.join(","))
-}
-
 /// Puts rows in the place of those with the same ids.
 async fn write(
     link: &mut Link,
@@ -275,16 +191,6 @@ async fn write(
     .await?;
     step.commit().await?;
     Ok(())
-}
-
-pub(super) async fn next_generation(step: &Transaction<'_>) -> Result<i64, PostgresError> {
-    let row = step
-        .query_one(
-            "UPDATE base SET generation = generation + 1 RETURNING generation",
-            &[],
-        )
-        .await?;
-    Ok(row.get(0))
 }
 
 /// The numbers of the rows' records, by their ids.

@@ -1,7 +1,7 @@
 //! The tables of a base, and how they are made. Knows no search.
 
 use super::error::PostgresError;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Transaction};
 
 /// Raised when the tables change their meaning.
 const VERSION: i32 = 1;
@@ -127,4 +127,15 @@ pub(super) async fn prepare(client: &mut Client, schema: &str) -> Result<(), Pos
     .await?;
     step.commit().await?;
     Ok(())
+}
+
+/// Counts a change of the base; those who serve it look for what is new.
+pub(super) async fn next_generation(step: &Transaction<'_>) -> Result<i64, PostgresError> {
+    let row = step
+        .query_one(
+            "UPDATE base SET generation = generation + 1 RETURNING generation",
+            &[],
+        )
+        .await?;
+    Ok(row.get(0))
 }

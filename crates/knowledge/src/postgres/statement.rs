@@ -3,6 +3,7 @@
 
 use super::connection::Link;
 use super::error::PostgresError;
+use super::filter;
 use super::lexicon::Lexicon;
 use super::postings::{FIELD_WEIGHTS, FIELDS};
 use super::{ModelKey, near};
@@ -87,16 +88,6 @@ pub(super) struct Found {
     /// As of when; a record that has changed since is not the one that was found.
     pub(super) generation: i64,
     pub(super) evidence: Evidence,
-}
-
-/// Holds for a record `r` that the filters let through, which are five parameters from `first` on.
-pub(super) fn filter(first: usize) -> String {
-    let [namespaces, record_type, tags, from, to] = [0, 1, 2, 3, 4].map(|place| first + place);
-    format!(
-        "r.namespace = ANY(${namespaces}) AND (${record_type}::text IS NULL OR r.type = ${record_type}) \
-         AND r.tags @> ${tags} AND (${from}::bigint IS NULL OR r.updated >= ${from}) \
-         AND (${to}::bigint IS NULL OR r.updated <= ${to})"
-    )
 }
 
 /// The BM25 score of a posting `p` of a record `r` for an asked term `a`.
@@ -219,7 +210,7 @@ pub(super) async fn hidden(
     let text = format!(
         "SELECT a.term FROM unnest($1) AS a(term) WHERE (SELECT 1 FROM postings p \
          JOIN records r ON r.number = p.record WHERE p.term = a.term AND {} LIMIT 1) IS NULL",
-        filter(2)
+        filter::condition(2)
     );
     let statement = link.statement(&text, &TYPES).await?;
     let [namespaces, record_type, tags, from, to] = scope.parameters();
@@ -247,7 +238,7 @@ async fn dense_leg(link: &mut Link, question: &Question<'_>) -> Result<DenseLeg,
     if !near::is_wide(link, filters, &model.text, exact_max).await? {
         return Ok(DenseLeg::Exact);
     }
-    link.prepare_near().await?;
+    link.tell_once(&near::settings()).await?;
     Ok(DenseLeg::Near(model.dimension))
 }
 
@@ -390,7 +381,7 @@ enum DenseLeg {
 
 impl Shape {
     fn text(self) -> String {
-        let filter = filter(7);
+        let filter = filter::condition(7);
         let lexical = match self.is_narrow {
             false => {
                 "FROM asked a JOIN postings p ON p.term = a.term JOIN records r ON r.number = p.record"

@@ -3,8 +3,7 @@
 use super::error::PostgresError;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{CertificateError, ClientConfig, RootCertStore};
-use std::error::Error;
+use rustls::{ClientConfig, RootCertStore};
 use std::future::Future;
 use std::io;
 use std::path::Path;
@@ -50,56 +49,6 @@ fn read_roots(file: &Path) -> Result<RootCertStore, String> {
         true => Err("there is no certificate in it".to_owned()),
         false => Ok(roots),
     }
-}
-
-/// Why no connection is made that nobody else can read, and what helps, where that is what an error is about.
-pub(super) fn distrust(error: &tokio_postgres::Error) -> Option<String> {
-    let cause = error.source()?;
-    // The driver has no kind of error for this one.
-    if cause.to_string() == "server does not support TLS" {
-        return Some(
-            "it does not encrypt its connections: turn `ssl` on there, or write `?sslmode=disable` at the end of the address where nobody else can read on the way".to_owned(),
-        );
-    }
-    let inner = cause.downcast_ref::<io::Error>()?.get_ref()?;
-    let problem = inner.downcast_ref::<rustls::Error>()?;
-    untrusted(problem)
-}
-
-/// The same of what the handshake ended with. `None` where another try may do better, as with a connection that was lost.
-fn untrusted(problem: &rustls::Error) -> Option<String> {
-    use rustls::AlertDescription as Alert;
-    let problem = match problem {
-        rustls::Error::InvalidCertificate(problem) => problem,
-        // What servers say that demand a certificate of ours.
-        rustls::Error::AlertReceived(
-            Alert::CertificateRequired
-            | Alert::BadCertificate
-            | Alert::UnknownCA
-            | Alert::AccessDenied,
-        ) => {
-            return Some(format!(
-                "it demands a certificate of its clients, which none is sent: {problem}"
-            ));
-        }
-        _ => return None,
-    };
-    Some(match problem {
-        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            "its certificate was signed by nobody who is believed here: name the certificate of your own authority in knowledge.postgres_root_certificate".to_owned()
-        }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "its certificate is for another name than that in the address: write the name that the certificate holds".to_owned()
-        }
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "its certificate has expired: renew it there, or set the clock of this machine".to_owned()
-        }
-        // As `openssl req -x509` makes them.
-        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-            "its certificate is that of an authority: give the server one that the authority has signed, or one with `basicConstraints = CA:FALSE`".to_owned()
-        }
-        other => format!("its certificate is no good: {other}"),
-    })
 }
 
 impl<S> MakeTlsConnect<S> for Tls
@@ -173,36 +122,5 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Secured<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_shutdown(context)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::untrusted;
-    use rustls::{AlertDescription, CertificateError, Error};
-
-    #[test]
-    fn only_what_no_other_try_can_mend_is_distrust() {
-        for (error, words) in [
-            (
-                Error::InvalidCertificate(CertificateError::UnknownIssuer),
-                Some("signed by nobody"),
-            ),
-            (
-                Error::AlertReceived(AlertDescription::CertificateRequired),
-                Some("demands a certificate of its clients"),
-            ),
-            (Error::AlertReceived(AlertDescription::InternalError), None),
-            (Error::DecryptError, None),
-            (Error::General("the connection was lost".to_owned()), None),
-        ] {
-            let said = untrusted(&error);
-            let is_said = match (&said, words) {
-                (Some(said), Some(words)) => said.contains(words),
-                (None, None) => true,
-                (Some(_), None) | (None, Some(_)) => false,
-            };
-            assert!(is_said, "{error:?}: {said:?}");
-        }
     }
 }

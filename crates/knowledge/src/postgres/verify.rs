@@ -2,7 +2,7 @@
 
 use super::connection::Link;
 use super::error::PostgresError;
-use super::publish::Source;
+use super::source::Source;
 use crate::catalogue::Ordinal;
 use std::collections::HashMap;
 

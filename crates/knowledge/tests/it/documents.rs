@@ -140,6 +140,8 @@ fn bad_documents_are_reported_and_the_rest_is_kept() {
     let folder = folder(&[("x.pdf", locked.as_bytes())]);
     let (base, report) = open(folder.path());
     assert_eq!((base.len(), report.problems.len()), (0, 1));
+    let message = &report.problems[0].message;
+    assert!(message.contains("encrypted"), "{message}");
 }
 
 #[test]

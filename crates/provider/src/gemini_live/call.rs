@@ -137,7 +137,9 @@ impl<'de> Shape<'de> for FunctionCall<'de> {
         }
         for (count, key) in [(ids, "id"), (names, "name"), (arguments, "args")] {
             if count > 1 {
-                call.problem = Some(format!("the key {key:?} of the call is there twice"));
+                call.problem = Some(format!(
+                    "the call cannot be read: the key {key:?} is there twice"
+                ));
             }
         }
         Ok(Some(call))

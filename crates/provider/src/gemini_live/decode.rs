@@ -2,7 +2,6 @@
 //! them; knows neither what is done about an event nor when it came.
 
 use super::audio::only_audio;
-use super::plain_call::only_calls;
 use super::wire::{
     Blob, Content, DetectionSignal, ServerContent, ServerMessage, SetupComplete, ToolCall,
     ToolCallCancellation, Transcription, UsageMetadata, VoiceActivity,
@@ -42,8 +41,6 @@ pub(super) struct DecoderState {
     in_audio_run: bool,
     /// Ids of calls that came in a `toolCall`, oldest first.
     call_ids: VecDeque<Arc<str>>,
-    /// The name that was called last.
-    last_name: Option<Arc<str>>,
     /// Names of calls without ids that came in a `toolCall` of this turn.
     names_called: Vec<Arc<str>>,
     /// Calls that came only as parts of an answer so far.
@@ -70,10 +67,6 @@ impl DecoderState {
             });
             return;
         };
-        if let Some(calls) = only_calls(frame, &mut self.last_name) {
-            self.calls(calls, sink);
-            return;
-        }
         match crate::message::read::<ServerMessage<'_>>(frame) {
             Ok(Some(message)) => {
                 report_passed_over(&message, sink);

@@ -8,7 +8,6 @@ mod call;
 mod close;
 mod decode;
 mod encode;
-mod plain_call;
 mod setup;
 mod wire;
 

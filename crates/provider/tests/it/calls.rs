@@ -74,7 +74,7 @@ fn arguments_that_are_no_object_are_a_problem_and_never_guessed() {
         ),
         (
             r#""id":"c1","name":"f","args":{},"args":{}"#,
-            "the key \"args\" of the call is there twice",
+            "the call cannot be read: the key \"args\" is there twice",
         ),
         (
             r#""id":"c1","name":"f","partialArgs":[{"jsonPath":"$.a","stringValue":"x"}],"willContinue":true"#,

@@ -4,9 +4,10 @@
 use super::chain::{self, Link, TAIL_LENGTH};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use windlass_tool::private;
 
 /// How much of a file is read in search of its first line's end. A longer line is no record.
 const FIRST_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -33,8 +34,8 @@ struct End {
 
 impl ChainedFile {
     pub(super) fn open(path: &Path, bytes_max: u64) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).write(true);
+        let mut options = private::options();
+        options.create(true).truncate(false);
         let chained = Self {
             path: path.to_owned(),
             lock: options.open(lock_path(path))?,
@@ -87,8 +88,8 @@ impl ChainedFile {
     }
 
     fn open_growing(&self) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).read(true).write(true);
+        let mut options = private::options();
+        options.create(true).truncate(false).read(true);
         options.open(&self.path)
     }
 

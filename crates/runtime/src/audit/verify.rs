@@ -1,6 +1,7 @@
 //! Reads an audit back and finds the first record that is not as it was written, or not where. Writes nothing.
 
 use super::chain::{self, Link, Record};
+use super::checkpoint::Checkpoint;
 use super::file;
 use std::collections::HashMap;
 use std::fmt;
@@ -76,6 +77,10 @@ pub enum Fault {
 pub enum VerifyError {
     #[error("{0}")]
     Bad(BadRecord),
+    #[error(
+        "the audit does not have the record that was its number {} at {}: it was cut off, or written anew", .0.records, .0.made
+    )]
+    Rewritten(Checkpoint),
     #[error("{} cannot be read: {source}; name files of an audit", .path.display())]
     Unreadable { path: PathBuf, source: io::Error },
 }
@@ -83,12 +88,20 @@ pub enum VerifyError {
 /// Verifies files of one audit, given oldest first; the chain has to lead from each to the next. Nobody may write them
 /// meanwhile: for an audit that may be written see [`Standing`].
 pub fn verify(paths: &[PathBuf]) -> Result<Verified, VerifyError> {
+    verify_against(paths, Vec::new())
+}
+
+/// The same of an audit that has to have the records that these checkpoints name.
+pub fn verify_against(
+    paths: &[PathBuf],
+    checkpoints: Vec<Checkpoint>,
+) -> Result<Verified, VerifyError> {
     let begins_audit = paths.first().is_some_and(|path| file::is_first(path));
-    let mut chain = Chain::beginning(begins_audit);
+    let mut chain = Chain::beginning(begins_audit, checkpoints);
     for path in paths {
         chain.named(path)?;
     }
-    Ok(chain.verified(paths.len()))
+    chain.verified(paths.len())
 }
 
 /// All of an audit as it stood at one moment. Servers may go on writing it.
@@ -117,7 +130,12 @@ impl Standing {
 
     /// Verifies what was there then; what was written since is for the next time.
     pub fn verify(self) -> Result<Verified, VerifyError> {
-        let mut chain = Chain::beginning(self.files.begins_audit);
+        self.verify_against(Vec::new())
+    }
+
+    /// The same of an audit that has to have the records that these checkpoints name.
+    pub fn verify_against(self, checkpoints: Vec<Checkpoint>) -> Result<Verified, VerifyError> {
+        let mut chain = Chain::beginning(self.files.begins_audit, checkpoints);
         for path in &self.files.full {
             chain.named(path)?;
         }
@@ -126,7 +144,7 @@ impl Standing {
             count += 1;
             chain.read(&self.path, growing.file.take(growing.length))?;
         }
-        Ok(chain.verified(count))
+        chain.verified(count)
     }
 }
 
@@ -144,23 +162,31 @@ struct Chain {
     last: Option<Link>,
     /// The number of each session's last record.
     sequences: HashMap<String, u64>,
+    /// Records that have not come yet.
+    awaited: Vec<Checkpoint>,
 }
 
 impl Chain {
-    fn beginning(begins_audit: bool) -> Self {
+    fn beginning(begins_audit: bool, mut awaited: Vec<Checkpoint>) -> Self {
+        // An audit without records has what every audit begins with.
+        awaited.retain(|checkpoint| checkpoint.last != Link::genesis());
         Self {
             begins_audit,
+            awaited,
             ..Self::default()
         }
     }
 
-    fn verified(self, files: usize) -> Verified {
-        Verified {
+    fn verified(self, files: usize) -> Result<Verified, VerifyError> {
+        if let Some(missing) = self.awaited.into_iter().next() {
+            return Err(VerifyError::Rewritten(missing));
+        }
+        Ok(Verified {
             files,
             records: self.records,
             is_from_genesis: self.is_from_genesis,
             last: self.last.unwrap_or_else(Link::genesis),
-        }
+        })
     }
 
     fn named(&mut self, path: &Path) -> Result<(), VerifyError> {
@@ -226,6 +252,8 @@ impl Chain {
         if let Some(gap) = gap {
             return Err(gap);
         }
+        self.awaited
+            .retain(|checkpoint| checkpoint.last != record.link);
         self.last = Some(record.link);
         self.records += 1;
         Ok(())

@@ -11,12 +11,13 @@ pub use overlay::{ConfigError, Environment, Flag, Sources};
 pub use sections::{
     Audit, Config, EmbedderKind, Folders, Handlers, Journal, Knowledge, Log, LogFormat, LogLevel,
     ModelChange, Namespace, NamespaceReaders, Provider, ProviderKind, RateLimitChange, ReadersKind,
-    Server, Store, Text, TextProvider, TextProviderKind, ToolChange, Vertex, Voice,
+    Scripts, Server, Shares, Store, Text, TextProvider, TextProviderKind, Threads, ToolChange,
+    Vertex, Voice,
 };
 pub use values::{
-    AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId, Name, NamespaceName,
-    NoNamespace, NoSecretName, ProfileRow, ProviderUrl, Secret, SecretName, Temperature, Unfit,
-    WebAddress, Whole, Words,
+    AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId, Name,
+    NamespaceName, NoNamespace, NoSecretName, ProfileRow, ProviderUrl, ProxyAddress, Secret,
+    SecretName, Temperature, Unfit, WebAddress, Whole, Words,
 };
 
 use overlay::Overlay;

@@ -3,10 +3,13 @@
 
 use super::key::section;
 use super::values::{
-    AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId, Name, NamespaceName,
-    ProfileRow, ProviderUrl, Secret, SecretName, Temperature, WebAddress, Whole, Words, choices,
+    AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId, Name,
+    NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, Secret, SecretName, Temperature,
+    WebAddress, Whole, Words, choices,
 };
+use crate::executor::ThreadLimits;
 use crate::fetch::{FetchLimits, Places};
+use crate::shares::{Share, ShareLimits};
 use crate::worker::WorkerLimits;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +33,8 @@ section! {
     pub struct Config {
         /// HTTP.
         server: Server,
+        /// Who may have how much.
+        shares: Shares,
         /// Where things are.
         folders: Folders,
         /// The knowledge base.
@@ -44,8 +49,12 @@ section! {
         models: BTreeMap<ModelId, ModelChange>,
         /// By tool.
         tools: BTreeMap<ToolId, ToolChange>,
+        /// The threads of handlers.
+        threads: Threads,
         /// What the files of tools may do.
         handlers: Handlers,
+        /// Handlers in JavaScript.
+        scripts: Scripts,
         /// The audit.
         audit: Audit,
         /// The store.
@@ -71,7 +80,10 @@ section! {
         /// Address and port. Port 0 takes a free one; the line that `serve` prints names it. `localhost:8080` works
         /// too. Use `0.0.0.0:8080` or `[::]:8080` to be reached from other machines.
         listen: ListenAddress = "127.0.0.1:8080",
-        /// Web origins besides the server's own whose pages may open `/voice`, such as `["https://example.org"]`.
+        /// Names besides `localhost`, the loopback addresses and the address of `server.listen` under which the server
+        /// answers, such as `["agent.example"]`; with a port, only with that one. Every other `Host` is refused.
+        allowed_hosts: BTreeSet<AllowedHost> = NO_ITEMS,
+        /// Web origins besides the server's own whose pages may ask it for anything, such as `["https://example.org"]`.
         allowed_origins: BTreeSet<AllowedOrigin> = NO_ITEMS,
         /// Name of the header in which a proxy says who has signed in, such as `X-Forwarded-User`. See
         /// [operations.md](operations.md#who-a-user-is).
@@ -80,12 +92,104 @@ section! {
         /// more is refused with `overloaded`; a client that comes back to its session is not.
         sessions_max: Whole<1, 1_000_000> = 1_000,
         /// HTTP connections at a time, and among them those for voice whose session has not begun; voice sessions are
-        /// not. More wait until one is free.
+        /// not. One more is told to come back.
         connections_max: Whole<1, 1_000_000> = 4_096,
+        /// Addresses of the proxies before this server. What they say in `X-Forwarded-For` is believed, and their
+        /// connections are not held to the share of one address.
+        trusted_proxies: BTreeSet<ProxyAddress> = NO_ITEMS,
+        /// Bytes of the head of a request; it may have 100 headers.
+        head_bytes_max: Whole<8_192, 1_048_576> = 16_384,
+        /// Seconds for the head of a request, and for the pause before it: a connection that says nothing is ended.
+        head_seconds: Whole<1, 3_600> = 15,
+        /// Seconds for the body of a request.
+        body_seconds: Whole<1, 3_600> = 60,
+        /// Seconds between two pieces of a body.
+        body_idle_seconds: Whole<1, 3_600> = 10,
+        /// Seconds in which a client has to take some of the answer that waits for it.
+        write_seconds: Whole<1, 3_600> = 30,
+        /// Seconds from a request to the end of its answer; longer than `text.turn_seconds`.
+        request_seconds: Whole<1, 86_400> = 900,
+        /// Seconds from the upgrade of a voice connection to its `start`.
+        start_seconds: Whole<1, 3_600> = 10,
         /// Seconds that sessions have to end after SIGTERM or SIGINT.
         shutdown_seconds: Whole<0, 3_600> = 30,
         /// Threads that serve sessions. Not set: one for each core.
         worker_threads: Option<Whole<1, 1_024>>,
+    }
+}
+
+section! {
+    /// How the server's strength is shared out. Whoever has used up a share is told when to come back.
+    pub struct Shares {
+        /// Of one address; those of IPv6 that begin with the same 64 bits count as one.
+        address: AddressShare,
+        /// Of one user, or of one client that has not signed in.
+        user: UserShare,
+        /// Of all users of one tenant.
+        tenant: TenantShare,
+    }
+}
+
+/// What a party may have, with the defaults of its kind.
+macro_rules! share {
+    ($(#[doc = $about:literal])+ $name:ident = $connections:literal, $sessions:literal, $body_bytes:literal, $requests:literal,
+     $turns:literal, $frames:literal, $frame_bytes:literal) => {
+        section! {
+            $(#[doc = $about])+
+            pub struct $name {
+                /// Connections at a time: those of the address, or those on which the user or the tenant is served.
+                connections_max: Whole<1, 1_000_000> = $connections,
+                /// Voice sessions at a time.
+                sessions_max: Whole<1, 1_000_000> = $sessions,
+                /// Bytes of the bodies of requests that are in memory at a time.
+                body_bytes_max: Whole<1_024, 1_000_000_000_000> = $body_bytes,
+                /// Requests in a minute.
+                requests_per_minute_max: Whole<1, 100_000_000> = $requests,
+                /// Messages in a minute that a model is asked to answer.
+                turns_per_minute_max: Whole<1, 100_000_000> = $turns,
+                /// Messages on voice connections in a second, audio among them. More are read later.
+                frames_per_second_max: Whole<1, 100_000_000> = $frames,
+                /// Bytes of these messages in a second.
+                frame_bytes_per_second_max: Whole<1_024, 1_000_000_000_000> = $frame_bytes,
+            }
+        }
+
+        impl $name {
+            pub fn share(&self) -> Share {
+                Share {
+                    connections_max: self.connections_max.get(),
+                    sessions_max: self.sessions_max.get(),
+                    body_bytes_max: self.body_bytes_max.get(),
+                    requests_per_minute_max: self.requests_per_minute_max.get(),
+                    turns_per_minute_max: self.turns_per_minute_max.get(),
+                    frames_per_second_max: self.frames_per_second_max.get(),
+                    frame_bytes_per_second_max: self.frame_bytes_per_second_max.get(),
+                }
+            }
+        }
+    };
+}
+
+share!(
+    /// The share of an address.
+    AddressShare = 1_024, 250, 67_108_864, 12_000, 1_200, 12_500, 16_777_216
+);
+share!(
+    /// The share of a user.
+    UserShare = 64, 8, 33_554_432, 1_200, 120, 1_000, 4_194_304
+);
+share!(
+    /// The share of a tenant.
+    TenantShare = 4_096, 1_000, 268_435_456, 60_000, 6_000, 60_000, 67_108_864
+);
+
+impl Shares {
+    pub fn limits(&self) -> ShareLimits {
+        ShareLimits {
+            address: self.address.share(),
+            user: self.user.share(),
+            tenant: self.tenant.share(),
+        }
     }
 }
 
@@ -103,6 +207,24 @@ section! {
         /// `core.md`, `voice.md` and `text.md`. Where there is no such folder, the built-in texts are used and the log
         /// says so.
         prompts: FilePath = "prompts",
+    }
+}
+
+section! {
+    /// Handlers in JavaScript, which run in processes of their own; see [tools.md](tools.md#handlers-in-javascript).
+    pub struct Scripts {
+        /// Bytes of memory of one call: its sources and everything that it allocates.
+        memory_bytes_max: Whole<1_048_576, 1_073_741_824> = 16_777_216,
+        /// Milliseconds that one call may compute. Waiting does not count; that is what a tool's `timeoutMs` limits.
+        compute_ms_max: Whole<1, 60_000> = 2_000,
+        /// Bytes of an answer as JSON, and of each message and request of a call.
+        answer_bytes_max: Whole<1_024, 67_108_864> = 1_048_576,
+        /// Calls at a time in one process.
+        calls_max: Whole<1, 4_096> = 256,
+        /// Contexts that each process keeps ready for the next calls.
+        spares: Whole<1, 64> = 4,
+        /// Processes. The first serves; the others are ready for when it has a call that cannot be stopped.
+        processes: Whole<1, 16> = 2,
     }
 }
 
@@ -369,6 +491,32 @@ section! {
         /// Secrets that a `handler.json` names as `{secret:NAME}`. Also taken from the environment variable of that
         /// name.
         secrets: BTreeMap<SecretName, Secret>,
+    }
+}
+
+section! {
+    /// The threads of handlers that do not promise to return at once. A handler that holds one beyond the time of its call
+    /// loses it: another takes its place, and the log says so.
+    pub struct Threads {
+        /// Threads at a time, without those that were lost to handlers.
+        handlers_max: Whole<1, 256> = 64,
+        /// Threads that one tool may hold, with those that were lost to it. Where it has lost all, its calls fail at once.
+        tool_max: Whole<1, 256> = 16,
+        /// The same for one session.
+        session_max: Whole<1, 256> = 8,
+        /// Threads that may be lost before no more are replaced.
+        lost_max: Whole<0, 4_096> = 192,
+    }
+}
+
+impl Threads {
+    pub fn limits(&self) -> ThreadLimits {
+        ThreadLimits {
+            threads_max: self.handlers_max.count(),
+            tool_threads_max: self.tool_max.count(),
+            session_threads_max: self.session_max.count(),
+            written_off_max: self.lost_max.count(),
+        }
     }
 }
 

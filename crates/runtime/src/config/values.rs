@@ -2,10 +2,11 @@
 
 use super::key::{Kind, Leaf, Named, whole};
 use crate::fetch::Place;
+use crate::redaction::remember;
 use serde::Deserialize;
 use serde::de::value::StrDeserializer;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::path::Path;
 use windlass_provider::gemini_live::address::{Backend, Credentials};
@@ -194,6 +195,31 @@ text!(
 );
 
 text!(
+    /// A host as browsers name it: a name or an address, and a port where only that one is meant.
+    AllowedHost,
+    "a host such as agent.example, 192.0.2.7 or [2001:db8::1]:8080, without a scheme",
+    |text| {
+        let host: http::uri::Authority = text.trim().to_ascii_lowercase().parse().ok()?;
+        let is_plain = !host.as_str().contains(['@', '*', '%']) && !host.host().is_empty();
+        let has_port = host.as_str() == host.host() || host.port_u16().is_some();
+        (is_plain && has_port).then(|| host.as_str().to_owned())
+    }
+);
+
+impl AllowedHost {
+    /// Whether a request that names this host, and perhaps a port, means it.
+    pub fn fits(&self, name: &str, port: Option<u16>) -> bool {
+        match self.0.parse::<http::uri::Authority>() {
+            Ok(own) => {
+                own.host().eq_ignore_ascii_case(name)
+                    && own.port_u16().is_none_or(|own| Some(own) == port)
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+text!(
     /// Where the provider is, in place of its own host.
     ProviderUrl,
     "an address such as wss://host/path, without user, query or fragment",
@@ -329,6 +355,32 @@ impl Leaf for Header {
     }
 }
 
+/// The address of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ProxyAddress(IpAddr);
+
+impl ProxyAddress {
+    pub fn get(self) -> IpAddr {
+        self.0
+    }
+}
+
+impl TryFrom<String> for ProxyAddress {
+    type Error = Unfit;
+
+    fn try_from(text: String) -> Result<Self, Unfit> {
+        let address: IpAddr = text.trim().parse().map_err(|_| Unfit)?;
+        Ok(Self(address.to_canonical()))
+    }
+}
+
+impl Leaf for ProxyAddress {
+    fn takes() -> String {
+        "an address such as 10.0.0.1".to_owned()
+    }
+}
+
 /// Where the server listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -386,6 +438,10 @@ impl TryFrom<String> for Secret {
         let credentials = Credentials::ApiKey(secret.clone());
         let probe = Backend::DeveloperApi { version: None }.address(Some(&credentials), None);
         let fits = probe.is_ok() && secret.expose().len() <= 8_192;
+        if fits {
+            // Whoever repeats it, as providers do in their errors, repeats it to no log.
+            remember(&secret);
+        }
         fits.then_some(Self(secret)).ok_or(Unfit)
     }
 }

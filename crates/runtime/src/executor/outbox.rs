@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tokio::sync::oneshot;
+use windlass_tool::depth::{dismantle, is_too_deep};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::handler::{CapabilityFuture, HandlerMessage, Outbox, OutboxClosed, ReplyNumber};
 use windlass_tool::id::CallRef;
@@ -113,6 +114,7 @@ impl Outbox for Messages {
     }
 
     fn send(&self, call: CallRef, message: HandlerMessage) -> Result<(), OutboxClosed> {
+        let message = message.into_shallow().ok_or(OutboxClosed)?;
         let mut queue = self.lock();
         queue.push(call, message)?;
         Self::wake(queue);
@@ -126,6 +128,10 @@ impl Outbox for Messages {
         arguments: Value,
     ) -> CapabilityFuture<Result<ToolResponse, OutboxClosed>> {
         let (sender, answer) = oneshot::channel();
+        if is_too_deep(&arguments) {
+            dismantle(arguments);
+            return Box::pin(std::future::ready(Err(OutboxClosed)));
+        }
         let mut queue = self.lock();
         queue.last_reply += 1;
         let reply = ReplyNumber(queue.last_reply);

@@ -1,12 +1,13 @@
 //! The thread that writes journals: appends pieces to files and keeps the number of files down. Knows no session.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::SystemTime;
+use windlass_tool::private;
 
 /// What the names of journals end in.
 const SUFFIX: &str = ".journal.jsonl";
@@ -61,14 +62,8 @@ fn begin(folder: &Path, name: &str, files_max: usize) -> io::Result<File> {
     for (_, path) in journals.into_iter().take(surplus) {
         std::fs::remove_file(path)?;
     }
-    let mut options = OpenOptions::new();
+    let mut options = private::options();
     options.create(true).append(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        // It holds what people say.
-        options.mode(0o600);
-    }
     options.open(folder.join(format!("{name}{SUFFIX}")))
 }
 

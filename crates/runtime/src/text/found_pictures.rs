@@ -3,8 +3,7 @@
 
 use super::TurnSink;
 use super::patience::Patience;
-use super::session::{TextSession, Wake};
-use std::sync::Arc;
+use super::session::{DuePicture, TextSession, Wake};
 use windlass_provider::log::{Entry, Image};
 use windlass_session::model::ModelToolResponse;
 use windlass_tool::envelope::ProjectionBody;
@@ -14,15 +13,6 @@ use windlass_tool::sensitive::Sensitive;
 /// Pictures that wait to be read, at most. Those of a turn that was given up before its next request are read for the turn
 /// after it, as their answers are in the log.
 const DUE_MAX: usize = 8;
-
-/// A picture of an answer to a call, not read yet.
-#[derive(Debug)]
-pub(super) struct Due {
-    id: Option<Arc<str>>,
-    name: Arc<str>,
-    mime_type: String,
-    address: String,
-}
 
 impl TextSession {
     /// Remembers what of an answer is to be read.
@@ -35,7 +25,7 @@ impl TextSession {
         }
         for ContentPart::Image { mime_type, url } in content {
             if url.starts_with(ASSETS) && self.pictures_due.len() < DUE_MAX {
-                self.pictures_due.push(Due {
+                self.pictures_due.push(DuePicture {
                     id: response.id.clone(),
                     name: response.name.clone(),
                     mime_type: mime_type.clone(),

@@ -150,6 +150,19 @@ pub trait TurnSink: Send {
     fn flush(&mut self);
 }
 
+/// Writes nothing down: nobody waits for what happens between turns.
+struct Nobody;
+
+impl TurnSink for Nobody {
+    fn step(&mut self) {}
+    fn client(&mut self, _update: &ClientUpdate) {}
+    fn event(&mut self, _event: &SessionEvent) {}
+    fn asks(&mut self, _question: &ConfirmationQuestion, _token: &Sensitive<String>) {}
+    fn failed(&mut self, _code: ErrorCode, _message: &str) {}
+    fn finished(&mut self, _end: &TurnEnd) {}
+    fn flush(&mut self) {}
+}
+
 /// What came of the user's answer to a question.
 #[derive(Clone, Copy, Debug)]
 pub struct Confirmed<'a> {

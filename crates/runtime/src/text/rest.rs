@@ -4,16 +4,14 @@
 use super::past::ENTRIES_MAX;
 use super::patience::Patience;
 use super::session::{TextSession, Wake};
-use super::{TurnEnd, TurnSink};
+use super::{Nobody, TurnSink};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion, ErrorCode};
-use windlass_session::event::SessionEvent;
+use windlass_session::client::ClientEvent;
 use windlass_session::io::Input;
 use windlass_session::model::ModelEvent;
 use windlass_session::time::Timestamp;
-use windlass_tool::sensitive::Sensitive;
 
 impl TextSession {
     /// Whether calls have begun, or have something to be stored, for which no turn waits. Else nothing falls due that could
@@ -98,17 +96,4 @@ impl TextSession {
         self.core.give_room_back();
         self.log.give_room_back();
     }
-}
-
-/// Writes nothing down: nobody waits for what happens between turns.
-pub(super) struct Nobody;
-
-impl TurnSink for Nobody {
-    fn step(&mut self) {}
-    fn client(&mut self, _update: &ClientUpdate) {}
-    fn event(&mut self, _event: &SessionEvent) {}
-    fn asks(&mut self, _question: &ConfirmationQuestion, _token: &Sensitive<String>) {}
-    fn failed(&mut self, _code: ErrorCode, _message: &str) {}
-    fn finished(&mut self, _end: &TurnEnd) {}
-    fn flush(&mut self) {}
 }

@@ -1,13 +1,11 @@
 //! A text session between its turns: the core, the driver of its calls and the log of what the model reads, and how inputs and
 //! outputs pass between them. Knows no model's protocol and no client's.
 
-use super::found_pictures::Due;
 use super::model::TextTools;
 use super::past::Past;
 use super::patience::Patience;
-use super::rest::Nobody;
 use super::summary::{EntryPlace, Summaries};
-use super::{Confirmed, TextSettings, TurnSink};
+use super::{Confirmed, Nobody, TextSettings, TurnSink};
 use crate::call_driver::{BeginRequest, CallDriver, LegStart, Shared};
 use crate::journal::RecordedSession;
 use crate::subscriber::SessionIdentity;
@@ -58,7 +56,7 @@ pub struct TextSession {
     pub(super) tools: Arc<TextTools>,
     pub(super) flow: Flow,
     pub(super) world: Arc<dyn World>,
-    pub(super) pictures_due: Vec<Due>,
+    pub(super) pictures_due: Vec<DuePicture>,
     /// Effects and questions of whose ends the model has heard, until the turn that spoke of them is over.
     pub(super) heard: (Vec<EffectId>, Vec<QuestionNumber>),
     /// Effects of other sessions of whose ends the model is told.
@@ -74,6 +72,15 @@ pub struct TextSession {
     /// Kept between inputs for their room.
     pub(super) outputs: Vec<Output>,
     pub(super) inputs: VecDeque<Input>,
+}
+
+/// A picture of an answer to a call, not read yet.
+#[derive(Debug)]
+pub(super) struct DuePicture {
+    pub(super) id: Option<Arc<str>>,
+    pub(super) name: Arc<str>,
+    pub(super) mime_type: String,
+    pub(super) address: String,
 }
 
 /// What the core has said since the turn began, as far as the driver acts on it.

@@ -8,6 +8,7 @@ use crate::call_driver::LegStart;
 use crate::caller::Caller;
 use crate::client_protocol::Start;
 use crate::ids::token_hash;
+use crate::shares::Standing;
 use std::pin::Pin;
 use std::sync::Arc;
 use windlass_driver::history::{self, Found};
@@ -51,13 +52,14 @@ pub(super) type Beginning = Pin<Box<dyn Future<Output = Result<Led, Refusal>> + 
 /// A session that begins as itself, where there is room for one.
 pub(super) async fn begin(
     service: Arc<VoiceService>,
+    standing: Standing,
     caller: Caller,
     mut start: Start,
 ) -> Result<Led, Refusal> {
     let party = service.host.admit(&caller, &start)?;
     let slot = match service.resumable.clear(&party.conversation) {
         Some(Held { slot, .. }) => slot,
-        None => SessionSlot::take(&service)?,
+        None => SessionSlot::take(&service, &standing)?,
     };
     let found = open(&service, &party).await?;
     let told = std::mem::take(&mut start.history);
@@ -157,6 +159,7 @@ fn new_leg(service: &VoiceService, party: &Party, admission: &Admission) -> Leg 
 /// The session to which a token leads: the one that runs, or its leg, taken over where its process has ended.
 pub(super) async fn resume(
     service: Arc<VoiceService>,
+    standing: Standing,
     caller: Caller,
     token: Sensitive<String>,
     start: Start,
@@ -171,7 +174,8 @@ pub(super) async fn resume(
             // An error says that it has come to its end.
             Known::Resuming(mut end) => drop(end.changed().await),
             Known::Free(resuming) => {
-                let prepared = take_over(&service, caller, token, token_hash, start).await?;
+                let prepared =
+                    take_over(&service, &standing, caller, token, token_hash, start).await?;
                 drop::<Resuming<'_>>(resuming);
                 return Ok(Led::Here(Box::new(prepared)));
             }
@@ -203,6 +207,7 @@ fn admitted(
 /// Has the store give the leg to this process, once there is room for its session.
 async fn take_over(
     service: &Arc<VoiceService>,
+    standing: &Standing,
     caller: Caller,
     token: Sensitive<String>,
     token_hash: Hash,
@@ -215,7 +220,7 @@ async fn take_over(
     let now_unix_ms = store.now_unix_ms();
     let presented = admitted(service, &caller, &start, &leg, &conversation, now_unix_ms)?;
     saved(&leg)?;
-    let slot = SessionSlot::take(service)?;
+    let slot = SessionSlot::take(service, standing)?;
     let resume = Command::Resume(presented);
     let Reply::Resumed(resumed) = ask(service, &conversation, resume).await? else {
         return Err(unknown());

@@ -2,6 +2,7 @@
 //! another has something to do. Knows the order of a connection's stages; what a session does is [`Running`]'s.
 
 mod starting;
+mod traffic;
 
 use super::beginning::Beginning;
 use super::client_side::ClientSide;
@@ -12,12 +13,14 @@ use super::{Connection, VoiceService, unix_ms};
 use crate::caller::Caller;
 use crate::client_protocol::{AudioMode, ClientMessage, ServerMessage, TEXT_BYTES_MAX, parse};
 use crate::pump::Microphone;
+use crate::shares::Used;
 use crate::transport::websocket::{Message, Reading, Role, Socket};
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::Instant;
+use traffic::Traffic;
 use windlass_session::client::{ClientEvent, ErrorCode};
 use windlass_session::event::EndReason;
 use windlass_tool::envelope::rfc3339;
@@ -28,6 +31,7 @@ const READINGS_BEFORE_SHUTDOWN_MAX: u32 = 16;
 pub(super) struct ClientTask {
     service: Arc<VoiceService>,
     caller: Caller,
+    traffic: Traffic,
     client: ClientSide,
     stage: Stage,
     timer: Timer,
@@ -68,6 +72,7 @@ impl ClientTask {
         )?;
         Ok(Self {
             caller: connection.caller,
+            traffic: Traffic::new(connection.standing),
             client: ClientSide::new(socket, now),
             stage: Stage::AwaitingStart {
                 until: now + settings.start_timeout,
@@ -174,7 +179,7 @@ impl ClientTask {
     /// Reads from the client once; whether anything came.
     fn poll_client(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
         // What follows a start is for the session that it leads to.
-        if self.client.is_gone() || self.is_beginning() {
+        if self.client.is_gone() || self.is_beginning() || self.traffic.is_paused(now) {
             return false;
         }
         match self.client.socket().poll_read(context) {
@@ -204,9 +209,11 @@ impl ClientTask {
             }
         }
         self.client.socket().finish(reading);
+        self.traffic.settle(now);
     }
 
     fn client_message(&mut self, message: Message<'_>, now: Instant) {
+        self.traffic.count(&message);
         match message {
             Message::Close(_) => {
                 self.client.close(1000, "");
@@ -248,10 +255,17 @@ impl ClientTask {
             }
             ClientMessage::Audio(pcm) => return self.microphone(&pcm, now),
             ClientMessage::Start(start) => return self.start(start, now),
-            ClientMessage::Text(text) => ClientEvent::Text {
-                text,
-                message: None,
-            },
+            ClientMessage::Text(text) => {
+                if let Err(exceeded) = self.traffic.standing.take(Used::Turns, 1) {
+                    return self
+                        .client
+                        .error(ErrorCode::Overloaded, exceeded.to_string());
+                }
+                ClientEvent::Text {
+                    text,
+                    message: None,
+                }
+            }
             ClientMessage::Image { data, .. }
                 if data.expose().len() > self.service.settings.image_bytes_max =>
             {
@@ -389,7 +403,8 @@ impl ClientTask {
             Stage::Running(running) => running.deadline(),
         };
         let of_client = self.client.deadline(&self.service.settings);
-        of_stage.into_iter().chain(of_client).min()
+        let of_pause = self.traffic.paused_until();
+        of_stage.into_iter().chain(of_client).chain(of_pause).min()
     }
 
     fn look_after(&mut self, now: Instant) {

@@ -18,6 +18,7 @@ use crate::caller::Caller;
 use crate::client_protocol::{self, Start};
 use crate::codec::LiveProvider;
 use crate::pump::AudioLimits;
+use crate::shares::Standing;
 use crate::transport::Stream;
 use crate::transport::websocket::SocketLimits;
 use std::sync::Arc;
@@ -168,6 +169,8 @@ pub struct Connection {
     /// What the upgrade read beyond its own end.
     pub already_read: Vec<u8>,
     pub caller: Caller,
+    /// Whose shares it uses.
+    pub standing: Standing,
     /// Dropped once the connection has a session, or is gone: its place among those that wait to begin.
     pub lease: Box<dyn Send>,
 }

@@ -2,6 +2,7 @@
 //! is connected to it. Knows no client and no conversation.
 
 use super::{Refusal, VoiceService};
+use crate::shares::{Exceeded, Held, Holding, Standing};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use windlass_session::client::ErrorCode;
@@ -11,17 +12,25 @@ use windlass_session::client::ErrorCode;
 pub(super) struct SessionSlots(AtomicUsize);
 
 /// Room for one session, until it is dropped.
-pub(super) struct SessionSlot(Arc<VoiceService>);
+pub(super) struct SessionSlot {
+    service: Arc<VoiceService>,
+    /// Of the shares of its user and of the address that it began from.
+    _share: Option<Holding>,
+}
 
 impl SessionSlot {
     /// For a session that does not run in this process yet. To be taken before anything is done for it that a refusal would
     /// have to undo.
-    pub(super) fn take(service: &Arc<VoiceService>) -> Result<Self, Refusal> {
+    pub(super) fn take(service: &Arc<VoiceService>, standing: &Standing) -> Result<Self, Refusal> {
+        let share = standing.hold(Held::Sessions, 1).map_err(exceeded)?;
         let sessions_max = service.settings.sessions_max;
         let more = |taken: usize| (taken < sessions_max).then(|| taken + 1);
         let SessionSlots(taken) = &service.slots;
         match taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
-            Ok(_) => Ok(Self(service.clone())),
+            Ok(_) => Ok(Self {
+                service: service.clone(),
+                _share: share,
+            }),
             Err(_) => Err(Refusal::Error {
                 code: ErrorCode::Overloaded,
                 message: "the server has as many sessions as it can hold; try again later"
@@ -31,9 +40,16 @@ impl SessionSlot {
     }
 }
 
+fn exceeded(exceeded: Exceeded) -> Refusal {
+    Refusal::Error {
+        code: ErrorCode::Overloaded,
+        message: exceeded.to_string(),
+    }
+}
+
 impl Drop for SessionSlot {
     fn drop(&mut self) {
-        let SessionSlots(taken) = &self.0.slots;
+        let SessionSlots(taken) = &self.service.slots;
         taken.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -20,7 +20,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{ContextForm, Execution, Handler, HandlerResult, Invocation};
+use windlass_tool::handler::{
+    ContextForm, Execution, Handler, HandlerResult, Invocation, Placement,
+};
 use windlass_tool::id::ToolId;
 use windlass_tool::sensitive::Sensitive;
 pub use wire::RpcError;
@@ -230,6 +232,11 @@ struct Execute<'a> {
 }
 
 impl Handler for WorkerHandler {
+    /// It only waits for the worker's process.
+    fn placement(&self) -> Placement {
+        Placement::Inline
+    }
+
     fn execute(&self, mut invocation: Invocation) -> Execution {
         if let Some(timeout) = self.timeout {
             let context = &mut invocation.context;

@@ -74,6 +74,7 @@ impl Bench {
         audit.tells(&ledger);
         let registry = Arc::new(Registry::new("1.0.test", None, Vec::new()));
         let sweeper = Sweeper {
+            threads: Default::default(),
             ledger: ledger.clone(),
             world: Arc::new(StillWorld),
             audit: Some(audit.clone()),

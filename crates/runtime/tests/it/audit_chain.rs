@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_runtime::audit::{
-    Audit, AuditSettings, AuditedArguments, Fault, Link, Standing, VerifyError, files_of, verify,
+    Audit, AuditSettings, AuditedArguments, Checkpoint, Fault, Link, Standing, VerifyError,
+    files_of, verify,
 };
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_session::event::{EndReason, SessionEvent};
@@ -139,7 +140,9 @@ fn check(change: impl Fn(&mut Vec<String>), expected: Option<(u64, Fault)>) {
             assert_eq!(bad.path, path);
             Some((bad.line, bad.fault))
         }
-        Err(error @ VerifyError::Unreadable { .. }) => panic!("{error}"),
+        Err(error @ (VerifyError::Unreadable { .. } | VerifyError::Rewritten(_))) => {
+            panic!("{error}")
+        }
     };
     assert_eq!(found, expected);
 }
@@ -267,6 +270,49 @@ fn a_full_file_gives_way_to_the_next_and_the_chain_goes_on() {
     assert!(matches!(verify(&holed), Err(VerifyError::Bad(bad)) if bad.line == 1));
     let none = verify(&[]).unwrap();
     assert_eq!((none.records, none.last), (0, Link::genesis()));
+}
+
+#[test]
+fn an_audit_that_was_written_anew_lacks_the_record_of_a_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let write = |numbers: std::ops::RangeInclusive<u64>| {
+        let audit = open(&path, 1_000_000);
+        for number in numbers {
+            note(&audit, "s-1", number);
+        }
+        audit.close();
+    };
+    write(1..=3);
+    let then = Standing::of(&path).unwrap().verify().unwrap();
+    let checkpoint = Checkpoint::new(then.records, then.last, 1_700_000_000_000);
+    let verified = || {
+        Standing::of(&path)
+            .unwrap()
+            .verify_against(vec![checkpoint.clone()])
+    };
+    assert_eq!(verified().unwrap().records, 3);
+    write(4..=6);
+    assert_eq!(verified().unwrap().records, 6);
+    // A whole chain of other records, and one that was cut off before the checkpoint.
+    let whole = fs::read_to_string(&path).unwrap();
+    for lines in [0, 2] {
+        let left: String = whole
+            .lines()
+            .take(lines)
+            .map(|line| format!("{line}\n"))
+            .collect();
+        fs::write(&path, left).unwrap();
+        assert!(Standing::of(&path).unwrap().verify().is_ok());
+        assert!(
+            matches!(verified(), Err(VerifyError::Rewritten(_))),
+            "{lines}"
+        );
+    }
+    fs::remove_file(&path).unwrap();
+    write(2..=9);
+    assert!(Standing::of(&path).unwrap().verify().is_ok());
+    assert!(matches!(verified(), Err(VerifyError::Rewritten(_))));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use windlass_tool::handler::{
 use windlass_tool::kind::SideEffects;
 use windlass_tool::registry::Tool;
 
-const PLACEMENTS: [Placement; 2] = [Placement::Inline, Placement::Blocking];
+const PLACEMENTS: [Placement; 2] = [Placement::Inline, Placement::Apart];
 
 /// The response that the provider gets to one call, and the virtual time until then.
 async fn answer(provider: &mut Peer, id: &str, name: &str, args: Value) -> (Value, Duration) {

@@ -272,7 +272,7 @@ async fn what_is_too_long_too_late_or_no_answer_is_an_error_that_says_so() {
         let server = server(answer).await;
         let here = format!("127.0.0.1:{}", server.port);
         let error = fetch(
-            &[here.clone()],
+            std::slice::from_ref(&here),
             Arc::default(),
             get(format!("http://{here}/")),
         )
@@ -287,13 +287,13 @@ async fn what_is_too_long_too_late_or_no_answer_is_an_error_that_says_so() {
         timeout_ms: 20,
         ..get(format!("http://{here}/"))
     };
-    let error = fetch(&[here.clone()], Arc::default(), request)
+    let error = fetch(std::slice::from_ref(&here), Arc::default(), request)
         .await
         .unwrap_err();
     assert!(error.to_string().contains("within 20 ms"), "{error}");
     drop(silent);
     let error = fetch(
-        &[here.clone()],
+        std::slice::from_ref(&here),
         Arc::default(),
         get(format!("http://{here}/")),
     )
@@ -311,7 +311,12 @@ async fn headers_that_are_none_or_of_the_connection_are_not_sent() {
         ..get(format!("http://{here}/"))
     };
     for (name, value) in [("X-A", "a\r\nX-B: b"), ("X A", "a"), ("", "a")] {
-        let refused = fetch(&[here.clone()], Arc::default(), with(name, value)).await;
+        let refused = fetch(
+            std::slice::from_ref(&here),
+            Arc::default(),
+            with(name, value),
+        )
+        .await;
         assert!(
             matches!(refused, Err(FetchError::Refused(_))),
             "{refused:?}"
@@ -321,13 +326,13 @@ async fn headers_that_are_none_or_of_the_connection_are_not_sent() {
         method: "CONNECT".to_owned(),
         ..with("X-A", "a")
     };
-    let refused = fetch(&[here.clone()], Arc::default(), refused).await;
+    let refused = fetch(std::slice::from_ref(&here), Arc::default(), refused).await;
     assert!(
         matches!(refused, Err(FetchError::Refused(_))),
         "{refused:?}"
     );
     fetch(
-        &[here.clone()],
+        std::slice::from_ref(&here),
         Arc::default(),
         with("Host", "other.example"),
     )

@@ -203,6 +203,7 @@ impl Backend {
                 processes: true,
                 secrets: BTreeSet::from(["HOOK".to_owned()]),
             },
+            judge: None,
         });
         let compiled = compilation.artifact;
         let compiled = compiled.unwrap_or_else(|| panic!("{:?}", compilation.problems));

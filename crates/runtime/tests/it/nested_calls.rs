@@ -80,7 +80,7 @@ fn is_right(answers: &Value) {
 
 #[tokio::test]
 async fn a_handler_calls_tools_and_has_their_whole_answers() {
-    for placement in [Placement::Inline, Placement::Blocking] {
+    for placement in [Placement::Inline, Placement::Apart] {
         let request = DirectRequest {
             session: session_config(Mode::Text, registry(dinner(placement))),
             client_id: ClientId::new("shell"),

@@ -91,7 +91,7 @@ async fn what_is_too_long_of_a_call_is_not_shown_and_costs_no_session() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_handler_says_comes_before_its_result_and_in_its_order() {
-    for placement in [Placement::Inline, Placement::Blocking] {
+    for placement in [Placement::Inline, Placement::Apart] {
         let chatty = tool_at("chatty", placement, |invocation| {
             let context = invocation.context;
             for step in 1..=3_u8 {

@@ -7,11 +7,11 @@ mod tools;
 mod words;
 
 use crate::declaration::Declaration;
-use results::{Found, Outcome, Record};
+use results::{Found, Outcome};
 use rules::Request;
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
-use words::Question;
+use words::{Question, Record};
 
 /// Questions that the demo model can answer from the records on the polar ship Fram.
 pub const SUGGESTIONS: [&str; 5] = [

@@ -1,7 +1,7 @@
 //! What came back from a tool, however it is wrapped: a record, a list of hits, or a failure in words. Knows the
 //! conventions of Gemini's function responses and of knowledge bases, no tool in particular.
 
-use super::words;
+use super::words::{self, Record};
 use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -9,13 +9,6 @@ pub(super) enum Outcome {
     Success(Value),
     /// Why not, in words.
     Failure(String),
-}
-
-/// A text with the name under which it can be cited.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Record {
-    pub(super) title: String,
-    pub(super) text: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]

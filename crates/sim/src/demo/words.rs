@@ -1,8 +1,14 @@
 //! Words of a question, and the sentences of a text that answer it best. Knows English function words, and counts; it
 //! understands nothing.
 
-use super::results::Record;
 use std::cmp::Reverse;
+
+/// A text with the name under which it can be cited.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Record {
+    pub(super) title: String,
+    pub(super) text: String,
+}
 
 /// A question as its words.
 #[derive(Clone, Debug, PartialEq)]

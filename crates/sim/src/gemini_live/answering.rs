@@ -2,10 +2,10 @@
 //! answer comes from the script or the demo model.
 
 use super::calls::OpenCall;
+use super::context::Context;
+use super::ears::Heard;
 use super::frames;
-use super::listening::Heard;
 use super::program::{Program, Step, Wait};
-use super::server::Context;
 use super::session::Session;
 use super::speech::Speech;
 use crate::demo;

@@ -2,7 +2,55 @@
 //!
 //! The lists follow the fields that the official SDKs serialize (`google-genai` 3.4.0, `@google/genai` 2.32.0).
 
-use super::wire::{Kind, Message};
+/// What a field may hold.
+pub(crate) enum Kind {
+    Text,
+    Bool,
+    Number,
+    /// Protobuf JSON spells 64-bit integers as numbers or as strings.
+    Integer,
+    Enumeration(&'static [&'static str]),
+    Message(&'static Message),
+    List(&'static Kind),
+    /// Keys are data and stay as they are.
+    Map(&'static Kind),
+    /// Any JSON object, untouched.
+    Struct,
+    /// Any JSON, untouched.
+    Any,
+}
+
+/// A message type: its fields, in lowerCamelCase.
+pub(crate) struct Message {
+    pub(crate) fields: &'static [(&'static str, Kind)],
+}
+
+impl Message {
+    pub(crate) fn find(&self, key: &str) -> Option<(&'static str, &'static Kind)> {
+        self.fields
+            .iter()
+            .find(|(name, _)| spells(key, name))
+            .map(|(name, kind)| (*name, kind))
+    }
+}
+
+/// Whether `key` is `camel` itself or its snake_case form.
+fn spells(key: &str, camel: &str) -> bool {
+    if key == camel {
+        return true;
+    }
+    let mut key = key.bytes();
+    for expected in camel.bytes() {
+        if expected.is_ascii_uppercase() {
+            if key.next() != Some(b'_') || key.next() != Some(expected.to_ascii_lowercase()) {
+                return false;
+            }
+        } else if key.next() != Some(expected) {
+            return false;
+        }
+    }
+    key.next().is_none()
+}
 
 pub(crate) static CLIENT_MESSAGE: Message = Message {
     fields: &[

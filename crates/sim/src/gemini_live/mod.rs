@@ -4,7 +4,9 @@
 mod address;
 mod answering;
 mod calls;
+mod context;
 mod declarations;
+mod ears;
 mod fields;
 mod frames;
 mod listening;

@@ -2,15 +2,14 @@
 //! credentials nor how a session is stored.
 
 use super::calls::{AnswerEnd, Calls, Scheduling};
+use super::context::Context;
 use super::declarations;
+use super::ears::Ears;
 use super::frames;
-use super::listening::Ears;
 use super::memory::Memory;
 use super::program::{Program, Step, Wait};
 use super::refusal::Refusal;
-use super::server::Context;
 use super::setup::{self, Setup};
-use super::turn::Turn;
 use crate::runner::Output;
 use crate::script::When;
 use serde_json::{Map, Value};
@@ -36,6 +35,20 @@ pub(crate) struct Session {
     pub(crate) takes_history: bool,
     pub(crate) ends_at: Option<Timestamp>,
     pub(crate) over: bool,
+}
+
+/// The turn of the model.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turn {
+    pub(crate) open: bool,
+    /// Whether anything was said in it.
+    pub(crate) generated: bool,
+    /// Whether an answer would begin with a thought.
+    pub(crate) thought_due: bool,
+    pub(crate) audio_ms: u64,
+    pub(crate) thought_characters: usize,
+    /// When the listener will have heard what was sent.
+    pub(crate) play_until: Timestamp,
 }
 
 impl Session {

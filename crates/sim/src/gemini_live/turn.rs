@@ -1,27 +1,13 @@
 //! The model's turn: when it opens, how it ends, and how it is interrupted. Knows nothing of why anything is said.
 
 use super::calls::Scheduling;
+use super::context::Context;
 use super::frames::{self, Tally};
 use super::program::{Program, Wait};
-use super::server::Context;
-use super::session::Session;
+use super::session::{Session, Turn};
 use crate::runner::Output;
 use serde_json::json;
 use std::time::Duration;
-use windlass_session::time::Timestamp;
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Turn {
-    pub(crate) open: bool,
-    /// Whether anything was said in it.
-    pub(crate) generated: bool,
-    /// Whether an answer would begin with a thought.
-    pub(crate) thought_due: bool,
-    pub(crate) audio_ms: u64,
-    thought_characters: usize,
-    /// When the listener will have heard what was sent.
-    pub(crate) play_until: Timestamp,
-}
 
 impl Session {
     pub(crate) fn open_turn(&mut self, context: &mut Context<'_>) {

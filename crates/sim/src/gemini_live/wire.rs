@@ -3,60 +3,10 @@
 //!
 //! The refusals are worded like the service's own protobuf JSON errors.
 
-use super::fields::CLIENT_MESSAGE;
+use super::fields::{CLIENT_MESSAGE, Kind, Message};
 use super::refusal::Refusal;
 use serde_json::{Map, Value};
 use std::fmt;
-
-/// What a field may hold.
-pub(crate) enum Kind {
-    Text,
-    Bool,
-    Number,
-    /// Protobuf JSON spells 64-bit integers as numbers or as strings.
-    Integer,
-    Enumeration(&'static [&'static str]),
-    Message(&'static Message),
-    List(&'static Kind),
-    /// Keys are data and stay as they are.
-    Map(&'static Kind),
-    /// Any JSON object, untouched.
-    Struct,
-    /// Any JSON, untouched.
-    Any,
-}
-
-/// A message type: its fields, in lowerCamelCase.
-pub(crate) struct Message {
-    pub(crate) fields: &'static [(&'static str, Kind)],
-}
-
-impl Message {
-    fn find(&self, key: &str) -> Option<(&'static str, &'static Kind)> {
-        self.fields
-            .iter()
-            .find(|(name, _)| spells(key, name))
-            .map(|(name, kind)| (*name, kind))
-    }
-}
-
-/// Whether `key` is `camel` itself or its snake_case form.
-fn spells(key: &str, camel: &str) -> bool {
-    if key == camel {
-        return true;
-    }
-    let mut key = key.bytes();
-    for expected in camel.bytes() {
-        if expected.is_ascii_uppercase() {
-            if key.next() != Some(b'_') || key.next() != Some(expected.to_ascii_lowercase()) {
-                return false;
-            }
-        } else if key.next() != Some(expected) {
-            return false;
-        }
-    }
-    key.next().is_none()
-}
 
 /// Where in a message the walk is; printed in snake_case as the service does.
 #[derive(Clone, Copy)]

@@ -4,11 +4,15 @@
 use super::audio::{COMMIT_MS_MIN, Ears, Heard};
 use super::config::{Config, Refusal};
 use super::items::Items;
-use super::responding::Active;
 use crate::runner::{Options, Output};
+use crate::script::Action;
+use crate::sound::voice::Voice;
 use crate::text::plan;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use windlass_session::time::Timestamp;
+
+pub(super) const SAMPLES_PER_MS: usize = 24;
 
 #[derive(Debug)]
 pub(super) struct Session {
@@ -25,6 +29,39 @@ pub(super) struct Session {
     pub(super) over: bool,
     minted: u64,
     events: u64,
+}
+
+/// The response under way.
+#[derive(Debug)]
+pub(super) struct Active {
+    pub(super) id: String,
+    pub(super) steps: VecDeque<Action>,
+    pub(super) output: Vec<Value>,
+    pub(super) speech: Option<Speech>,
+    /// `None` while it waits for nothing that comes by itself.
+    pub(super) next_at: Option<Timestamp>,
+}
+
+/// A message that is being spoken.
+#[derive(Debug)]
+pub(super) struct Speech {
+    pub(super) item_id: String,
+    pub(super) voice: Voice,
+    pub(super) pieces: VecDeque<String>,
+    pub(super) piece_count: usize,
+    pub(super) said: String,
+}
+
+impl Active {
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Speech {
+    pub(super) fn audio_ms(&self) -> u64 {
+        (self.voice.position() / SAMPLES_PER_MS) as u64
+    }
 }
 
 impl Session {

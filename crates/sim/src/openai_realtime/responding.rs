@@ -1,7 +1,7 @@
 //! How a response goes on: its items, its audio as fast as the settings have it, its end. Knows the protocol's order of
 //! events; what is said comes from the script or the demo model.
 
-use super::requests::Session;
+use super::requests::{Active, SAMPLES_PER_MS, Session, Speech};
 use crate::pieces::split;
 use crate::runner::Output;
 use crate::script::{Action, CallForm, CallId, Closing};
@@ -14,46 +14,12 @@ use windlass_session::time::Timestamp;
 
 /// 100 ms of audio in an event.
 const SAMPLES_PER_DELTA: usize = 2_400;
-const SAMPLES_PER_MS: usize = 24;
-
-/// The response under way.
-#[derive(Debug)]
-pub(super) struct Active {
-    id: String,
-    steps: VecDeque<Action>,
-    output: Vec<Value>,
-    speech: Option<Speech>,
-    /// `None` while it waits for nothing that comes by itself.
-    next_at: Option<Timestamp>,
-}
-
-/// A message that is being spoken.
-#[derive(Debug)]
-struct Speech {
-    item_id: String,
-    voice: Voice,
-    pieces: VecDeque<String>,
-    piece_count: usize,
-    said: String,
-}
 
 enum Step {
     Next,
     Done,
     /// With these details.
     Failed(Value),
-}
-
-impl Active {
-    pub(super) fn id(&self) -> &str {
-        &self.id
-    }
-}
-
-impl Speech {
-    fn audio_ms(&self) -> u64 {
-        (self.voice.position() / SAMPLES_PER_MS) as u64
-    }
 }
 
 impl Session {

@@ -4,6 +4,7 @@
 mod gemini;
 mod openai;
 mod openai_messages;
+mod openai_refusal;
 pub(crate) mod plan;
 mod responses;
 

@@ -1,7 +1,8 @@
 //! Chat Completions as OpenAI's service answers, and the door of its other protocols over HTTP: its routes, its rules for messages, its chunks. Knows nothing of what the
 //! model says.
 
-use super::openai_messages::read_messages;
+use super::openai_messages::{is_name, read_messages};
+use super::openai_refusal::{Refusal, error_body};
 use super::plan::{self, Said};
 use super::{Answer, BODY_BYTES_MAX, Piece, Request, Stream, responses};
 use crate::declaration::Declaration;
@@ -9,69 +10,6 @@ use crate::pieces::split;
 use crate::runner::Options;
 use crate::script::{Action, CallForm, CallId, Delivery};
 use serde_json::{Value, json};
-
-/// A refusal: status, kind, code, the place, and words.
-pub(super) struct Refusal {
-    status: u16,
-    code: Option<&'static str>,
-    param: Option<String>,
-    message: String,
-}
-
-impl Refusal {
-    pub(super) fn invalid(message: impl Into<String>) -> Self {
-        Self {
-            status: 400,
-            code: None,
-            param: None,
-            message: message.into(),
-        }
-    }
-
-    pub(super) fn at(self, param: impl Into<String>) -> Self {
-        Self {
-            param: Some(param.into()),
-            ..self
-        }
-    }
-
-    pub(super) fn named(self, code: &'static str) -> Self {
-        Self {
-            code: Some(code),
-            ..self
-        }
-    }
-
-    pub(super) fn with_status(self, status: u16) -> Self {
-        Self { status, ..self }
-    }
-
-    pub(super) fn too_large() -> Self {
-        Self::invalid("The request is too large.").with_status(413)
-    }
-
-    pub(super) fn answer(self) -> Answer {
-        let body = error_body(self.status, self.code, self.param.as_deref(), &self.message);
-        super::json_answer(self.status, &body)
-    }
-}
-
-pub(super) fn error_body(
-    status: u16,
-    code: Option<&str>,
-    param: Option<&str>,
-    message: &str,
-) -> Value {
-    let kind = match status {
-        401 => "authentication_error",
-        403 => "permission_error",
-        404 => "not_found_error",
-        429 => "rate_limit_error",
-        500.. => "server_error",
-        _ => "invalid_request_error",
-    };
-    json!({"error": {"message": message, "type": kind, "param": param, "code": code}})
-}
 
 pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> Answer {
     match route(request) {
@@ -147,7 +85,6 @@ fn route(request: &Request<'_>) -> Result<Route, Refusal> {
 /// Every answer is of the same moment: there is no clock here.
 pub(super) const CREATED: u64 = 1_790_000_000;
 pub(super) const TOOLS_MAX: usize = 128;
-pub(super) const NAME_BYTES_MAX: usize = 64;
 
 struct Chat {
     model: String,
@@ -301,11 +238,6 @@ fn read_tools(tools: Option<&Value>) -> Result<Vec<Declaration>, Refusal> {
 /// Where a field of a flat declaration is.
 pub(super) fn place_of_tool(index: usize, field: &str) -> String {
     format!("tools[{index}].{field}")
-}
-
-pub(super) fn is_name(name: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(fits)
 }
 
 /// An answer as it is put together, as a stream and as a whole at once.

@@ -1,9 +1,11 @@
 //! The messages of a Chat Completions request: which the service takes, and what they say. Knows nothing of answers.
 
-use super::openai::{Refusal, is_name};
+use super::openai_refusal::Refusal;
 use super::plan::Said;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+
+pub(super) const NAME_BYTES_MAX: usize = 64;
 
 /// The service's rule: the answers to all calls of a message stand directly behind it.
 pub(super) fn read_messages(messages: &[Value]) -> Result<Vec<Said>, Refusal> {
@@ -80,4 +82,9 @@ fn text_of(content: &Value) -> String {
             .collect(),
         _ => String::new(),
     }
+}
+
+pub(super) fn is_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(fits)
 }

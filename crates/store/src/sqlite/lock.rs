@@ -2,10 +2,11 @@
 
 use super::{LOCK_FILE, OpenError};
 use crate::StoreSettings;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
 use std::path::Path;
 use windlass_tool::envelope::rfc3339;
+use windlass_tool::private;
 
 /// How many bytes of the holder's own words are read.
 const HOLDER_BYTES_MAX: u64 = 500;
@@ -18,9 +19,8 @@ pub(super) fn take(folder: &Path, settings: &StoreSettings) -> Result<File, Open
         folder: folder.to_owned(),
         cause: error.to_string(),
     };
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    super::for_owner_only(&mut options);
+    let mut options = private::options();
+    options.read(true).create(true).truncate(false);
     let mut file = options.open(path).map_err(not_writable)?;
     match file.try_lock() {
         Ok(()) => {}

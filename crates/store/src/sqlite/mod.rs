@@ -28,13 +28,14 @@ use rows::ConversationRows;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tables::unavailable;
 use windlass_tool::id::{ConversationId, EffectId, TenantId};
+use windlass_tool::private;
 
 /// The file's name in the data folder.
 pub const DATABASE_FILE: &str = "windlass.db";
@@ -133,7 +134,12 @@ impl fmt::Debug for SqliteStore {
 impl SqliteStore {
     /// Makes a data folder where it is missing, so that one that cannot be is known before anything else is done.
     pub fn make_folder(folder: &Path) -> Result<(), OpenError> {
-        std::fs::create_dir_all(folder).map_err(|error| not_writable(folder, &error))
+        private::create_folder(folder).map_err(|error| not_writable(folder, &error))
+    }
+
+    /// Takes a data folder from everybody but its owner, with what earlier versions left open in it.
+    pub fn tighten_folder(folder: &Path) -> Result<(), OpenError> {
+        private::tighten(folder).map_err(|error| not_writable(folder, &error))
     }
 
     /// Opens the store of a data folder, and takes the folder for this process. Makes the folder and the file where they are
@@ -409,10 +415,7 @@ impl Store for SqliteStore {
 
 /// Opens the file to write, and brings it up to date where it is ours.
 fn connect_to_write(folder: &Path, path: &Path) -> Result<(Connection, schema::Age), OpenError> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    for_owner_only(&mut options);
-    match options.open(path) {
+    match private::options().create_new(true).open(path) {
         Ok(_) => {}
         // A file that is there is not opened here: closing it would end the locks that SQLite has on it in this process,
         // <https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_>.
@@ -483,14 +486,6 @@ fn set_file_aside(connection: Connection, path: &Path) -> Result<PathBuf, OpenEr
         }
     }
     Ok(aside)
-}
-
-/// A new file is for the user of the process alone: it holds what users said.
-fn for_owner_only(options: &mut OpenOptions) {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    #[cfg(not(unix))]
-    let _ = options;
 }
 
 fn not_writable(folder: &Path, error: &io::Error) -> OpenError {

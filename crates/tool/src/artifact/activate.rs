@@ -1,15 +1,16 @@
 //! From an artifact to a registry: each tool with its handler, and with what the configuration tightens. Knows no file.
 
 use super::{Artifact, Entry, HandlerCode};
-use crate::envelope::RESPONSE_VERSION;
 use crate::handler::Handler;
+use crate::handler::RESPONSE_VERSION;
 use crate::handler_file::{self, HandlerFile, Judged, Permissions};
 use crate::id::ToolId;
 use crate::kind::{Category, Mode, RateLimit, SideEffects};
-use crate::manifest::{Manifest, effects, nearest, rules};
+use crate::manifest::{Manifest, effects, rules};
 use crate::problem::Report;
 use crate::registry::{Registry, Tool};
 use crate::validate::Validator;
+use crate::wording::nearest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,13 +21,14 @@ pub trait ScriptLoader {
     fn load(&self, script: &Script<'_>) -> Result<Arc<dyn Handler>, String>;
 }
 
-/// A `handler.js` whose hash was checked.
-#[derive(Clone, Copy, Debug)]
+/// A script whose hashes were checked.
+#[derive(Clone, Debug)]
 pub struct Script<'a> {
     pub tool: &'a ToolId,
-    /// Relative to the artifact's folder.
-    pub path: &'a str,
-    pub source: &'a Arc<str>,
+    /// The handler's path from the folder of the tools.
+    pub entry: &'a str,
+    /// The sources of the handler and of everything that it imports, by their paths from the folder of the tools.
+    pub modules: BTreeMap<&'a str, &'a Arc<str>>,
     /// Milliseconds.
     pub timeout_ms: u64,
 }
@@ -216,22 +218,41 @@ fn handler_of(
             .get(tool)
             .cloned()
             .ok_or_else(|| ActivationError::HandlerMissing { tool: tool.clone() })?,
-        (HandlerCode::Script { path, source, .. }, Some(loader)) => loader
-            .load(&Script {
+        (
+            HandlerCode::Script {
+                entry: file,
+                modules,
+            },
+            Some(loader),
+        ) => {
+            // The handler lies in a tool's directory, and that in the folder of the tools.
+            let depth = file
+                .path
+                .rmatch_indices('/')
+                .nth(1)
+                .map_or(0, |(at, _)| at + 1);
+            let (folder, name) = file.path.split_at(depth);
+            let files = modules.iter().chain([file]);
+            let sources =
+                files.filter_map(|file| Some((file.path.strip_prefix(folder)?, &file.source)));
+            let script = Script {
                 tool,
-                path,
-                source,
+                entry: name,
+                modules: sources.collect(),
                 timeout_ms: entry.manifest.timeout_ms,
-            })
-            .map_err(|cause| ActivationError::Script {
-                tool: tool.clone(),
-                path: path.clone(),
-                cause,
-            })?,
-        (HandlerCode::Script { path, .. }, None) => {
+            };
+            loader
+                .load(&script)
+                .map_err(|cause| ActivationError::Script {
+                    tool: tool.clone(),
+                    path: file.path.clone(),
+                    cause,
+                })?
+        }
+        (HandlerCode::Script { entry: file, .. }, None) => {
             return Err(ActivationError::ScriptsUnavailable {
                 tool: tool.clone(),
-                path: path.clone(),
+                path: file.path.clone(),
             });
         }
     };

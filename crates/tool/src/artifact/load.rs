@@ -1,13 +1,14 @@
 //! Reads an artifact back, and refuses one that is not what the compiler wrote.
 
-use super::{Artifact, DeclaredKind, Entry, HandlerCode, HandlerForm, SCHEMA_VERSION, Version};
+use super::{
+    Artifact, DeclaredKind, Entry, FileForm, HandlerCode, HandlerForm, SCHEMA_VERSION, ScriptFile,
+    Version,
+};
 use crate::guide::{self, Guide};
 use crate::id::ToolId;
-use crate::json;
 use crate::manifest::Manifest;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io::Read;
 use std::ops::Range;
@@ -222,13 +223,35 @@ impl Artifact {
 }
 
 fn load_handler(form: HandlerForm, tool: &ToolId, folder: &Path) -> Result<HandlerCode, LoadError> {
+    let load = |path, sha256| load_file(FileForm { path, sha256 }, tool, folder);
     let (kind, path, sha256) = match form {
         HandlerForm::Builtin => return Ok(HandlerCode::Builtin),
-        HandlerForm::Script { path, sha256 } => (None, path, sha256),
-        HandlerForm::Http { path, sha256 } => (Some(DeclaredKind::Http), path, sha256),
-        HandlerForm::Webhook { path, sha256 } => (Some(DeclaredKind::Webhook), path, sha256),
-        HandlerForm::Process { path, sha256 } => (Some(DeclaredKind::Process), path, sha256),
+        HandlerForm::Script {
+            path,
+            sha256,
+            modules,
+        } => {
+            let modules = modules.into_iter().map(|file| load(file.path, file.sha256));
+            return Ok(HandlerCode::Script {
+                entry: load(path, sha256)?,
+                modules: modules.collect::<Result<_, _>>()?,
+            });
+        }
+        HandlerForm::Http { path, sha256 } => (DeclaredKind::Http, path, sha256),
+        HandlerForm::Webhook { path, sha256 } => (DeclaredKind::Webhook, path, sha256),
+        HandlerForm::Process { path, sha256 } => (DeclaredKind::Process, path, sha256),
     };
+    let file = load(path, sha256)?;
+    Ok(HandlerCode::Declared {
+        kind,
+        path: file.path,
+        sha256: file.sha256,
+        source: file.source,
+    })
+}
+
+fn load_file(form: FileForm, tool: &ToolId, folder: &Path) -> Result<ScriptFile, LoadError> {
+    let FileForm { path, sha256 } = form;
     let bytes = read(&folder.join(&path), HANDLER_BYTES_MAX).map_err(|cause| {
         LoadError::HandlerUnreadable {
             tool: tool.clone(),
@@ -236,28 +259,12 @@ fn load_handler(form: HandlerForm, tool: &ToolId, folder: &Path) -> Result<Handl
             cause,
         }
     })?;
-    let source = String::from_utf8(bytes)
-        .ok()
-        .map(|text| guide::normalise(&text))
-        .filter(|source| json::hex(&Sha256::digest(source)) == sha256);
-    let Some(source) = source.map(Into::into) else {
-        return Err(LoadError::HandlerChanged {
-            tool: tool.clone(),
-            path,
-        });
-    };
-    Ok(match kind {
-        None => HandlerCode::Script {
-            path,
-            sha256,
-            source,
-        },
-        Some(kind) => HandlerCode::Declared {
-            kind,
-            path,
-            sha256,
-            source,
-        },
+    let text = String::from_utf8(bytes).ok();
+    let file = text.map(|text| ScriptFile::new(path.clone(), guide::normalise(&text).into()));
+    let file = file.filter(|file| file.sha256 == sha256);
+    file.ok_or_else(|| LoadError::HandlerChanged {
+        tool: tool.clone(),
+        path,
     })
 }
 

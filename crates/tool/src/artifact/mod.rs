@@ -51,11 +51,9 @@ pub(crate) struct Entry {
 pub(crate) enum HandlerCode {
     Builtin,
     Script {
-        /// Relative to the artifact's folder.
-        path: String,
-        sha256: String,
-        /// With line endings normalised, as it was when its hash was checked.
-        source: Arc<str>,
+        entry: ScriptFile,
+        /// What it imports, sorted by path.
+        modules: Vec<ScriptFile>,
     },
     /// A `handler.json`.
     Declared {
@@ -76,15 +74,64 @@ pub(crate) enum DeclaredKind {
     Process,
 }
 
+/// One file of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScriptFile {
+    /// Relative to the artifact's folder.
+    pub(crate) path: String,
+    pub(crate) sha256: String,
+    /// With line endings normalised, as it was when its hash was checked.
+    pub(crate) source: Arc<str>,
+}
+
+impl ScriptFile {
+    pub(crate) fn new(path: String, source: Arc<str>) -> Self {
+        Self {
+            path,
+            sha256: json::hex(&Sha256::digest(&*source)),
+            source,
+        }
+    }
+
+    fn form(&self) -> FileForm {
+        FileForm {
+            path: self.path.clone(),
+            sha256: self.sha256.clone(),
+        }
+    }
+}
+
 /// The JSON form of [`HandlerCode`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 enum HandlerForm {
     Builtin,
-    Script { path: String, sha256: String },
-    Http { path: String, sha256: String },
-    Webhook { path: String, sha256: String },
-    Process { path: String, sha256: String },
+    Script {
+        path: String,
+        sha256: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        modules: Vec<FileForm>,
+    },
+    Http {
+        path: String,
+        sha256: String,
+    },
+    Webhook {
+        path: String,
+        sha256: String,
+    },
+    Process {
+        path: String,
+        sha256: String,
+    },
+}
+
+/// The JSON form of a [`ScriptFile`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileForm {
+    path: String,
+    sha256: String,
 }
 
 impl Artifact {
@@ -165,9 +212,10 @@ impl Entry {
     fn handler_form(&self) -> Value {
         let form = match &self.handler {
             HandlerCode::Builtin => HandlerForm::Builtin,
-            HandlerCode::Script { path, sha256, .. } => HandlerForm::Script {
-                path: path.clone(),
-                sha256: sha256.clone(),
+            HandlerCode::Script { entry, modules } => HandlerForm::Script {
+                path: entry.path.clone(),
+                sha256: entry.sha256.clone(),
+                modules: modules.iter().map(ScriptFile::form).collect(),
             },
             HandlerCode::Declared {
                 kind, path, sha256, ..
@@ -228,7 +276,6 @@ impl HandlerCode {
     fn hashed_form(&self) -> Value {
         match self {
             Self::Builtin => json!({"kind": "builtin"}),
-            Self::Script { sha256, .. } => json!({"kind": "script", "sha256": sha256}),
             Self::Declared { kind, sha256, .. } => {
                 let kind = match kind {
                     DeclaredKind::Http => "http",
@@ -236,6 +283,15 @@ impl HandlerCode {
                     DeclaredKind::Process => "process",
                 };
                 json!({"kind": kind, "sha256": sha256})
+            }
+            Self::Script { entry, modules } => {
+                let sha256: Vec<&str> = modules.iter().map(|file| file.sha256.as_str()).collect();
+                match &sha256[..] {
+                    [] => json!({"kind": "script", "sha256": entry.sha256}),
+                    modules => {
+                        json!({"kind": "script", "sha256": entry.sha256, "modules": modules})
+                    }
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 //! in them.
 
 use crate::problem::{Problem, Severity};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
@@ -9,10 +10,27 @@ use std::path::{Component, Path, PathBuf};
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// No folder may hold more tools: the most declarations that Gemini takes in one request.
 const TOOLS_MAX: usize = 512;
+/// Files that a script may import, of its own folder, and of the shared one.
+const SCRIPT_FILES_MAX: usize = 256;
+/// Bytes of them together.
+const SCRIPT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How deep folders may lie in a tool's own.
+const SCRIPT_DEPTH_MAX: usize = 8;
+
+/// The folder whose files every script may import.
+const SHARED: &str = "_shared";
+
+/// The files that a tool's handler may be.
+const HANDLERS: [&str; 2] = ["handler.js", "handler.json"];
+
+/// Files that scripts may import, by their paths from the folder of the tools.
+pub(super) type ScriptFiles = BTreeMap<String, File>;
 
 /// All tool directories as they were at one moment, in the order of their names.
 pub(super) struct Snapshot {
     pub(super) tools: Vec<ToolFiles>,
+    /// Those that every script may import. Read where there is a script.
+    pub(super) shared: ScriptFiles,
     /// What could not be read.
     pub(super) problems: Vec<Problem>,
 }
@@ -28,6 +46,8 @@ pub(super) struct ToolFiles {
     pub(super) doc: File,
     /// In the order of [`HANDLERS`].
     pub(super) handlers: Vec<(&'static str, File)>,
+    /// What its script may import. Empty where it has none.
+    pub(super) scripts: ScriptFiles,
 }
 
 pub(super) enum File {
@@ -35,6 +55,15 @@ pub(super) enum File {
     Missing,
     /// There is a problem about it already.
     Unreadable,
+}
+
+impl File {
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            Self::Missing | Self::Unreadable => "",
+        }
+    }
 }
 
 impl ToolFiles {
@@ -48,7 +77,7 @@ impl ToolFiles {
         self.handlers.iter().any(is_there)
     }
 
-    pub(super) fn files(&self) -> impl Iterator<Item = (&'static str, &File)> {
+    pub(super) fn files(&self) -> impl Iterator<Item = (&str, &File)> {
         let texts = [
             ("schema.json", &self.schema),
             ("guide.md", &self.guide),
@@ -89,6 +118,7 @@ pub(super) fn read(tools: &Path) -> Result<Snapshot, Box<Problem>> {
     })?;
     let mut snapshot = Snapshot {
         tools: Vec::new(),
+        shared: ScriptFiles::new(),
         problems: Vec::new(),
     };
     let mut names: Vec<std::ffi::OsString> =
@@ -96,6 +126,11 @@ pub(super) fn read(tools: &Path) -> Result<Snapshot, Box<Problem>> {
     names.sort();
     for name in names {
         read_entry(tools, &name, &mut snapshot);
+    }
+    if snapshot.tools.iter().any(|tool| !tool.scripts.is_empty()) {
+        let mut reading = ScriptReading::new(SHARED, &mut snapshot.problems);
+        reading.folder(&tools.join(SHARED), SHARED, 0);
+        snapshot.shared = reading.files;
     }
     if snapshot.tools.is_empty() && snapshot.problems.is_empty() {
         return Err(folder_problem(
@@ -159,12 +194,23 @@ fn read_entry(tools: &Path, name: &std::ffi::OsStr, snapshot: &mut Snapshot) {
     }
     check_listing(&shown, &path, &mut snapshot.problems);
     let mut read = |file: &str| read_file(&shown, &path.join(file), &mut snapshot.problems);
+    let handlers: Vec<(&'static str, File)> = HANDLERS.map(|name| (name, read(name))).into();
+    let is_script =
+        |(name, file): &(&str, File)| !name.ends_with(".json") && !matches!(file, File::Missing);
+    let mut scripts = ScriptFiles::new();
+    if handlers.iter().any(is_script) {
+        let mut reading = ScriptReading::new(&shown, &mut snapshot.problems);
+        reading.folder(&path, &shown, 0);
+        scripts = reading.files;
+    }
+    let mut read = |file: &str| read_file(&shown, &path.join(file), &mut snapshot.problems);
     let tool = ToolFiles {
         schema: read("schema.json"),
         guide: read("guide.md"),
         doc_summary: read("doc_summary.md"),
         doc: read("doc.md"),
-        handlers: HANDLERS.map(|name| (name, read(name))).into(),
+        handlers,
+        scripts,
         directory: path.clone(),
         name: shown.clone(),
     };
@@ -180,8 +226,6 @@ fn is_kebab(name: &str) -> bool {
             .all(|byte| is_lower(byte) || byte.is_ascii_digit() || byte == b'-')
 }
 
-/// The files that a tool's handler may be.
-const HANDLERS: [&str; 2] = ["handler.js", "handler.json"];
 /// The other files that a tool is made of.
 const FILES: [&str; 4] = ["schema.json", "guide.md", "doc_summary.md", "doc.md"];
 
@@ -209,8 +253,7 @@ fn check_listing(tool: &str, directory: &Path, problems: &mut Vec<Problem>) {
             && name.strip_prefix("handler.").is_some_and(|ending| {
                 !ending.is_empty() && ending.chars().all(char::is_alphanumeric)
             });
-        let is_read = FILES.contains(&name.as_str()) || HANDLERS.contains(&name.as_str());
-        let (message, cure) = if is_link && !is_read {
+        let (message, cure) = if is_link && !is_read_anyway(&name) {
             (
                 "this is a symbolic link",
                 "put the file itself here; what a link leads to can change unseen",
@@ -233,6 +276,95 @@ fn check_listing(tool: &str, directory: &Path, problems: &mut Vec<Problem>) {
             cure: cure.to_owned(),
         });
     }
+}
+
+/// Gathers the files that a script may import.
+struct ScriptReading<'a> {
+    tool: &'a str,
+    files: ScriptFiles,
+    bytes: usize,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl<'a> ScriptReading<'a> {
+    fn new(tool: &'a str, problems: &'a mut Vec<Problem>) -> Self {
+        Self {
+            tool,
+            files: ScriptFiles::new(),
+            bytes: 0,
+            problems,
+        }
+    }
+
+    /// Reads a folder, whose name from the folder of the tools is `name`. What cannot be listed is as good as not there: an
+    /// import of it fails.
+    fn folder(&mut self, path: &Path, name: &str, depth: usize) {
+        let mut entries: Vec<_> = std::fs::read_dir(path)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .collect();
+        entries.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in entries {
+            let Ok(own) = entry.file_name().into_string() else {
+                continue;
+            };
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            let (path, inner) = (entry.path(), format!("{name}/{own}"));
+            if kind.is_dir() {
+                let is_of_others = own.starts_with('.') || own == "node_modules";
+                if depth < SCRIPT_DEPTH_MAX && !is_of_others {
+                    self.folder(&path, &inner, depth + 1);
+                }
+            } else if is_script(&own) && !(depth == 0 && is_read_anyway(&own)) {
+                self.file(&path, inner);
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path, name: String) {
+        if self.files.len() >= SCRIPT_FILES_MAX || self.bytes >= SCRIPT_BYTES_MAX {
+            return self.too_many(path);
+        }
+        let file = read_file(self.tool, path, self.problems);
+        self.bytes += file.text().len();
+        self.files.insert(name, file);
+    }
+
+    /// Said once, of the first that is too much.
+    fn too_many(&mut self, path: &Path) {
+        let file = path.display().to_string();
+        let message = format!(
+            "scripts may import {SCRIPT_FILES_MAX} files of a folder and {SCRIPT_BYTES_MAX} bytes of them, and this is one more"
+        );
+        let is_said = self
+            .problems
+            .iter()
+            .any(|problem| problem.message == message);
+        if !is_said {
+            self.problems.push(Problem {
+                file,
+                line: None,
+                column: None,
+                severity: Severity::Error,
+                tool: Some(self.tool.to_owned()),
+                message,
+                cure: "move what no script imports out of the folder".to_owned(),
+            });
+        }
+    }
+}
+
+/// Whether a file of a tool's own folder is read whatever its handler is.
+fn is_read_anyway(name: &str) -> bool {
+    FILES.contains(&name) || HANDLERS.contains(&name)
+}
+
+fn is_script(name: &str) -> bool {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    matches!(ending, Some("js" | "mjs" | "json"))
 }
 
 fn read_file(tool: &str, path: &Path, problems: &mut Vec<Problem>) -> File {

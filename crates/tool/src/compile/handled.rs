@@ -4,8 +4,9 @@
 use crate::dialect::kinds::{kinds_of, kinds_of_choices};
 use crate::id::ToolId;
 use crate::manifest::schema::TYPES;
-use crate::manifest::{brief, pointer, reference};
 use crate::problem::Report;
+use crate::reference;
+use crate::wording::{brief, pointer};
 use serde_json::{Map, Value};
 
 /// Alternatives are looked into so deep: a schema that refers to itself has no end.

@@ -9,6 +9,7 @@ mod script;
 mod vocabulary;
 
 pub use embedded::compile_embedded;
+pub use script::{ScriptFlaw, ScriptJudge, ScriptSources, ScriptVerdict};
 pub use vocabulary::{Vocabularies, Vocabulary};
 
 use crate::artifact::{Artifact, DeclaredKind, Entry, HandlerCode};
@@ -16,13 +17,13 @@ use crate::handler::Handler;
 use crate::handler_file::{self, HandlerFile, Judged, Permissions};
 use crate::id::ToolId;
 use crate::kind::{Mode, SideEffects};
-use crate::manifest::{self, Readable, brief};
+use crate::manifest::{self, Readable};
 use crate::problem::{Problem, Report, Severity};
 use crate::registry::DESCRIBE_TOOL;
 use crate::validate::Validator;
+use crate::wording::brief;
 use crate::{dialect, guide, json};
-use directory::{File, Snapshot, ToolFiles};
-use script::Flaw;
+use directory::{File, ScriptFiles, Snapshot, ToolFiles};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -60,6 +61,8 @@ pub struct Source<'a> {
     pub vocabularies: &'a Vocabularies,
     /// What the configuration lets handlers have.
     pub permissions: &'a Permissions,
+    /// Who says whether a script can run. Without, none can.
+    pub judge: Option<&'a dyn ScriptJudge>,
 }
 
 /// What became of the sources.
@@ -96,7 +99,8 @@ pub fn compile(source: &Source<'_>) -> Compilation {
     let mut entries: Vec<Entry> = Vec::with_capacity(snapshot.tools.len());
     let mut directories_by_id: BTreeMap<ToolId, String> = BTreeMap::new();
     for files in &snapshot.tools {
-        let compiled = compile_tool(files, source, &mut directories_by_id);
+        let shared = &snapshot.shared;
+        let compiled = compile_tool(files, source, shared, &mut directories_by_id);
         problems.extend(compiled.problems);
         entries.extend(compiled.entry);
     }
@@ -182,15 +186,24 @@ fn source_hash(snapshot: &Snapshot, source: &Source<'_>) -> String {
     }
     for tool in &snapshot.tools {
         part(&tool.name);
-        for (name, file) in tool.files() {
+        for (name, file) in tool.files().chain(files_of(&tool.scripts)) {
             part(name);
-            part(match file {
-                File::Text(text) => text,
-                File::Missing | File::Unreadable => "",
-            });
+            part(file.text());
         }
     }
+    for (path, file) in files_of(&snapshot.shared) {
+        part(path);
+        part(file.text());
+    }
+    part(match source.judge {
+        Some(_) => "with scripts",
+        None => "without scripts",
+    });
     json::hex(&hasher.finalize())
+}
+
+fn files_of(scripts: &ScriptFiles) -> impl Iterator<Item = (&str, &File)> {
+    scripts.iter().map(|(path, file)| (path.as_str(), file))
 }
 
 struct Compiled {
@@ -201,8 +214,11 @@ struct Compiled {
 fn compile_tool(
     files: &ToolFiles,
     source: &Source<'_>,
+    shared: &ScriptFiles,
     directories_by_id: &mut BTreeMap<ToolId, String>,
 ) -> Compiled {
+    // What a handler of the tool's own reads, only running it would tell.
+    let has_own_handler = files.has_handler();
     let mut problems = Vec::new();
     let mut declarations = None;
     let mut readable = Readable::default();
@@ -210,14 +226,14 @@ fn compile_tool(
     match &files.schema {
         File::Text(text) => {
             let mut report = Report::new(&files.name, files.path("schema.json"), text);
-            let is_built_in = |id: &str| source.builtin.contains_key(id);
+            let is_built_in = |id: &str| !has_own_handler && source.builtin.contains_key(id);
             readable = manifest::read(text, is_built_in, &mut report);
             if let Some(id) = &readable.tool_id {
                 check_id(id, files, directories_by_id, &mut report);
             }
             if let (Some(id), Some(schema)) = (&readable.tool_id, &readable.parameters)
                 && let Some(Some(reads)) = source.builtin.get(id)
-                && !files.has_handler()
+                && !has_own_handler
             {
                 handled::compare(id, reads, schema, &mut report);
             }
@@ -246,7 +262,7 @@ fn compile_tool(
     if let (Some(words), Some(written), Some(served)) = (&mut words, &parameters, &served) {
         words.documentation = guide::without_untrue_examples(&words.documentation, written, served);
     }
-    let handler = read_handler(files, &readable, source, &mut problems);
+    let handler = read_handler(files, &readable, source, shared, &mut problems);
     let entry = || {
         Some(Entry {
             manifest: readable.whole()?,
@@ -364,6 +380,7 @@ fn read_handler(
     files: &ToolFiles,
     readable: &Readable,
     source: &Source<'_>,
+    shared: &ScriptFiles,
     problems: &mut Vec<Problem>,
 ) -> Option<HandlerCode> {
     // Where the id cannot be read, the directory's name stands in for it.
@@ -392,6 +409,7 @@ fn read_handler(
         problems.extend(report.into_problems());
         return None;
     };
+    let mut report = Report::new(&files.name, files.path(name), file.text());
     if let Some((second, _)) = there.next() {
         let mut report = Report::new(&files.name, files.path(second), "");
         report.whole(
@@ -400,12 +418,8 @@ fn read_handler(
             "remove one of them",
         );
         problems.extend(report.into_problems());
-    }
-    let File::Text(text) = file else {
         return None;
-    };
-    let text = guide::normalise(text);
-    let mut report = Report::new(&files.name, files.path(name), &text);
+    }
     if is_built_in {
         report.whole(
             Severity::Note,
@@ -413,34 +427,19 @@ fn read_handler(
             "remove the file to have the built-in one again",
         );
     }
-    let path = directory::relative(source.artifact, &files.directory.join(name));
-    let sha256 = json::hex(&Sha256::digest(&text));
-    let handler = match *name {
-        "handler.json" => {
+    let handler = match (*name, file) {
+        (_, File::Missing | File::Unreadable) => None,
+        ("handler.json", File::Text(text)) => {
+            let text = guide::normalise(text);
             let kind = read_declared(&text, readable, source.permissions, &mut report);
             kind.map(|kind| HandlerCode::Declared {
                 kind,
-                path,
-                sha256,
+                path: directory::relative(source.artifact, &files.directory.join(name)),
+                sha256: json::hex(&Sha256::digest(&text)),
                 source: text.as_str().into(),
             })
         }
-        _ => {
-            match script::check(&text) {
-                Ok(()) => {}
-                Err(Flaw {
-                    line: Some(line),
-                    message,
-                    cure,
-                }) => report.at_line(Severity::Error, line, None, message, cure),
-                Err(flaw) => report.whole(Severity::Error, flaw.message, flaw.cure),
-            }
-            Some(HandlerCode::Script {
-                path,
-                sha256,
-                source: text.as_str().into(),
-            })
-        }
+        (_, File::Text(_)) => script::read(files, (*name, file), source, shared, problems),
     };
     problems.extend(report.into_problems());
     handler
@@ -453,17 +452,13 @@ fn read_declared(
     permissions: &Permissions,
     report: &mut Report<'_>,
 ) -> Option<DeclaredKind> {
-    let nothing = Value::Object(serde_json::Map::new());
+    // Without a schema nobody knows what its places name, and that is said of the schema.
     let judged = Judged {
-        parameters: readable.parameters.as_ref().unwrap_or(&nothing),
+        parameters: readable.parameters.as_ref()?,
         writes: readable.side_effects == Some(SideEffects::Writes),
         timeout_ms: readable.longest_ms(),
         permissions,
     };
-    // Without a schema nobody knows what its places name, and that is said of the schema.
-    if readable.parameters.is_none() {
-        return None;
-    }
     let file = handler_file::read(text, &judged, report)?;
     Some(match file {
         HandlerFile::Http(_) => DeclaredKind::Http,

@@ -2,6 +2,7 @@
 //! same, and writes the numbers here; but it looks at each byte of a text alone, and results are texts. Knows no name.
 
 use super::names::Names;
+use crate::depth::DEPTH_MAX;
 use crate::json::write_string;
 use serde::Serialize;
 use serde::ser::{
@@ -48,9 +49,14 @@ impl Writer {
         self.bytes.push(b':');
     }
 
-    fn open(&mut self, bracket: u8) {
+    fn open(&mut self, bracket: u8) -> Result<(), Error> {
+        if self.depth == DEPTH_MAX {
+            let problem = format!("it is nested deeper than {DEPTH_MAX} levels");
+            return Err(serde::ser::Error::custom(problem));
+        }
         self.depth += 1;
         self.bytes.push(bracket);
+        Ok(())
     }
 
     fn close(&mut self, bracket: u8) {
@@ -83,28 +89,29 @@ impl Writer {
     }
 
     /// A variant with content is an object whose one name is the variant's.
-    fn open_variant(&mut self, variant: &'static str) {
-        self.open(b'{');
+    fn open_variant(&mut self, variant: &'static str) -> Result<(), Error> {
+        self.open(b'{')?;
         self.name(variant);
+        Ok(())
     }
 
-    fn list(&mut self, is_variant: bool) -> List<'_> {
-        self.open(b'[');
-        List {
+    fn list(&mut self, is_variant: bool) -> Result<List<'_>, Error> {
+        self.open(b'[')?;
+        Ok(List {
             writer: self,
             is_empty: true,
             is_variant,
-        }
+        })
     }
 
-    fn object(&mut self, is_variant: bool) -> Object<'_> {
-        self.open(b'{');
-        Object {
+    fn object(&mut self, is_variant: bool) -> Result<Object<'_>, Error> {
+        self.open(b'{')?;
+        Ok(Object {
             writer: self,
             is_empty: true,
             is_variant,
             written_elsewhere: None,
-        }
+        })
     }
 }
 
@@ -254,22 +261,22 @@ impl<'w> Serializer for &'w mut Writer {
         variant: &'static str,
         value: &T,
     ) -> Result<(), Error> {
-        self.open_variant(variant);
+        self.open_variant(variant)?;
         value.serialize(&mut *self)?;
         self.close(b'}');
         Ok(())
     }
 
     fn serialize_seq(self, _: Option<usize>) -> Result<List<'w>, Error> {
-        Ok(self.list(false))
+        self.list(false)
     }
 
     fn serialize_tuple(self, _: usize) -> Result<List<'w>, Error> {
-        Ok(self.list(false))
+        self.list(false)
     }
 
     fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<List<'w>, Error> {
-        Ok(self.list(false))
+        self.list(false)
     }
 
     fn serialize_tuple_variant(
@@ -279,12 +286,12 @@ impl<'w> Serializer for &'w mut Writer {
         variant: &'static str,
         _: usize,
     ) -> Result<List<'w>, Error> {
-        self.open_variant(variant);
-        Ok(self.list(true))
+        self.open_variant(variant)?;
+        self.list(true)
     }
 
     fn serialize_map(self, _: Option<usize>) -> Result<Object<'w>, Error> {
-        Ok(self.object(false))
+        self.object(false)
     }
 
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<Object<'w>, Error> {
@@ -297,7 +304,7 @@ impl<'w> Serializer for &'w mut Writer {
                 written_elsewhere: Some(name),
             });
         }
-        Ok(self.object(false))
+        self.object(false)
     }
 
     fn serialize_struct_variant(
@@ -307,8 +314,8 @@ impl<'w> Serializer for &'w mut Writer {
         variant: &'static str,
         _: usize,
     ) -> Result<Object<'w>, Error> {
-        self.open_variant(variant);
-        Ok(self.object(true))
+        self.open_variant(variant)?;
+        self.object(true)
     }
 }
 

@@ -9,8 +9,8 @@ use super::Notes;
 use super::kinds::{
     belongs_to_other_type, is_of_kind, kind_by_keywords, kinds_of, kinds_of_choices,
 };
-use crate::manifest::pointer;
 use crate::manifest::schema::is_keyword;
+use crate::wording::pointer;
 use merge::{is_null_alone, narrow_kinds, without};
 use serde_json::{Map, Number, Value, json};
 

@@ -2,7 +2,8 @@
 //! what the service refuses: combinators at the root of `parameters`, and arrays without `items`. Knows no other provider.
 
 use super::Notes;
-use crate::manifest::{pointer, schema};
+use crate::reference;
+use crate::wording::pointer;
 use serde_json::{Map, Value, json};
 
 const REFUSED_AT_THE_ROOT: [&str; 5] = ["allOf", "anyOf", "enum", "not", "oneOf"];
@@ -39,19 +40,19 @@ fn with_items(schema: &Value) -> Value {
     let mut out = Map::new();
     for (keyword, value) in object {
         let name = keyword.as_str();
-        let value = if schema::SCHEMA_MAPS.contains(&name) {
+        let value = if reference::SCHEMA_MAPS.contains(&name) {
             let members = value.as_object().into_iter().flatten();
             members
                 .map(|(member, inner)| (member.clone(), with_items(inner)))
                 .collect()
-        } else if schema::SCHEMA_LISTS.contains(&name) {
+        } else if reference::SCHEMA_LISTS.contains(&name) {
             value
                 .as_array()
                 .into_iter()
                 .flatten()
                 .map(with_items)
                 .collect()
-        } else if schema::SCHEMAS.contains(&name) {
+        } else if reference::SCHEMAS.contains(&name) {
             with_items(value)
         } else {
             value.clone()

@@ -1,5 +1,6 @@
 //! What a handler says before it ends, and how much room that takes.
 
+use crate::depth::{dismantle, is_too_deep};
 use crate::sensitive::Sensitive;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,6 +34,31 @@ pub enum HandlerMessage {
 pub struct ReplyNumber(pub u64);
 
 impl HandlerMessage {
+    /// The message, where it is not nested too deep.
+    pub fn into_shallow(self) -> Option<Self> {
+        let value = match &self {
+            Self::Client(value)
+            | Self::Audit { data: value, .. }
+            | Self::Emit { payload: value, .. } => value,
+            Self::CallTool { arguments, .. } => arguments.expose(),
+            Self::Progress { .. } => return Some(self),
+        };
+        if !is_too_deep(value) {
+            return Some(self);
+        }
+        match self {
+            Self::Client(value)
+            | Self::Audit { data: value, .. }
+            | Self::Emit { payload: value, .. }
+            | Self::CallTool {
+                arguments: Sensitive(value),
+                ..
+            } => dismantle(value),
+            Self::Progress { .. } => {}
+        }
+        None
+    }
+
     /// The bytes that it takes in memory, about.
     pub fn bytes(&self) -> usize {
         let inside = match self {

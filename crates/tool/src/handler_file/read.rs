@@ -4,8 +4,10 @@ use super::template::{BodyTemplate, Node, Piece, Template, is_sure, pointer_of};
 use super::{HandlerFile, HttpHandler, HttpTemplate, Permissions, ProcessHandler, Webhook};
 use crate::error::FailureKind;
 use crate::json;
-use crate::manifest::{TIMEOUT_MS_MAX, brief, kind_of, nearest, pointer, reference};
+use crate::manifest::TIMEOUT_MS_MAX;
 use crate::problem::{Report, Severity};
+use crate::reference;
+use crate::wording::{brief, kind_of, nearest, pointer};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Texts with places for arguments, secrets and an effect's names in them. Knows no request.
 
-use crate::manifest::reference;
+use crate::reference;
 use serde_json::{Map, Value};
 
 /// What stands in one piece of a template.

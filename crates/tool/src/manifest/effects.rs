@@ -1,10 +1,12 @@
 //! The rules of `effectKey` and `repeatable`: which arguments say which effect is meant, and whether a second request is a
 //! second effect. Knows nothing of effects that were made.
 
-use super::{Readable, brief, nearest, pointer, reference};
+use super::Readable;
 use crate::kind::SideEffects;
 use crate::problem::{Report, Severity};
+use crate::reference;
 use crate::registry::STEERING_TOOLS;
+use crate::wording::{brief, nearest, pointer};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 

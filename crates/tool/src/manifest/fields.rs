@@ -1,9 +1,11 @@
 //! Reads the single fields of a `schema.json`, each with what is wrong about it. Knows no rule that spans two fields.
 
-use super::{Confirmation, brief, kind_of, reference, schema};
+use super::{Confirmation, schema};
 use crate::id::ToolId;
 use crate::kind::{Mode, RateLimit};
 use crate::problem::Report;
+use crate::reference;
+use crate::wording::{brief, kind_of};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;

@@ -4,7 +4,6 @@
 pub(crate) mod effects;
 mod fields;
 mod patterns;
-pub(crate) mod reference;
 pub(crate) mod rules;
 pub(crate) mod schema;
 
@@ -14,7 +13,7 @@ use crate::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
 };
 use crate::problem::{Report, Severity};
-use crate::registry::edit_distance;
+use crate::wording::{brief, kind_of, nearest, pointer};
 use fields::{Fields, Presence};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -98,7 +97,7 @@ const FIELDS: [&str; 22] = [
 const DESCRIPTION_CHARACTERS_MAX: usize = 1_024;
 const TEMPLATE_CHARACTERS_MAX: usize = 500;
 /// Milliseconds that one attempt of any tool may take.
-pub const TIMEOUT_MS_MAX: u64 = 60_000;
+pub(crate) const TIMEOUT_MS_MAX: u64 = 60_000;
 const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1_000..=TIMEOUT_MS_MAX;
 
 /// What of a `schema.json` could be read; the report says what is wrong with the rest.
@@ -272,52 +271,4 @@ fn default_timeout_ms(latency_budget_ms: u64) -> u64 {
     latency_budget_ms
         .saturating_mul(10)
         .clamp(*TIMEOUT_MS.start(), *TIMEOUT_MS.end())
-}
-
-/// The name nearest to one that does not exist, if any is near.
-pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let lower = name.to_ascii_lowercase();
-    names
-        .map(|known| (edit_distance(&lower, &known.to_ascii_lowercase()), known))
-        .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
-}
-
-/// The JSON pointer of a member.
-pub(crate) fn pointer(parent: &str, name: &str) -> String {
-    format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"))
-}
-
-/// What a value is, in words that fit after "is".
-pub(crate) fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
-}
-
-/// A text of somebody else's in a message of ours: at most 60 characters, controls escaped.
-pub(crate) fn brief(text: &str) -> String {
-    const CHARACTERS_MAX: usize = 60;
-    let mut out: String = text
-        .chars()
-        .take(CHARACTERS_MAX)
-        .flat_map(|character| {
-            let escape = character.is_control();
-            escape
-                .then(|| character.escape_default())
-                .into_iter()
-                .flatten()
-                .chain((!escape).then_some(character))
-        })
-        .collect();
-    if text.chars().nth(CHARACTERS_MAX).is_some() {
-        out.push('…');
-    }
-    out
 }

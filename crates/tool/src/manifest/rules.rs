@@ -1,11 +1,13 @@
 //! The rules of a manifest that span several fields. Knows nothing of how the fields were read.
 
-use super::{Readable, brief, effects, pointer, reference, schema};
+use super::{Readable, effects};
 use crate::kind::{Behavior, Category, OnInterrupt, SideEffects};
 use crate::problem::{Report, Severity};
+use crate::reference;
 use crate::registry::EXEMPT_FROM_EXTERNAL_CONTENT_RULE;
 use crate::template;
 use crate::validate::Validator;
+use crate::wording::{brief, pointer};
 use serde_json::{Map, Value, json};
 
 /// What `top_k` is clamped to, voice first: the budgets that the runtime has by default. What runs always satisfies its
@@ -138,7 +140,7 @@ fn gather_confirmation_names(schema: &Value, place: &str, found: &mut Vec<(Strin
     for (keyword, value) in schema.as_object().into_iter().flatten() {
         let here = pointer(place, keyword);
         let name = keyword.as_str();
-        if schema::SCHEMA_MAPS.contains(&name) {
+        if reference::SCHEMA_MAPS.contains(&name) {
             for (member, inner) in value.as_object().into_iter().flatten() {
                 let inner_place = pointer(&here, member);
                 if name == "properties" && is_confirmation(member) {
@@ -146,11 +148,11 @@ fn gather_confirmation_names(schema: &Value, place: &str, found: &mut Vec<(Strin
                 }
                 gather_confirmation_names(inner, &inner_place, found);
             }
-        } else if schema::SCHEMA_LISTS.contains(&name) {
+        } else if reference::SCHEMA_LISTS.contains(&name) {
             for (index, inner) in value.as_array().into_iter().flatten().enumerate() {
                 gather_confirmation_names(inner, &format!("{here}/{index}"), found);
             }
-        } else if schema::SCHEMAS.contains(&name) {
+        } else if reference::SCHEMAS.contains(&name) {
             gather_confirmation_names(value, &here, found);
         }
     }

@@ -2,10 +2,10 @@
 //! patterns that run in linear time, sizes, and defaults that keep their own promise. Knows nothing of providers.
 
 use super::patterns::{Patterns, Refusal};
-use super::reference::{default_of, parts, resolve};
-use super::{brief, nearest, pointer};
 use crate::problem::Report;
+use crate::reference::{SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, default_of, parts, resolve};
 use crate::validate::{self, BadPattern, SchemaError, Validator, Violation};
+use crate::wording::{brief, nearest, pointer};
 use serde_json::{Map, Value};
 
 const NESTING_MAX: usize = 16;
@@ -17,29 +17,6 @@ pub(crate) const TYPES: [&str; 7] = [
     "array", "boolean", "integer", "null", "number", "object", "string",
 ];
 
-/// Keywords whose value is an object of schemas.
-pub(crate) const SCHEMA_MAPS: [&str; 4] = [
-    "$defs",
-    "dependentSchemas",
-    "patternProperties",
-    "properties",
-];
-/// Keywords whose value is a list of schemas.
-pub(crate) const SCHEMA_LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-/// Keywords whose value is one schema.
-pub(crate) const SCHEMAS: [&str; 11] = [
-    "additionalProperties",
-    "contains",
-    "contentSchema",
-    "else",
-    "if",
-    "items",
-    "not",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-];
 /// Keywords whose schemas speak of the same value as the schema that they stand in.
 const SAME_VALUE: [&str; 8] = [
     "allOf",

@@ -2,58 +2,19 @@
 
 use crate::arguments::Arguments;
 use crate::json::settle;
-use crate::manifest::reference;
-use serde_json::{Map, Value};
+use crate::reference;
+use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The defaults of one object schema and of what lies inside it, sorted by name.
 #[derive(Debug, Default)]
 pub(super) struct Defaults {
+    /// With the pointer of each, counted from the item of the list around it where there is one.
     own: Vec<(String, Arc<str>, Value)>,
     inner: Vec<(String, Defaults)>,
-    /// Of a list: its pointer, counted from the item of the list around it where there is one, and what its items have.
+    /// Of a list: its pointer, counted in the same way, and what its items have.
     items: Option<(Arc<str>, Box<Defaults>)>,
-    /// What the first call left out, of the outermost object. Most others leave out the same, and share the list.
-    usual: OnceLock<Arc<[Arc<str>]>>,
-}
-
-/// The pointers of defaults that were filled in: a list of its own only where it differs from the usual one.
-struct Applied<'d> {
-    usual: &'d [Arc<str>],
-    /// So many are those that the usual list begins with.
-    alike: usize,
-    own: Vec<Arc<str>>,
-    /// The lists that we are in, and at which item.
-    within: Vec<(Arc<str>, usize)>,
-}
-
-impl Applied<'_> {
-    fn push(&mut self, pointer: &Arc<str>) {
-        let is_usual = self.within.is_empty()
-            && self.own.is_empty()
-            && self
-                .usual
-                .get(self.alike)
-                .is_some_and(|usual| Arc::ptr_eq(usual, pointer));
-        if is_usual {
-            self.alike += 1;
-            return;
-        }
-        if self.own.is_empty() {
-            self.own.extend_from_slice(&self.usual[..self.alike]);
-        }
-        if self.within.is_empty() {
-            self.own.push(pointer.clone());
-            return;
-        }
-        let mut whole = String::new();
-        for (list, item) in &self.within {
-            whole.push_str(&format!("{list}/{item}"));
-        }
-        whole.push_str(pointer);
-        self.own.push(whole.into());
-    }
 }
 
 /// Values are looked into so deep: a schema that refers to itself has no end.
@@ -85,7 +46,7 @@ impl<'s> Search<'s> {
             }
         }
         for (name, schemas) in properties {
-            let inner_pointer = crate::manifest::pointer(pointer, name);
+            let inner_pointer = crate::wording::pointer(pointer, name);
             let inner = self.inside(&schemas, &inner_pointer, depth + 1);
             if !inner.is_empty() {
                 defaults.inner.push((name.to_owned(), inner));
@@ -120,59 +81,38 @@ impl Defaults {
 
     /// Fills them in and returns their pointers.
     pub(super) fn apply(&self, arguments: &mut Arguments) -> Arc<[Arc<str>]> {
-        let usual = self.usual.get();
-        let mut applied = Applied {
-            usual: usual.map_or(&[], |usual| usual),
-            alike: 0,
-            own: Vec::new(),
-            within: Vec::new(),
-        };
-        self.apply_to_object(arguments.as_map_mut(), &mut applied);
-        let Applied { alike, own, .. } = applied;
-        match usual {
-            Some(usual) if own.is_empty() && alike == usual.len() => usual.clone(),
-            Some(usual) if own.is_empty() => usual[..alike].into(),
-            Some(_) => own.into(),
-            None if own.is_empty() => Arc::default(),
-            None => {
-                let own: Arc<[Arc<str>]> = own.into();
-                // Another session may have been faster; then this list is its call's own.
-                let _ = self.usual.set(own.clone());
-                own
-            }
-        }
+        let mut applied = Vec::new();
+        self.apply_to(arguments.as_value_mut(), "", &mut applied);
+        applied.into()
     }
 
     fn is_empty(&self) -> bool {
         self.own.is_empty() && self.inner.is_empty() && self.items.is_none()
     }
 
-    fn apply_to_object(&self, object: &mut Map<String, Value>, applied: &mut Applied<'_>) {
-        for (name, pointer, default) in &self.own {
-            if !object.contains_key(name) {
-                object.insert(name.clone(), default.clone());
-                applied.push(pointer);
-            }
-        }
-        for (name, inside) in &self.inner {
-            if let Some(value) = object.get_mut(name) {
-                inside.apply_to(value, applied);
-            }
-        }
-    }
-
-    fn apply_to(&self, value: &mut Value, applied: &mut Applied<'_>) {
+    /// `item` is the pointer of the item that we are in, of a list.
+    fn apply_to(&self, value: &mut Value, item: &str, applied: &mut Vec<Arc<str>>) {
         match (value, &self.items) {
-            (Value::Object(object), _) => self.apply_to_object(object, applied),
-            (Value::Array(items), Some((pointer, inner))) => {
-                applied.within.push((pointer.clone(), 0));
-                for item in items {
-                    inner.apply_to(item, applied);
-                    if let Some((_, index)) = applied.within.last_mut() {
-                        *index += 1;
+            (Value::Object(object), _) => {
+                for (name, pointer, default) in &self.own {
+                    if !object.contains_key(name) {
+                        object.insert(name.clone(), default.clone());
+                        applied.push(match item {
+                            "" => pointer.clone(),
+                            _ => format!("{item}{pointer}").into(),
+                        });
                     }
                 }
-                applied.within.pop();
+                for (name, inside) in &self.inner {
+                    if let Some(value) = object.get_mut(name) {
+                        inside.apply_to(value, item, applied);
+                    }
+                }
+            }
+            (Value::Array(items), Some((pointer, inner))) => {
+                for (index, value) in items.iter_mut().enumerate() {
+                    inner.apply_to(value, &format!("{item}{pointer}/{index}"), applied);
+                }
             }
             _ => {}
         }

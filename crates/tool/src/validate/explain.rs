@@ -2,7 +2,8 @@
 //! except for names, and those shortened.
 
 use super::Violation;
-use crate::manifest::{brief, pointer, reference};
+use crate::reference;
+use crate::wording::{brief, pointer};
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde_json::Value;

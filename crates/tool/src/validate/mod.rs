@@ -1,21 +1,18 @@
 //! Compiled JSON Schemas: the only place that names the validator crate, behind functions that are not generic, so that
-//! its code is generated once. A quick judge of our own passes most values; every refusal is the validator crate's.
+//! its code is generated once.
 
 mod defaults;
 mod explain;
 mod formats;
-mod pattern;
-mod quick;
 
 use crate::arguments::Arguments;
 use defaults::Defaults;
-use quick::Quick;
 use serde_json::Value;
 use std::fmt;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// The formats that are asserted.
-pub(crate) const FORMATS: [&str; 19] = [
+pub const FORMATS: [&str; 19] = [
     "date",
     "date-time",
     "duration",
@@ -40,9 +37,8 @@ pub(crate) const FORMATS: [&str; 19] = [
 /// A schema that was compiled, and the defaults it declares.
 pub struct Validator {
     schema: Arc<Value>,
-    quick: Quick,
-    /// Built when the quick judge first passes a value on: most tools are never called with one that needs it.
-    thorough: OnceLock<Result<jsonschema::Validator, SchemaError>>,
+    /// Built for the first value: most tools of a catalogue are never called.
+    judge: OnceLock<Result<jsonschema::Validator, SchemaError>>,
     defaults: Defaults,
 }
 
@@ -78,19 +74,18 @@ impl Validator {
     /// run in linear time.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         let validator = Self::trusting(Arc::new(schema.clone()));
-        match validator.thorough() {
+        match validator.judge() {
             Ok(_) => Ok(validator),
             Err(error) => Err(error.clone()),
         }
     }
 
     /// Takes a schema that compiled before, when its artifact was built, and puts off most of the work until it is
-    /// needed. Should it not compile after all, every value that is not plainly valid violates it.
+    /// needed. Should it not compile after all, every value violates it.
     pub fn trusting(schema: Arc<Value>) -> Self {
         Self {
-            quick: Quick::of(&schema),
             defaults: Defaults::of(&schema),
-            thorough: OnceLock::new(),
+            judge: OnceLock::new(),
             schema,
         }
     }
@@ -106,12 +101,9 @@ impl Validator {
 
     /// Every way in which the value breaks the schema, by pointer and then message; empty where it does not.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
-        if self.quick.surely_allows(value) {
-            return Vec::new();
-        }
-        match self.thorough() {
-            Ok(thorough) if thorough.is_valid(value) => Vec::new(),
-            Ok(thorough) => explain::violations(&self.schema, thorough.iter_errors(value)),
+        match self.judge() {
+            Ok(judge) if judge.is_valid(value) => Vec::new(),
+            Ok(judge) => explain::violations(&self.schema, judge.iter_errors(value)),
             Err(error) => vec![Violation {
                 pointer: String::new(),
                 message: format!("the tool's schema does not compile: {}", error.message),
@@ -121,34 +113,17 @@ impl Validator {
     }
 
     pub fn is_valid(&self, value: &Value) -> bool {
-        self.quick.surely_allows(value)
-            || self
-                .thorough()
-                .is_ok_and(|thorough| thorough.is_valid(value))
+        self.judge().is_ok_and(|judge| judge.is_valid(value))
     }
 
-    /// [`Self::violations`] of arguments, which are always an object.
+    /// [`Self::violations`] of arguments.
     pub fn argument_violations(&self, arguments: &Arguments) -> Vec<Violation> {
-        if self.quick.surely_allows_object(arguments.as_map()) {
-            return Vec::new();
-        }
-        self.violations(&arguments.to_value())
+        self.violations(arguments.as_value())
     }
 
-    fn thorough(&self) -> Result<&jsonschema::Validator, &SchemaError> {
-        self.thorough.get_or_init(|| build(&self.schema)).as_ref()
+    fn judge(&self) -> Result<&jsonschema::Validator, &SchemaError> {
+        self.judge.get_or_init(|| build(&self.schema)).as_ref()
     }
-}
-
-static IDN_EMAIL: LazyLock<jsonschema::Validator> = LazyLock::new(|| judge_of("idn-email"));
-static IDN_HOSTNAME: LazyLock<jsonschema::Validator> = LazyLock::new(|| judge_of("idn-hostname"));
-
-fn judge_of(format: &str) -> jsonschema::Validator {
-    jsonschema::options()
-        .should_validate_formats(true)
-        .offline()
-        .build(&serde_json::json!({ "format": format }))
-        .expect("a format alone is a schema")
 }
 
 fn build(schema: &Value) -> Result<jsonschema::Validator, SchemaError> {
@@ -163,12 +138,8 @@ fn build_within(
     jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)
         .should_validate_formats(true)
-        .with_format("idn-email", |text: &str| {
-            formats::is_international(text, &IDN_EMAIL)
-        })
-        .with_format("idn-hostname", |text: &str| {
-            formats::is_international(text, &IDN_HOSTNAME)
-        })
+        .with_format("idn-email", formats::is_email)
+        .with_format("idn-hostname", formats::is_hostname)
         .with_pattern_options(jsonschema::PatternOptions::regex().size_limit(pattern_bytes_max))
         .offline()
         .build(schema)

@@ -30,10 +30,10 @@ struct Loader(Result<&'static str, &'static str>);
 impl ScriptLoader for Loader {
     fn load(&self, script: &Script<'_>) -> Result<Arc<dyn Handler>, String> {
         assert_eq!(
-            (script.tool.as_str(), script.path),
-            ("some_tool", "tools/some-tool/handler.js")
+            (script.tool.as_str(), script.entry),
+            ("some_tool", "some-tool/handler.js")
         );
-        assert!(script.source.contains("export async function execute"));
+        assert!(script.modules[script.entry].contains("export async function execute"));
         self.0
             .map(|version| Arc::new(Echo(version)) as Arc<dyn Handler>)
             .map_err(str::to_owned)

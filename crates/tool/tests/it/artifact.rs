@@ -1,6 +1,6 @@
 //! The artifact: its form, its version, and what is refused at load.
 
-use crate::fixture::{Folder, GUIDE, HANDLER, manifest, manifest_with};
+use crate::fixture::{Folder, GUIDE, HANDLER, Judge, manifest, manifest_with};
 use expect_test::expect;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -251,9 +251,14 @@ fn the_version_changes_with_everything_that_can_change_a_call() {
         ("some-tool/guide.md", GUIDE.replace("well", "better")),
         ("some-tool/guide.md", format!("{GUIDE}\nMore.\n")),
         ("some-tool/handler.js", format!("{HANDLER}// More.\n")),
+        (
+            "some-tool/handler.js",
+            format!("// uses _shared/a.js\n{HANDLER}"),
+        ),
         ("third-tool/handler.js", HANDLER.to_owned()),
     ] {
         let folder = two_tools();
+        folder.file("_shared/a.js", "export const a = 1;\n");
         if file.starts_with("third") {
             folder.tool("third-tool", &manifest("third_tool"));
         }
@@ -286,6 +291,29 @@ fn an_artifact_comes_back_as_it_was_written() {
         .map(|entry| entry.file_name())
         .collect();
     assert_eq!(left_behind.len(), 2, "{left_behind:?}");
+}
+
+#[test]
+fn what_a_script_imports_is_part_of_it_and_nothing_else_is() {
+    let folder = two_tools();
+    folder
+        .file(
+            "some-tool/handler.js",
+            format!("// uses _shared/a.js\n{HANDLER}"),
+        )
+        .file("_shared/a.js", "export const a = 1;\n")
+        .file("_shared/b.js", "export const b = 1;\n");
+    let artifact = build(&folder);
+    write_artifact(&artifact, &folder.artifact()).unwrap();
+    let loaded = Artifact::load(&folder.artifact()).unwrap();
+    assert_eq!(loaded.to_json(), artifact.to_json());
+    folder.file("_shared/b.js", "export const b = 2;\n");
+    assert_eq!(version(&folder), artifact.version());
+    Artifact::load(&folder.artifact()).unwrap();
+    folder.file("_shared/a.js", "export const a = 2;\n");
+    assert_ne!(version(&folder), artifact.version());
+    let error = Artifact::load(&folder.artifact()).unwrap_err().to_string();
+    expect!["the handler tools/_shared/a.js of the tool some_tool was changed after the artifact was built; run `windlass build`"].assert_eq(&error);
 }
 
 #[test]
@@ -370,6 +398,7 @@ fn an_artifact_is_current_until_its_sources_change() {
                 build_timestamp: "2031-01-01T00:00:00Z",
                 vocabularies: &BTreeMap::new(),
                 permissions: &Permissions::default(),
+                judge: Some(&Judge),
             },
         )
     };

@@ -1,6 +1,6 @@
 //! Every way in which a tool directory as a whole can be bad, and what its author is told.
 
-use crate::fixture::{Folder, GUIDE, HANDLER, manifest};
+use crate::fixture::{Folder, GUIDE, manifest};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use windlass_tool::problem::Severity;
@@ -91,7 +91,7 @@ fn json_that_is_none_is_reported_with_its_line_and_column() {
         (
             "{\n  \"toolId\": 1,\n  \"toolId\": 2\n}",
             expect![[
-                r#"tools/some-tool/schema.json:3:10: error: this is not valid JSON: the key "toolId" is there twice (correct the JSON; comments and trailing commas are not part of it)"#
+                r#"tools/some-tool/schema.json:3:10: error: this is not valid JSON: the key "toolId" is there twice: keep one of the two (correct the JSON; comments and trailing commas are not part of it)"#
             ]],
         ),
         (
@@ -203,14 +203,6 @@ fn symbolic_links_are_refused() {
 fn a_tool_has_exactly_one_handler() {
     check(
         |folder| {
-            folder.build_in("some_tool");
-            folder.tool("some-tool", &manifest("some_tool"));
-        },
-        // Its own file wins; a note says so.
-        expect![""],
-    );
-    check(
-        |folder| {
             folder.tool("some-tool", &manifest("some_tool")).file(
                 "some-tool/handler.json",
                 r#"{"kind": "http", "method": "GET", "url": "https://a.example/"}"#,
@@ -222,16 +214,6 @@ fn a_tool_has_exactly_one_handler() {
     );
     check(
         |folder| {
-            folder
-                .tool("some-tool", &manifest("some_tool"))
-                .file("some-tool/handler.js", format!("/*\n{HANDLER}*/"));
-        },
-        expect![
-            "tools/some-tool/handler.js: error: the file does not export a function `execute` (write `export async function execute({ args, context }) { … }`)"
-        ],
-    );
-    check(
-        |folder| {
             folder.tool("some-tool", &manifest("some_tool"));
             std::fs::remove_file(folder.tools().join("some-tool/handler.js")).unwrap();
         },
@@ -239,6 +221,25 @@ fn a_tool_has_exactly_one_handler() {
             "tools/some-tool/handler.js: error: the tool `some_tool` has no handler: none is built in, and there is no such file (add a handler.js that exports execute, or a handler.json, or begin the directory's name with _ to leave it out)"
         ],
     );
+}
+
+#[test]
+fn a_handler_file_wins_over_a_built_in_handler() {
+    let mut folder = Folder::new();
+    folder.build_in("some_tool");
+    folder.tool("some-tool", &manifest("some_tool"));
+    let compilation = folder.compile();
+    let notes: Vec<&str> = compilation
+        .problems
+        .iter()
+        .filter(|problem| problem.message.contains("built-in"))
+        .map(|problem| problem.message.as_str())
+        .collect();
+    assert_eq!(
+        notes,
+        ["this handler takes the place of the built-in one of `some_tool`"]
+    );
+    assert!(compilation.artifact.is_some());
 }
 
 #[test]
@@ -261,34 +262,39 @@ fn other_handlers_beside_a_handler_are_refused() {
 }
 
 #[test]
-fn a_handler_is_a_function_in_a_file_that_closes_what_it_opens() {
-    for (source, expected) in [
-        (
-            "export const execute = 3;\n",
-            expect![
-                "tools/some-tool/handler.js: error: what the file exports as `execute` is no function (write `export async function execute({ args, context }) { … }`)"
-            ],
-        ),
-        (
-            "// One\nexport async function execute({ args }) {\n  return { ok: true;\n}\n",
-            expect![
-                "tools/some-tool/handler.js:2: error: the `{` of this line is never closed (close what is opened there; nothing of the file runs as it is)"
-            ],
-        ),
-        (
-            "export const a = 1, execute = async () => ({ ok: true });\n",
-            expect![[r#""#]],
-        ),
-    ] {
-        check(
-            |folder| {
-                folder
-                    .tool("some-tool", &manifest("some_tool"))
-                    .file("some-tool/handler.js", source);
-            },
-            expected,
-        );
-    }
+fn a_script_is_what_its_engine_can_run() {
+    check(
+        |folder| {
+            folder
+                .tool("some-tool", &manifest("some_tool"))
+                .file("some-tool/handler.js", "bad\n");
+        },
+        expect!["tools/some-tool/handler.js:2:3: error: it is bad (make it good)"],
+    );
+    check(
+        |folder| {
+            folder.judge = None;
+            folder.tool("some-tool", &manifest("some_tool"));
+        },
+        expect![
+            "tools/some-tool/handler.js: error: this build cannot run scripts (build the program with its script engine, or write the handler another way)"
+        ],
+    );
+    check(
+        |folder| {
+            folder
+                .tool("some-tool", &manifest("some_tool"))
+                .file("some-tool/lib/long.js", "x".repeat(1024 * 1024 + 1))
+                .file(
+                    "some-tool/node_modules/y/long.js",
+                    "x".repeat(1024 * 1024 + 1),
+                )
+                .file("_shared/bytes.js", [0xff]);
+        },
+        expect![[r#"
+            tools/_shared/bytes.js:1:1: error: the file is not UTF-8 (save it as UTF-8)
+            tools/some-tool/lib/long.js: error: the file is 1048577 bytes long (keep it within 1 MiB (1048576 bytes))"#]],
+    );
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use windlass_tool::compile::{Builtin, Compilation, Source, Vocabularies, compile};
+use windlass_tool::compile::{
+    Builtin, Compilation, ScriptFlaw, ScriptJudge, ScriptSources, ScriptVerdict, Source,
+    Vocabularies, compile,
+};
 use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::ToolId;
 
@@ -16,6 +19,36 @@ pub(crate) struct Folder {
     pub(crate) builtin: Builtin,
     pub(crate) vocabularies: Vocabularies,
     pub(crate) permissions: Permissions,
+    pub(crate) judge: Option<Judge>,
+}
+
+/// An engine of the tests: what begins with `bad` has a flaw in its second line, and `uses PATH` in a first line imports that.
+#[derive(Debug)]
+pub(crate) struct Judge;
+
+impl ScriptJudge for Judge {
+    fn judge(&self, script: &ScriptSources<'_>) -> ScriptVerdict {
+        let source = &script.modules[script.entry];
+        let import = source
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("// uses "));
+        let flaw = source.starts_with("bad").then(|| ScriptFlaw {
+            file: script.entry.to_owned(),
+            line: Some(2),
+            column: Some(3),
+            message: "it is bad".to_owned(),
+            cure: "make it good".to_owned(),
+        });
+        ScriptVerdict {
+            used: import
+                .into_iter()
+                .chain([script.entry])
+                .map(str::to_owned)
+                .collect(),
+            flaws: flaw.into_iter().collect(),
+        }
+    }
 }
 
 impl Folder {
@@ -27,6 +60,7 @@ impl Folder {
             builtin: Builtin::new(),
             vocabularies: Vocabularies::new(),
             permissions: Permissions::default(),
+            judge: Some(Judge),
         }
     }
 
@@ -69,6 +103,7 @@ impl Folder {
             build_timestamp,
             vocabularies: &self.vocabularies,
             permissions: &self.permissions,
+            judge: self.judge.as_ref().map(|judge| judge as &dyn ScriptJudge),
         })
     }
 

@@ -55,7 +55,7 @@ impl Process {
         Self::start_with(folder, &[(MODEL, model), (SHOP, shop)])
     }
 
-    /// The same of one whose leases are short; `None` where it does not start.
+    /// The same of one whose leases are short and whose orders wait for [`open_way`]; `None` if it does not start.
     pub(super) fn start_hasty(folder: &Path, model: &str, shop: &str) -> Option<Self> {
         let told = [(MODEL, model), (SHOP, shop), (ORDER_TIMEOUT, "1000")];
         Self::try_start(folder, &told)
@@ -260,8 +260,21 @@ struct Order {
     shop: String,
     /// Where it writes down that it has begun, and that it has ended.
     notes: PathBuf,
-    /// An order takes its time to the shop, so that a server may be stopped before it leaves.
-    is_far: bool,
+    /// An order leaves only once the way is open, so that a server is stopped before or after it for certain.
+    waits: bool,
+}
+
+/// While a folder has this file, the orders of hasty servers leave.
+const OPEN: &str = "open";
+
+/// Lets the orders of hasty servers leave.
+pub(super) fn open_way(folder: &Path) {
+    fs::write(folder.join(OPEN), "").unwrap();
+}
+
+/// Holds the orders of hasty servers back.
+pub(super) fn close_way(folder: &Path) {
+    fs::remove_file(folder.join(OPEN)).unwrap();
 }
 
 /// Whether an order was ever begun. It may have ended since.
@@ -294,8 +307,8 @@ impl Handler for Order {
             fs::write(self.notes.join(name), "").unwrap();
         };
         note("began");
-        if self.is_far {
-            std::thread::sleep(Duration::from_millis(300));
+        while self.waits && !self.notes.join(OPEN).exists() {
+            std::thread::sleep(Duration::from_millis(5));
         }
         let ordered = shop::order(&self.shop, effect_id.as_str(), item);
         note("ended");
@@ -306,7 +319,7 @@ impl Handler for Order {
     }
 
     fn placement(&self) -> Placement {
-        Placement::Blocking
+        Placement::Apart
     }
 }
 
@@ -372,7 +385,7 @@ async fn server_that_is_killed() {
         let order = Order {
             shop: shop.clone(),
             notes: folder.to_owned(),
-            is_far: std::env::var_os(ORDER_TIMEOUT).is_some(),
+            waits: std::env::var_os(ORDER_TIMEOUT).is_some(),
         };
         let handler: Arc<dyn Handler> = match tool {
             TRACKED | KEYED => Arc::new(Tracked(order)),

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use tokio::task::block_in_place;
 
 const SERVERS_STOPPED: u32 = 50;
 /// Servers that are stopped at one time: their leases run out together.
@@ -46,6 +47,27 @@ async fn a_server_that_wakes_up_after_its_lease_does_nothing_a_second_time() {
     );
 }
 
+/// When the first server is stopped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    /// Before its order has begun or after that.
+    Any,
+    /// Its order has left.
+    Ordered,
+    /// Its order has begun, and leaves when it wakes up.
+    Begun,
+}
+
+impl Moment {
+    fn of(round: u32) -> Self {
+        match round % 4 {
+            0 => Self::Any,
+            1 => Self::Ordered,
+            _ => Self::Begun,
+        }
+    }
+}
+
 /// Whether the second server says that the change is done, and whether the first one has made it since.
 async fn stop_one(round: u32) -> (bool, bool) {
     let tool = [PLAIN, TRACKED, KEYED][round as usize % 3];
@@ -54,7 +76,10 @@ async fn stop_one(round: u32) -> (bool, bool) {
     let shop = Shop::open_to_many();
     let mut models = Models::open().await;
     let item = json!({ "item": "tea" });
-    let mut stopped = Process::start_hasty(folder, &models.url, &shop.address).unwrap();
+    // The models and the clients of other rounds go on while a process starts.
+    let model_url = models.url.clone();
+    let server = || block_in_place(|| Process::start_hasty(folder, &model_url, &shop.address));
+    let mut stopped = server().unwrap();
     let start = json!({ "type": "start", "conversationId": "tea" });
     let mut client = connect(&stopped.address).await;
     client.send(start.clone()).await;
@@ -62,20 +87,30 @@ async fn stop_one(round: u32) -> (bool, bool) {
     let mut first_model = models.next().await;
     first_model.call("call-0001", tool, item.clone()).await;
     let mut seeded = Seeded(u64::from(round));
-    if !round.is_multiple_of(4) {
-        until(|| process::has_begun(folder)).await;
+    let moment = Moment::of(round);
+    match moment {
+        Moment::Any => {}
+        Moment::Ordered => {
+            process::open_way(folder);
+            shop.until_asked("tea").await;
+        }
+        Moment::Begun => until(|| process::has_begun(folder)).await,
     }
     let lock = folder.join("data").join("windlass.lock");
     let mut process = loop {
         seeded.pause().await;
         stopped.stop();
+        process::open_way(folder);
         // An earlier try has removed it.
         let _ = fs::remove_file(&lock);
-        match Process::start_hasty(folder, &models.url, &shop.address) {
-            Some(process) => break process,
-            // It was stopped while it wrote to the store, which nobody else opens then.
-            None => stopped.go_on(),
+        if let Some(process) = server() {
+            break process;
         }
+        // It was stopped while it wrote to the store, which nobody else opens then.
+        if moment != Moment::Ordered {
+            process::close_way(folder);
+        }
+        stopped.go_on();
     };
     if tool == KEYED {
         until_looked_up(folder).await;

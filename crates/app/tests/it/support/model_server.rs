@@ -14,6 +14,8 @@ pub(crate) enum Says {
     Waits(Arc<Gate>, &'static str),
     /// Status 400.
     Refuses,
+    /// Status 401, in these words.
+    Scolds(String),
     /// Words, and then the connection breaks.
     Cuts(&'static str),
     /// Words, and then nothing more for as long as the client stays.
@@ -101,6 +103,12 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Value>>, rule: &dyn Fn(&Value) -> Sa
             Says::Refuses => {
                 let error = json!({"error": {"message": "no", "type": "invalid_request_error"}});
                 let (head, body) = ("HTTP/1.1 400 Bad Request\r\n", error.to_string());
+                write!(writer, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).ok()?;
+                continue;
+            }
+            Says::Scolds(words) => {
+                let error = json!({"error": {"message": words, "type": "invalid_request_error"}});
+                let (head, body) = ("HTTP/1.1 401 Unauthorized\r\n", error.to_string());
                 write!(writer, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).ok()?;
                 continue;
             }

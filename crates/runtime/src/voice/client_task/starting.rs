@@ -21,9 +21,10 @@ impl ClientTask {
         }
         let audio = start.audio;
         let (service, caller) = (self.service.clone(), self.caller.clone());
+        let standing = self.traffic.standing.clone();
         let work: Beginning = match start.resume.take() {
-            Some(token) => Box::pin(beginning::resume(service, caller, token, start)),
-            None => Box::pin(beginning::begin(service, caller, start)),
+            Some(token) => Box::pin(beginning::resume(service, standing, caller, token, start)),
+            None => Box::pin(beginning::begin(service, standing, caller, start)),
         };
         self.stage = Stage::Beginning {
             until: now + self.service.settings.start_timeout,

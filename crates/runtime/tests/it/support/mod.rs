@@ -119,6 +119,7 @@ pub(crate) fn shared_over(
     Shared {
         ledger,
         rate_limiter: Arc::new(MemoryRateLimiter::default()),
+        threads: Default::default(),
         subscribers: subscribers.into(),
         journal: None,
     }

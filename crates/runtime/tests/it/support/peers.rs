@@ -341,6 +341,7 @@ impl Stage {
         );
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
         let connection = Connection {
+            standing: Default::default(),
             stream: Box::new(ours),
             already_read: Vec::new(),
             caller: Caller::known(ClientId::new("client-1")),
@@ -399,6 +400,7 @@ impl Stage {
     async fn served_with(&self, caller: Caller, lease: Box<dyn Send>) -> (Peer, JoinHandle<()>) {
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
         let connection = Connection {
+            standing: Default::default(),
             stream: Box::new(ours),
             already_read: Vec::new(),
             caller,

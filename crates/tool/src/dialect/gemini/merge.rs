@@ -3,7 +3,8 @@
 
 use super::{Conversion, INLINED_MAX};
 use crate::dialect::kinds::kinds_of;
-use crate::manifest::{pointer, reference};
+use crate::reference;
+use crate::wording::pointer;
 use serde_json::{Map, Value, json};
 
 impl Conversion<'_, '_> {

@@ -1,8 +1,31 @@
 //! What a schema says of a value, wherever it says it: in its own words, behind a `$ref`, or in an `allOf`. Knows the
 //! document alone; reports nothing.
 
-use super::schema::{SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS};
 use serde_json::{Map, Value};
+
+/// Keywords whose value is an object of schemas.
+pub(crate) const SCHEMA_MAPS: [&str; 4] = [
+    "$defs",
+    "dependentSchemas",
+    "patternProperties",
+    "properties",
+];
+/// Keywords whose value is a list of schemas.
+pub(crate) const SCHEMA_LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+/// Keywords whose value is one schema.
+pub(crate) const SCHEMAS: [&str; 11] = [
+    "additionalProperties",
+    "contains",
+    "contentSchema",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
 
 /// So many schemas may speak of one value; more do not pass the limits of a whole schema.
 const PARTS_MAX: usize = 256;

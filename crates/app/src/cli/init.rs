@@ -1,0 +1,109 @@
+//! `windlass init` and `windlass tool new`: write files for a beginning, and never over any.
+
+use super::{InitArguments, LanguageName, NewToolArguments, ToolArguments, ToolCommand};
+use super::{flags, load_config};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::project::{self, File, Language};
+use std::path::Path;
+use windlass_tool::id::ToolId;
+
+pub(super) fn run(arguments: &InitArguments) -> Result<(), Failure> {
+    let language = match (arguments.node, arguments.python) {
+        (true, _) => Language::Node,
+        (_, true) => Language::Python,
+        (false, false) => Language::JavaScript,
+    };
+    let folder = &arguments.folder;
+    write_all(folder, &project::new_project(&language))?;
+    let shown = folder.display().to_string();
+    let enter = match shown.as_str() {
+        "." => String::new(),
+        shown => format!("cd {shown} && "),
+    };
+    Printer.result(&format!(
+        "a project with the tool say_hello is in {shown}; start it: {enter}windlass serve"
+    ));
+    Ok(())
+}
+
+pub(super) fn tool(arguments: &ToolArguments) -> Result<(), Failure> {
+    match &arguments.command {
+        ToolCommand::New(arguments) => new_tool(arguments),
+    }
+}
+
+fn new_tool(arguments: &NewToolArguments) -> Result<(), Failure> {
+    let name = arguments.name.replace('-', "_");
+    let id = ToolId::parse(&name).ok_or_else(|| {
+        Failure::Usage(format!(
+            "{} is no tool's id; use small letters, digits and _, a letter first, 63 at most",
+            arguments.name.escape_debug()
+        ))
+    })?;
+    let language = language(arguments)?;
+    let flags = flags([("--tools", "folders.tools", &arguments.tools)]);
+    let config = load_config(&arguments.file, flags)?;
+    let tools = &*config.folders.tools;
+    let files = project::new_tool(id.as_str(), &language);
+    let directory = tools.join(id.as_str().replace('_', "-"));
+    if directory.exists() {
+        return Err(Failure::Failed(format!(
+            "{} is there already; choose another name",
+            directory.display()
+        )));
+    }
+    write_all(tools, &files)?;
+    Printer.result(&format!(
+        "{} is written; try it: windlass call {id} '{{\"query\": \"A-1001\"}}'",
+        directory.display()
+    ));
+    if language.needs_process() && !config.handlers.processes {
+        Printer.problem("note: it runs once windlass.toml says [handlers] processes = true");
+    }
+    Ok(())
+}
+
+fn language(arguments: &NewToolArguments) -> Result<Language, Failure> {
+    match (arguments.kind, &arguments.url) {
+        (LanguageName::Http, Some(url)) => Ok(Language::Http { url: url.clone() }),
+        (LanguageName::Http, None) => Err(Failure::Usage(
+            "--kind http needs --url, the address that is asked".to_owned(),
+        )),
+        (_, Some(_)) => Err(Failure::Usage("--url goes with --kind http".to_owned())),
+        (LanguageName::Js, None) => Ok(Language::JavaScript),
+        (LanguageName::Ts, None) => Ok(Language::TypeScript),
+        (LanguageName::Node, None) => Ok(Language::Node),
+        (LanguageName::Python, None) => Ok(Language::Python),
+    }
+}
+
+/// Writes all files or none: one that is there already stays, and is named.
+fn write_all(folder: &Path, files: &[File]) -> Result<(), Failure> {
+    let present: Vec<&str> = files
+        .iter()
+        .map(|file| file.path.as_str())
+        .filter(|path| std::fs::symlink_metadata(folder.join(path)).is_ok())
+        .collect();
+    if let [first, rest @ ..] = present.as_slice() {
+        let more = match rest.len() {
+            0 => String::new(),
+            count => format!(" and {count} more of its files"),
+        };
+        return Err(Failure::Failed(format!(
+            "{}{more} would be written over; nothing was written: choose an empty folder",
+            folder.join(first).display()
+        )));
+    }
+    for file in files {
+        let path = folder.join(&file.path);
+        let written = path
+            .parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| std::fs::write(&path, &file.text));
+        written.map_err(|error| {
+            Failure::Failed(format!("{} cannot be written: {error}", path.display()))
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! Tool directories made from what a team has already. Owns what is written for a tool and how a second import treats the
+//! folder; knows no command line.
+
+pub(crate) mod folder;
+pub(crate) mod node;
+pub(crate) mod openapi;
+
+use serde_json::Value;
+
+/// A tool directory that is not written yet.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ToolDirectory {
+    /// The tool's id; the directory has its name with hyphens.
+    pub(crate) id: String,
+    /// Where it comes from, for people: `POST /orders`.
+    pub(crate) origin: String,
+    pub(crate) schema: Value,
+    pub(crate) handler: Value,
+    pub(crate) guide: String,
+    /// The secrets that its requests need.
+    pub(crate) secrets: Vec<String>,
+    /// What could not be taken over as it was, for the author to read.
+    pub(crate) notes: Vec<String>,
+}
+
+impl ToolDirectory {
+    pub(crate) fn name(&self) -> String {
+        self.id.replace('_', "-")
+    }
+}
+
+/// A part of the source that became no tool, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    pub(crate) origin: String,
+    pub(crate) reason: String,
+}

@@ -1,0 +1,167 @@
+//! A new user's first minutes: a project, a tool, and what an empty folder is told.
+
+use crate::support::program::{Run, Running, command, run};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+fn windlass(folder: &Path, arguments: &[&str]) -> Run {
+    run(command(folder).args(arguments))
+}
+
+fn done(run: &Run) -> &str {
+    assert_eq!(run.code, 0, "{:?}", run.problems);
+    run.output.trim_end()
+}
+
+#[test]
+fn a_new_project_is_checked_called_and_chats_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let said = windlass(path, &["init", "shop"]);
+    assert!(
+        done(&said).ends_with("cd shop && windlass serve"),
+        "{}",
+        said.output
+    );
+    let project = path.join("shop");
+    let checked = windlass(&project, &["check"]);
+    assert!(
+        done(&checked).starts_with("checked: 6 tools"),
+        "{}",
+        checked.output
+    );
+    let called = windlass(&project, &["call", "say_hello", r#"{"query": "Ada"}"#]);
+    let response: Value = serde_json::from_str(done(&called)).unwrap();
+    assert_eq!(response["data"]["answer"], "say_hello heard: Ada");
+    let chat = [
+        "chat",
+        "--text-provider",
+        "demo",
+        r#"call say_hello {"query": "Ada"}"#,
+    ];
+    let chatted = windlass(&project, &chat);
+    assert!(
+        done(&chatted).contains("say_hello heard: Ada"),
+        "{}",
+        chatted.output
+    );
+}
+
+#[test]
+fn files_that_are_there_are_never_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    fs::write(path.join("README.md"), "mine").unwrap();
+    let said = windlass(path, &["init"]);
+    assert_eq!(said.code, 1);
+    let [problem] = said.problems.as_slice() else {
+        panic!("{:?}", said.problems);
+    };
+    assert!(
+        problem.contains("README.md would be written over; nothing was written"),
+        "{problem}"
+    );
+    assert_eq!(fs::read_dir(path).unwrap().count(), 1);
+}
+
+#[test]
+fn a_new_tool_runs_in_every_language_of_the_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    done(&windlass(path, &["init"]));
+    for (name, kind) in [("lookup_order", "js"), ("find-price", "ts")] {
+        let written = windlass(path, &["tool", "new", name, "--kind", kind]);
+        done(&written);
+        let id = name.replace('-', "_");
+        let called = windlass(path, &["call", &id, r#"{"query": "A-1001"}"#]);
+        let response: Value = serde_json::from_str(done(&called)).unwrap();
+        assert_eq!(response["data"]["answer"], format!("{id} heard: A-1001"));
+    }
+    let http = [
+        "tool",
+        "new",
+        "ask",
+        "--kind",
+        "http",
+        "--url",
+        "https://shop.example/ask",
+    ];
+    done(&windlass(path, &http));
+    done(&windlass(path, &["check"]));
+    for (arguments, code, said) in [
+        (
+            &["tool", "new", "lookup-order"][..],
+            1,
+            "is there already; choose another name",
+        ),
+        (&["tool", "new", "9lives"], 2, "9lives"),
+        (&["tool", "new", "../up"], 2, "../up"),
+        (
+            &["tool", "new", "a", "--kind", "http"],
+            2,
+            "--kind http needs --url",
+        ),
+        (
+            &["tool", "new", "a", "--url", "https://x"],
+            2,
+            "--url goes with --kind http",
+        ),
+        (
+            &["tool", "new", "a", "--kind", "perl"],
+            2,
+            "invalid value 'perl'",
+        ),
+    ] {
+        let run = windlass(path, arguments);
+        let problems = run.problems.join("\n");
+        assert!(problems.contains(said), "{problems}");
+        assert_eq!(run.code, code, "{problems}");
+    }
+}
+
+#[test]
+fn a_server_in_an_empty_folder_says_what_to_do_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [
+        &["serve", "--listen", "127.0.0.1:0"][..],
+        &["chat", "hello"],
+    ] {
+        let run = windlass(folder.path(), arguments);
+        let problems = run.problems.join("\n");
+        assert_eq!(run.code, 1, "{problems}");
+        assert!(problems.contains("windlass init"), "{problems}");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn what_was_saved_is_checked_and_called_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    done(&windlass(path, &["init"]));
+    let handler = path.join("tools/say-hello/handler.js");
+    let mut checking = Running::start(command(path).args(["check", "--watch"]));
+    assert!(checking.line().starts_with("checked: 6 tools"));
+    let mut calling =
+        Running::start(command(path).args(["call", "say_hello", r#"{"query": "Ada"}"#, "--watch"]));
+    let until_end = |calling: &mut Running| {
+        let mut text = String::new();
+        loop {
+            let line = calling.line();
+            text.push_str(&line);
+            if line == "}" {
+                return text;
+            }
+        }
+    };
+    assert!(until_end(&mut calling).contains("say_hello heard: Ada"));
+    let text = fs::read_to_string(&handler).unwrap();
+    fs::write(&handler, text.replace("heard", "was told")).unwrap();
+    assert!(checking.line().starts_with("checked: 6 tools"));
+    assert!(until_end(&mut calling).contains("say_hello was told: Ada"));
+}

@@ -1,0 +1,491 @@
+//! How the server's strength is shared out: what one address, one user and one tenant may hold at a time, and how much of it they
+//! may use up in a while. Owns the counting; what is counted, and when, is decided where it is used.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_tool::id::{ClientId, TenantId};
+
+/// Parties that are counted at a time. Where there are more, those are forgotten first that hold nothing.
+const PARTIES_MAX: usize = 100_000;
+/// When somebody may come back who holds as much as is allowed: nobody knows when it is let go of.
+const HELD_RETRY: Duration = Duration::from_secs(5);
+
+/// Who uses something.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Party {
+    Address(IpAddr),
+    User(TenantId, ClientId),
+    Tenant(TenantId),
+}
+
+impl Party {
+    /// Who has one address of IPv6 has all that begin with the same 64 bits, so that they count as one.
+    pub fn address(address: IpAddr) -> Self {
+        Self::Address(match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let network = u128::from(address) & (u128::MAX << 64);
+                Ipv6Addr::from(network).into()
+            }
+            address @ IpAddr::V4(_) => address,
+        })
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Address(_) => "address",
+            Self::User(..) => "user",
+            Self::Tenant(_) => "tenant",
+        }
+    }
+}
+
+/// What is held for a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// Of HTTP and of voice: those of an address, and those that serve a user or a tenant.
+    Connections,
+    Sessions,
+    BodyBytes,
+}
+
+/// What is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Used {
+    Requests,
+    Turns,
+    Frames,
+    FrameBytes,
+}
+
+/// What every party of one kind may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    pub connections_max: u64,
+    pub sessions_max: u64,
+    pub body_bytes_max: u64,
+    pub requests_per_minute_max: u64,
+    pub turns_per_minute_max: u64,
+    pub frames_per_second_max: u64,
+    pub frame_bytes_per_second_max: u64,
+}
+
+impl Share {
+    fn held_max(&self, held: Held) -> u64 {
+        match held {
+            Held::Connections => self.connections_max,
+            Held::Sessions => self.sessions_max,
+            Held::BodyBytes => self.body_bytes_max,
+        }
+    }
+
+    /// How much, and in how long.
+    fn used_max(&self, used: Used) -> (u64, Duration) {
+        const MINUTE: Duration = Duration::from_secs(60);
+        const SECOND: Duration = Duration::from_secs(1);
+        match used {
+            Used::Requests => (self.requests_per_minute_max, MINUTE),
+            Used::Turns => (self.turns_per_minute_max, MINUTE),
+            Used::Frames => (self.frames_per_second_max, SECOND),
+            Used::FrameBytes => (self.frame_bytes_per_second_max, SECOND),
+        }
+    }
+}
+
+/// The share of each kind of party.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareLimits {
+    pub address: Share,
+    pub user: Share,
+    pub tenant: Share,
+}
+
+impl ShareLimits {
+    fn of(&self, party: &Party) -> &Share {
+        match party {
+            Party::Address(_) => &self.address,
+            Party::User(..) => &self.user,
+            Party::Tenant(_) => &self.tenant,
+        }
+    }
+}
+
+/// A share that is used up. The text is for the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this {party} has used up its share of {what} here; come back in {} s", .retry_after.as_secs().max(1))]
+pub struct Exceeded {
+    pub party: &'static str,
+    pub what: &'static str,
+    pub retry_after: Duration,
+}
+
+/// Who asks or is connected, as the parties whose shares that uses.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// `None` where nothing is counted.
+    shares: Option<Arc<Shares>>,
+    parties: Arc<[Party]>,
+}
+
+impl Standing {
+    pub fn new(shares: Arc<Shares>, parties: Vec<Party>) -> Self {
+        Self {
+            shares: Some(shares),
+            parties: parties.into(),
+        }
+    }
+
+    /// The same without its address: what that has been charged already.
+    #[must_use]
+    pub fn with_the_address_charged(&self) -> Self {
+        let others = self.parties.iter();
+        let others = others.filter(|party| !matches!(party, Party::Address(_)));
+        Self {
+            shares: self.shares.clone(),
+            parties: others.cloned().collect(),
+        }
+    }
+
+    /// [`Shares::hold`]; `Ok(None)` where nothing is counted.
+    pub fn hold(&self, held: Held, amount: u64) -> Result<Option<Holding>, Exceeded> {
+        let held = |shares: &Arc<Shares>| shares.hold(&self.parties, held, amount);
+        self.shares.as_ref().map(held).transpose()
+    }
+
+    /// [`Shares::take`].
+    pub fn take(&self, used: Used, amount: u64) -> Result<(), Exceeded> {
+        let take = |shares: &Arc<Shares>| shares.take(&self.parties, used, amount);
+        self.shares.as_ref().map_or(Ok(()), take)
+    }
+
+    /// [`Shares::spend`].
+    pub fn spend(&self, used: Used, amount: u64) -> Duration {
+        let spend = |shares: &Arc<Shares>| shares.spend(&self.parties, used, amount);
+        self.shares.as_ref().map_or(Duration::ZERO, spend)
+    }
+}
+
+/// What all parties hold and have used.
+#[derive(Debug)]
+pub struct Shares {
+    limits: ShareLimits,
+    parties: Mutex<HashMap<Party, Usage>>,
+    began: Instant,
+}
+
+/// What one party holds, and until when what it has used counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    held: [u64; 3],
+    /// Nanoseconds since the beginning, at which nothing of it counts any more.
+    used_until: [u64; 4],
+}
+
+impl Usage {
+    fn is_blank(&self, now: u64) -> bool {
+        self.holds_nothing() && self.used_until.iter().all(|until| *until <= now)
+    }
+
+    fn holds_nothing(&self) -> bool {
+        self.held.iter().all(|held| *held == 0)
+    }
+}
+
+/// Something that parties hold, until it is dropped.
+#[derive(Debug)]
+pub struct Holding {
+    shares: Arc<Shares>,
+    parties: Vec<Party>,
+    held: Held,
+    amount: u64,
+}
+
+impl Shares {
+    pub fn new(limits: ShareLimits) -> Arc<Self> {
+        Arc::new(Self {
+            limits,
+            parties: Mutex::default(),
+            began: Instant::now(),
+        })
+    }
+
+    /// Has all of the parties hold so much, or none of them.
+    pub fn hold(
+        self: &Arc<Self>,
+        parties: &[Party],
+        held: Held,
+        amount: u64,
+    ) -> Result<Holding, Exceeded> {
+        let mut holding = Holding {
+            shares: self.clone(),
+            parties: parties.to_vec(),
+            held,
+            amount: 0,
+        };
+        holding.grow(amount)?;
+        Ok(holding)
+    }
+
+    /// Has all of the parties use so much, or none of them. What is greater than a whole share counts as one.
+    pub fn take(&self, parties: &[Party], used: Used, amount: u64) -> Result<(), Exceeded> {
+        let now = self.now();
+        let mut usages = self.usages(now);
+        for party in parties {
+            let (most, _) = self.limits.of(party).used_max(used);
+            let wait = self.wait(&mut usages, party, used, amount.min(most), now);
+            if wait > 0 {
+                return Err(Exceeded {
+                    party: party.kind(),
+                    what: match used {
+                        Used::Requests => "requests",
+                        Used::Turns => "turns",
+                        Used::Frames => "frames",
+                        Used::FrameBytes => "bytes of frames",
+                    },
+                    retry_after: Duration::from_nanos(wait),
+                });
+            }
+        }
+        self.charge(&mut usages, parties, used, amount, now);
+        Ok(())
+    }
+
+    /// Charges the parties with what has come already, and says how long nothing more is to be taken from them.
+    pub fn spend(&self, parties: &[Party], used: Used, amount: u64) -> Duration {
+        let now = self.now();
+        let mut usages = self.usages(now);
+        self.charge(&mut usages, parties, used, amount, now);
+        let waits = parties
+            .iter()
+            .map(|party| self.wait(&mut usages, party, used, 0, now));
+        Duration::from_nanos(waits.max().unwrap_or(0))
+    }
+
+    /// Nanoseconds until a party may use so much.
+    fn wait(
+        &self,
+        usages: &mut HashMap<Party, Usage>,
+        party: &Party,
+        used: Used,
+        amount: u64,
+        now: u64,
+    ) -> u64 {
+        let (most, period) = self.limits.of(party).used_max(used);
+        let usage = usages.entry(party.clone()).or_default();
+        let until = usage.used_until[used as usize].max(now);
+        let until = until.saturating_add(cost(amount, most, period));
+        until.saturating_sub(now.saturating_add(nanos(period)))
+    }
+
+    fn charge(
+        &self,
+        usages: &mut HashMap<Party, Usage>,
+        parties: &[Party],
+        used: Used,
+        amount: u64,
+        now: u64,
+    ) {
+        for party in parties {
+            let (most, period) = self.limits.of(party).used_max(used);
+            let usage = usages.entry(party.clone()).or_default();
+            let until = &mut usage.used_until[used as usize];
+            *until = (*until).max(now).saturating_add(cost(amount, most, period));
+        }
+    }
+
+    fn usages(&self, now: u64) -> MutexGuard<'_, HashMap<Party, Usage>> {
+        let mut usages = self.lock();
+        if usages.len() >= PARTIES_MAX {
+            usages.retain(|_, usage| !usage.is_blank(now));
+        }
+        if usages.len() >= PARTIES_MAX {
+            // What they have used is forgotten; what they hold is not, and is bounded by the server's own limits.
+            usages.retain(|_, usage| !usage.holds_nothing());
+        }
+        usages
+    }
+
+    fn now(&self) -> u64 {
+        nanos(self.began.elapsed())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Party, Usage>> {
+        self.parties.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Holding {
+    /// Has the parties hold so much more, or leaves everything as it is.
+    pub fn grow(&mut self, amount: u64) -> Result<(), Exceeded> {
+        let mut usages = self.shares.usages(self.shares.now());
+        for party in &self.parties {
+            let held = usages
+                .get(party)
+                .map_or(0, |usage| usage.held[self.held as usize]);
+            let most = self.shares.limits.of(party).held_max(self.held);
+            if held.saturating_add(amount) > most {
+                return Err(Exceeded {
+                    party: party.kind(),
+                    what: match self.held {
+                        Held::Connections => "connections",
+                        Held::Sessions => "sessions",
+                        Held::BodyBytes => "bytes of bodies",
+                    },
+                    retry_after: HELD_RETRY,
+                });
+            }
+        }
+        for party in &self.parties {
+            let usage = usages.entry(party.clone()).or_default();
+            usage.held[self.held as usize] += amount;
+        }
+        self.amount += amount;
+        Ok(())
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        let now = self.shares.now();
+        let mut usages = self.shares.lock();
+        for party in &self.parties {
+            if let Some(usage) = usages.get_mut(party) {
+                let held = &mut usage.held[self.held as usize];
+                *held = held.saturating_sub(self.amount);
+                if usage.is_blank(now) {
+                    usages.remove(party);
+                }
+            }
+        }
+    }
+}
+
+/// Nanoseconds that so much counts.
+fn cost(amount: u64, most: u64, period: Duration) -> u64 {
+    let cost = period.as_nanos() * u128::from(amount) / u128::from(most.max(1));
+    u64::try_from(cost).unwrap_or(u64::MAX)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares() -> Arc<Shares> {
+        let user = Share {
+            connections_max: 2,
+            sessions_max: 1,
+            body_bytes_max: 100,
+            requests_per_minute_max: 3,
+            turns_per_minute_max: 1,
+            frames_per_second_max: 10,
+            frame_bytes_per_second_max: 1_000,
+        };
+        let address = Share {
+            connections_max: 3,
+            ..user
+        };
+        Shares::new(ShareLimits {
+            address,
+            user,
+            tenant: Share {
+                requests_per_minute_max: 5,
+                ..user
+            },
+        })
+    }
+
+    fn user(name: &str) -> Party {
+        Party::User(TenantId::default(), ClientId::new(name))
+    }
+
+    #[test]
+    fn what_is_held_counts_until_it_is_let_go_of() {
+        let shares = shares();
+        let hold = |parties: &[Party]| shares.hold(parties, Held::Connections, 1);
+        let address = Party::address([192, 0, 2, 1].into());
+        let (ada, bob) = (
+            [address.clone(), user("ada")],
+            [address.clone(), user("bob")],
+        );
+        let first = hold(&ada).unwrap();
+        let _second = hold(&ada).unwrap();
+        let refused = hold(&ada).unwrap_err();
+        assert_eq!((refused.party, refused.what), ("user", "connections"));
+        let _third = hold(&bob).unwrap();
+        assert_eq!(hold(&bob).unwrap_err().party, "address");
+        drop(first);
+        let again = hold(&bob).unwrap();
+        drop(again);
+        hold(&ada).unwrap();
+    }
+
+    #[test]
+    fn a_holding_grows_up_to_the_share_and_not_beyond() {
+        let shares = shares();
+        let mut body = shares.hold(&[user("ada")], Held::BodyBytes, 60).unwrap();
+        assert!(body.grow(50).is_err());
+        body.grow(40).unwrap();
+        assert!(shares.hold(&[user("ada")], Held::BodyBytes, 1).is_err());
+        drop(body);
+        assert!(shares.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_used_comes_back_with_time_and_a_refusal_says_when() {
+        let shares = shares();
+        let (ada, bob) = ([user("ada")], [user("bob")]);
+        let ask = |parties: &[Party]| shares.take(parties, Used::Requests, 1);
+        for _ in 0..3 {
+            ask(&ada).unwrap();
+        }
+        let refused = ask(&ada).unwrap_err();
+        assert_eq!(refused.retry_after, Duration::from_secs(20));
+        ask(&bob).unwrap();
+        tokio::time::advance(refused.retry_after).await;
+        ask(&ada).unwrap();
+        assert!(ask(&ada).is_err());
+        // All or none: what one of them may not have is charged to nobody.
+        let both = [user("carl"), user("ada")];
+        assert!(ask(&both).is_err());
+        for _ in 0..3 {
+            ask(&[user("carl")]).unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_come_already_is_waited_for_afterwards() {
+        let shares = shares();
+        let ada = [user("ada")];
+        assert_eq!(shares.spend(&ada, Used::Frames, 10), Duration::ZERO);
+        let wait = shares.spend(&ada, Used::Frames, 5);
+        assert_eq!(wait, Duration::from_millis(500));
+        tokio::time::advance(wait).await;
+        assert_eq!(shares.spend(&ada, Used::Frames, 0), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_network_of_ipv6_counts_as_one_address() {
+        let party = |text: &str| Party::address(text.parse().unwrap());
+        assert_eq!(party("2001:db8::1"), party("2001:db8::ffff:1"));
+        assert_ne!(party("2001:db8::1"), party("2001:db8:0:1::1"));
+        assert_eq!(party("::ffff:192.0.2.1"), party("192.0.2.1"));
+    }
+
+    #[test]
+    fn no_flood_of_parties_makes_the_table_grow() {
+        let shares = shares();
+        let held = shares.hold(&[user("ada")], Held::Sessions, 1).unwrap();
+        for number in 0..PARTIES_MAX + 10 {
+            shares.spend(&[user(&number.to_string())], Used::Requests, 1);
+        }
+        assert!(shares.lock().len() <= PARTIES_MAX);
+        assert!(shares.hold(&[user("ada")], Held::Sessions, 1).is_err());
+        drop(held);
+    }
+}

@@ -1,0 +1,488 @@
+//! One call, from its sources to its answer: prepares a context, waits for the call, runs it with its timers and its requests
+//! to the host, and says how it ended. Knows no other call.
+
+use crate::code::{Code, Shim};
+use crate::limits::{Limits, REQUESTS_OPEN_MAX, TIMERS_MAX};
+use crate::modules::Modules;
+use crate::natives;
+use crate::output::Output;
+use crate::place::{cut, describe};
+use crate::protocol::{Answer, CallFault, HostId, of_call};
+use crate::sandbox::{Sandbox, Stop, Thrown, caught};
+use rquickjs::promise::PromiseState;
+use rquickjs::{Ctx, Exception, Function, Module, Object, Value};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// Requests of one call have consecutive ids, and so many bits of them are its own.
+pub(crate) const REQUEST_BITS: u32 = 16;
+
+/// A handler's sources, as JavaScript.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) entry: String,
+    pub(crate) modules: Arc<Modules>,
+    pub(crate) code: Code,
+}
+
+/// A call that a context is to serve.
+pub(crate) struct Job {
+    /// The host's id of the call.
+    pub(crate) id: HostId,
+    /// The worker's own number of it.
+    pub(crate) serial: u64,
+    pub(crate) script: Arc<Script>,
+    pub(crate) args: String,
+    pub(crate) context: String,
+    pub(crate) deadline: Option<Instant>,
+    /// A change that has begun goes on to its end, also when it was taken back.
+    pub(crate) writes: bool,
+    pub(crate) messages: Receiver<ToCall>,
+    pub(crate) cancelled: Arc<AtomicBool>,
+}
+
+/// What reaches a call while it runs.
+pub(crate) enum ToCall {
+    Answer { id: u64, answer: Answer },
+    Cancelled,
+}
+
+/// How a call ended: with a response's JSON text, or why it has none.
+pub(crate) type Ending = Result<String, (CallFault, String)>;
+
+/// What the natives of a context share with the loop that runs it.
+pub(crate) struct Surroundings {
+    output: Output,
+    limits: Limits,
+    call: RefCell<Option<(HostId, u64)>>,
+    tool: RefCell<String>,
+    requests: Cell<u64>,
+    requests_open: Cell<usize>,
+    timers: RefCell<BTreeSet<(Instant, u32)>>,
+    timers_made: Cell<u32>,
+    console_bytes: Cell<usize>,
+    /// Whether the script can hear that its call was taken back, and so may wait for that alone.
+    listens: Cell<bool>,
+    ending: RefCell<Option<Ending>>,
+}
+
+/// Makes a context, has it wait for its call, and runs that. `wait` returns the call; `None` where there will be none. The
+/// ending is handed over before the context is thrown away.
+pub(crate) fn serve_one(
+    limits: &Limits,
+    output: &Output,
+    wait: impl FnOnce() -> Option<Job>,
+    finish: impl FnOnce(&Job, Ending),
+) {
+    let broken = |error: &str| {
+        (
+            CallFault::Broken,
+            format!("the engine could not be started: {error}"),
+        )
+    };
+    let sandbox = match Sandbox::new(limits) {
+        Ok(sandbox) => sandbox,
+        Err(error) => {
+            if let Some(job) = wait() {
+                finish(&job, Err(broken(&error.to_string())));
+            }
+            return;
+        }
+    };
+    let surroundings = Rc::new(Surroundings::new(output.clone(), *limits));
+    sandbox.context.with(|ctx| {
+        let glue = caught(&ctx, surroundings.prepare(&ctx));
+        let Some(job) = wait() else {
+            return;
+        };
+        let ending = match glue {
+            Ok(glue) => {
+                let call = (job.id.clone(), job.serial);
+                surroundings.call.replace(Some(call));
+                let run = Run::new(&ctx, glue, &sandbox, &surroundings, &job);
+                run.ending()
+            }
+            Err(thrown) => Err(broken(&thrown.message)),
+        };
+        finish(&job, ending);
+    });
+}
+
+impl Surroundings {
+    pub(crate) fn new(output: Output, limits: Limits) -> Self {
+        Self {
+            output,
+            limits,
+            call: RefCell::default(),
+            tool: RefCell::default(),
+            requests: Cell::new(0),
+            requests_open: Cell::new(0),
+            timers: RefCell::default(),
+            timers_made: Cell::new(0),
+            console_bytes: Cell::new(0),
+            listens: Cell::new(false),
+            ending: RefCell::default(),
+        }
+    }
+
+    /// Evaluates the shims. Returns what the loop calls.
+    pub(crate) fn prepare<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
+        let natives = Object::new(ctx.clone())?;
+        let own = self.clone();
+        let request = move |ctx: Ctx<'_>, method: String, parameters: String| {
+            own.request(&method, &parameters)
+                .map_err(|refusal| Exception::throw_range(&ctx, refusal))
+        };
+        natives.set("request", Function::new(ctx.clone(), request)?)?;
+        let own = self.clone();
+        let notify = move |ctx: Ctx<'_>, method: String, parameters: String| {
+            own.notify(&method, &parameters)
+                .map_err(|refusal| Exception::throw_range(&ctx, refusal))
+        };
+        natives.set("notify", Function::new(ctx.clone(), notify)?)?;
+        let own = self.clone();
+        let timer = move |ctx: Ctx<'_>, milliseconds: f64| {
+            own.timer(milliseconds)
+                .ok_or_else(|| Exception::throw_range(&ctx, "too many timers wait"))
+        };
+        natives.set("timer", Function::new(ctx.clone(), timer)?)?;
+        let own = self.clone();
+        let again = move |id: u32, milliseconds: f64| own.wait(id, milliseconds);
+        natives.set("again", Function::new(ctx.clone(), again)?)?;
+        let own = self.clone();
+        let clear = move |id: u32| own.timers.borrow_mut().retain(|timer| timer.1 != id);
+        natives.set("clear", Function::new(ctx.clone(), clear)?)?;
+        let own = self.clone();
+        natives.set(
+            "listens",
+            Function::new(ctx.clone(), move || own.listens.set(true))?,
+        )?;
+        let own = self.clone();
+        let log = move |text: String| own.log(&text);
+        natives.set("log", Function::new(ctx.clone(), log)?)?;
+        let own = self.clone();
+        let answer = move |text: String| own.answer(text);
+        natives.set("answer", Function::new(ctx.clone(), answer)?)?;
+        let own = self.clone();
+        let broke = move |message: String, stack: String| {
+            own.end(Err((CallFault::Broken, describe(&message, &stack))));
+        };
+        natives.set("broke", Function::new(ctx.clone(), broke)?)?;
+        natives.set("web", Function::new(ctx.clone(), web)?)?;
+        Shim::Core.evaluate(ctx)?.call((natives,))
+    }
+
+    fn request(&self, method: &str, parameters: &str) -> Result<u64, &'static str> {
+        let call = self.call.borrow();
+        let Some((call, serial)) = call.as_ref() else {
+            return Err("this can be asked for within a call only");
+        };
+        if self.requests_open.get() >= REQUESTS_OPEN_MAX {
+            return Err("too many requests wait for an answer");
+        }
+        let number = self.requests.get();
+        if number >> REQUEST_BITS != 0 {
+            return Err("the call has made too many requests");
+        }
+        self.expect_short(parameters)?;
+        self.requests.set(number + 1);
+        self.requests_open.set(self.requests_open.get() + 1);
+        let id = serial << REQUEST_BITS | number;
+        self.output
+            .send(&of_call(Some(id), method, call, parameters));
+        Ok(id)
+    }
+
+    fn notify(&self, method: &str, parameters: &str) -> Result<(), &'static str> {
+        let call = self.call.borrow();
+        let Some((call, _)) = call.as_ref() else {
+            return Err("this can be said within a call only");
+        };
+        self.expect_short(parameters)?;
+        self.output.send(&of_call(None, method, call, parameters));
+        Ok(())
+    }
+
+    fn expect_short(&self, text: &str) -> Result<(), &'static str> {
+        match text.len() <= self.limits.message_bytes_max {
+            true => Ok(()),
+            false => Err("the message is too long"),
+        }
+    }
+
+    fn timer(&self, milliseconds: f64) -> Option<u32> {
+        if self.timers.borrow().len() >= TIMERS_MAX {
+            return None;
+        }
+        let id = self.timers_made.get() + 1;
+        self.timers_made.set(id);
+        self.wait(id, milliseconds);
+        Some(id)
+    }
+
+    fn wait(&self, id: u32, milliseconds: f64) {
+        // A day is longer than any call.
+        let seconds = (milliseconds / 1_000.0).clamp(0.0, 86_400.0);
+        let due = Instant::now() + Duration::from_secs_f64(seconds);
+        self.timers.borrow_mut().insert((due, id));
+    }
+
+    fn log(&self, text: &str) {
+        let left = self
+            .limits
+            .console_bytes_max
+            .saturating_sub(self.console_bytes.get());
+        if left == 0 {
+            return;
+        }
+        let text = cut(text, left);
+        self.console_bytes
+            .set(self.console_bytes.get() + text.len().max(1));
+        let tool = self.tool.borrow();
+        for line in text.lines() {
+            self.output.print(&format!("{tool}: {line}\n"));
+        }
+    }
+
+    fn answer(&self, text: String) {
+        self.end(match text.len() <= self.limits.message_bytes_max {
+            true => Ok(text),
+            false => Err((
+                CallFault::Broken,
+                format!(
+                    "the answer is {} bytes long as JSON, and {} is the most",
+                    text.len(),
+                    self.limits.message_bytes_max
+                ),
+            )),
+        });
+    }
+
+    /// The first ending counts.
+    fn end(&self, ending: Ending) {
+        self.ending.borrow_mut().get_or_insert(ending);
+    }
+}
+
+/// The shims that are evaluated when the first of their names is used.
+fn web<'js>(ctx: Ctx<'js>, natives: Object<'js>) -> rquickjs::Result<Function<'js>> {
+    natives::add(&ctx, &natives)?;
+    Shim::Web.evaluate(&ctx)
+}
+
+/// A script in its context.
+pub(crate) struct Run<'a, 'js> {
+    ctx: &'a Ctx<'js>,
+    glue: Object<'js>,
+    sandbox: &'a Sandbox,
+    surroundings: &'a Surroundings,
+    job: &'a Job,
+}
+
+/// Why a script went no further.
+pub(crate) enum Halt {
+    Stopped(Stop),
+    Threw(Thrown),
+    /// Nothing is left that could go on.
+    Idle,
+    /// The worker ends.
+    Abandoned,
+}
+
+impl<'a, 'js> Run<'a, 'js> {
+    pub(crate) fn new(
+        ctx: &'a Ctx<'js>,
+        glue: Object<'js>,
+        sandbox: &'a Sandbox,
+        surroundings: &'a Surroundings,
+        job: &'a Job,
+    ) -> Self {
+        let script = &job.script;
+        sandbox.imports.open(script.modules.clone(), script.code);
+        let cancelled = (!job.writes).then(|| job.cancelled.clone());
+        sandbox.clock.begin(job.deadline, cancelled);
+        surroundings.tool.replace(job.script.entry.clone());
+        Self {
+            ctx,
+            glue,
+            sandbox,
+            surroundings,
+            job,
+        }
+    }
+
+    fn ending(&self) -> Ending {
+        let outcome = self.run();
+        let ended = self.surroundings.ending.borrow_mut().take();
+        // What stopped the engine counts, whatever the script made of it.
+        let halt = match (ended, self.sandbox.clock.stopped(), outcome) {
+            (Some(Ok(response)), _, _) => return Ok(response),
+            (_, Some(stop), _) => Halt::Stopped(stop),
+            (Some(Err(fault)), None, _) => return Err(fault),
+            (None, None, Err(halt)) => halt,
+            (None, None, Ok(())) => Halt::Idle,
+        };
+        Err(self.fault(halt))
+    }
+
+    fn fault(&self, halt: Halt) -> (CallFault, String) {
+        let entry = &self.job.script.entry;
+        match halt {
+            Halt::Stopped(Stop::Compute) => (
+                CallFault::Stopped,
+                format!(
+                    "{entry}: the call computed for longer than {} ms",
+                    self.surroundings.limits.compute_max.as_millis()
+                ),
+            ),
+            Halt::Stopped(Stop::Deadline) | Halt::Abandoned => (
+                CallFault::Stopped,
+                format!("{entry}: the call did not end within its time"),
+            ),
+            Halt::Threw(thrown) => (CallFault::Broken, describe(&thrown.message, &thrown.stack)),
+            Halt::Idle => (
+                CallFault::Broken,
+                format!(
+                    "{entry}: the promise of execute can never settle: nothing is left that it waits for"
+                ),
+            ),
+        }
+    }
+
+    fn run(&self) -> Result<(), Halt> {
+        let execute = self.load()?;
+        let (args, context) = (self.job.args.as_str(), self.job.context.as_str());
+        self.calling("start", (execute, args, context))?;
+        self.go_on(|| self.surroundings.ending.borrow().is_some())
+    }
+
+    /// Evaluates the handler's modules, and returns what its entry exports as `execute`.
+    pub(crate) fn load(&self) -> Result<Function<'js>, Halt> {
+        let (ctx, clock) = (self.ctx, &self.sandbox.clock);
+        let entry = self.job.script.entry.as_str();
+        let imports = &self.sandbox.imports;
+        let loaded = clock.computing(|| imports.module(ctx, entry).and_then(Module::eval));
+        let (module, evaluated) = caught(ctx, loaded).map_err(Halt::Threw)?;
+        self.go_on(|| evaluated.state() != PromiseState::Pending)?;
+        if let Some(Err(error)) = evaluated.result::<Value<'js>>() {
+            caught::<()>(ctx, Err(error)).map_err(Halt::Threw)?;
+        }
+        let names = caught(ctx, module.namespace()).map_err(Halt::Threw)?;
+        let execute: Value<'js> = caught(ctx, names.get("execute")).map_err(Halt::Threw)?;
+        let problem = match execute.is_undefined() {
+            true => "the file does not export a function `execute`",
+            false => "what the file exports as `execute` is no function",
+        };
+        execute.into_function().ok_or_else(|| {
+            Halt::Threw(Thrown {
+                message: problem.to_owned(),
+                stack: String::new(),
+            })
+        })
+    }
+
+    /// Calls a function of the shims.
+    fn calling<A: rquickjs::function::IntoArgs<'js>>(
+        &self,
+        name: &str,
+        arguments: A,
+    ) -> Result<(), Halt> {
+        let called = self.sandbox.clock.computing(|| {
+            let function: Function<'js> = self.glue.get(name)?;
+            function.call::<_, ()>(arguments)
+        });
+        caught(self.ctx, called).map_err(Halt::Threw)
+    }
+
+    /// Runs what is to run until something holds, waiting for timers and for the host where nothing is.
+    fn go_on(&self, is_done: impl Fn() -> bool) -> Result<(), Halt> {
+        loop {
+            self.run_jobs(&is_done)?;
+            if is_done() {
+                return Ok(());
+            }
+            let due = self.surroundings.timers.borrow().first().copied();
+            let surroundings = self.surroundings;
+            let waits = due.is_some() || surroundings.requests_open.get() > 0;
+            if !waits && !surroundings.listens.get() {
+                return Err(Halt::Idle);
+            }
+            let clock = &self.sandbox.clock;
+            let until = match (due, clock.deadline()) {
+                (Some((due, _)), Some(deadline)) => Some(due.min(deadline)),
+                (Some((due, _)), None) => Some(due),
+                (None, deadline) => deadline,
+            };
+            match self.receive(until) {
+                Ok(ToCall::Answer { id, answer }) => {
+                    let open = self.surroundings.requests_open.get();
+                    self.surroundings.requests_open.set(open.saturating_sub(1));
+                    self.calling("settle", (id, answer.succeeded, answer.json))?;
+                }
+                Ok(ToCall::Cancelled) => {
+                    if !self.job.writes {
+                        clock.hurry();
+                    }
+                    self.calling("abort", ())?;
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(Halt::Abandoned),
+                Err(RecvTimeoutError::Timeout) => {
+                    if clock
+                        .deadline()
+                        .is_some_and(|deadline| Instant::now() >= deadline)
+                    {
+                        return Err(Halt::Stopped(Stop::Deadline));
+                    }
+                    self.fire()?;
+                }
+            }
+        }
+    }
+
+    fn receive(&self, until: Option<Instant>) -> Result<ToCall, RecvTimeoutError> {
+        match until {
+            Some(until) => {
+                let wait = until.saturating_duration_since(Instant::now());
+                self.job.messages.recv_timeout(wait)
+            }
+            None => self
+                .job
+                .messages
+                .recv()
+                .map_err(|_| RecvTimeoutError::Disconnected),
+        }
+    }
+
+    /// Fires the timer whose time it is.
+    fn fire(&self) -> Result<(), Halt> {
+        let first = self.surroundings.timers.borrow().first().copied();
+        match first {
+            Some((due, id)) if due <= Instant::now() => {
+                self.surroundings.timers.borrow_mut().remove(&(due, id));
+                self.calling("fire", (id,))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn run_jobs(&self, is_done: &impl Fn() -> bool) -> Result<(), Halt> {
+        let clock = &self.sandbox.clock;
+        clock.computing(|| {
+            while !is_done() && self.ctx.execute_pending_job() {
+                // A job that ends soon is never asked by the engine itself, and there may be no end of them.
+                if clock.stops() {
+                    break;
+                }
+            }
+        });
+        match clock.stopped() {
+            Some(stop) => Err(Halt::Stopped(stop)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Modules as the engine's own code: read once, so that no call reads its sources again. Knows no call.
+
+use crate::limits::{JUDGE_MAX, Limits};
+use crate::modules::Modules;
+use crate::sandbox::Sandbox;
+use rquickjs::loader::Loader;
+use rquickjs::loader::bundle::Bundle;
+use rquickjs::module::Declared;
+use rquickjs::{Ctx, Function, Module, Promise, WriteOptions};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// The code of modules, by their names. The engine runs it where it lies, so that it stays until the process ends: the shims are
+/// read once, and each version of a tool once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Code(&'static [(&'static str, &'static [u8])]);
+
+/// The code of each module that was read, while somebody gathers it.
+pub(crate) type Gathered = BTreeMap<String, Vec<u8>>;
+
+impl Code {
+    fn keep(gathered: Gathered) -> Self {
+        let modules: Vec<(&'static str, &'static [u8])> = gathered
+            .into_iter()
+            .map(|(name, code)| (&*name.leak(), &*code.leak()))
+            .collect();
+        Self(modules.leak())
+    }
+
+    pub(crate) fn module<'js>(
+        self,
+        ctx: &Ctx<'js>,
+        name: &str,
+    ) -> Option<rquickjs::Result<Module<'js, Declared>>> {
+        let is_known = self.0.iter().any(|(known, _)| *known == name);
+        is_known.then(|| Bundle(self.0).load(ctx, name, None))
+    }
+
+    /// Reads a script and what it imports. What cannot be read is left out, and is an error of the calls.
+    pub(crate) fn of_script(entry: &str, modules: &Arc<Modules>) -> Self {
+        let Ok(sandbox) = Sandbox::new(&Limits::default()) else {
+            return Self::default();
+        };
+        sandbox.imports.open(modules.clone(), Self::default());
+        sandbox.imports.gather();
+        sandbox.clock.begin(Some(Instant::now() + JUDGE_MAX), None);
+        sandbox.context.with(|ctx| {
+            if sandbox.imports.module(&ctx, entry).is_err() {
+                // Nothing may stay pending in the context.
+                drop(ctx.catch());
+            }
+        });
+        Self::keep(sandbox.imports.gathered())
+    }
+}
+
+/// A module's code, with its lines and without its text.
+pub(crate) fn written(module: &Module<'_, Declared>) -> rquickjs::Result<Vec<u8>> {
+    module.write(WriteOptions {
+        strip_source: true,
+        ..WriteOptions::default()
+    })
+}
+
+/// The shims, each of which exports a function.
+#[derive(Clone, Copy)]
+pub(crate) enum Shim {
+    Core,
+    Web,
+}
+
+impl Shim {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Core => "windlass:core",
+            Self::Web => "windlass:web",
+        }
+    }
+
+    fn source(self) -> &'static str {
+        match self {
+            Self::Core => include_str!("js/core.js"),
+            Self::Web => include_str!("js/web.js"),
+        }
+    }
+
+    pub(crate) fn evaluate<'js>(self, ctx: &Ctx<'js>) -> rquickjs::Result<Function<'js>> {
+        static CODE: OnceLock<Code> = OnceLock::new();
+        let known = CODE.get().and_then(|code| code.module(ctx, self.name()));
+        let module = match known {
+            Some(module) => module?,
+            None => {
+                let mut gathered = Gathered::new();
+                for shim in [Self::Core, Self::Web] {
+                    let module = Module::declare(ctx.clone(), shim.name(), shim.source())?;
+                    gathered.insert(shim.name().to_owned(), written(&module)?);
+                }
+                let code = CODE.get_or_init(|| Code::keep(gathered));
+                code.module(ctx, self.name())
+                    .unwrap_or_else(|| Module::declare(ctx.clone(), self.name(), self.source()))?
+            }
+        };
+        let (module, evaluated): (_, Promise<'js>) = module.eval()?;
+        evaluated.finish::<()>()?;
+        module.namespace()?.get("default")
+    }
+}

@@ -1,0 +1,23 @@
+//! Runs `handler.js` files: the JavaScript engine with its limits, what a handler finds around it, and the loop of the worker
+//! process that serves calls. Knows no session, no socket and no file: sources and calls come in as lines, and what a handler
+//! wants from the outside goes out as lines.
+
+mod call;
+mod code;
+mod judge;
+mod limits;
+mod modules;
+mod natives;
+mod output;
+mod place;
+mod protocol;
+mod sandbox;
+mod worker;
+
+pub use judge::{Flaw, Verdict, judge};
+pub use limits::Limits;
+pub use modules::Modules;
+pub use worker::{WorkerError, serve};
+
+/// What authors' editors know of `context` and of everything else that a handler finds: `types.d.ts`.
+pub const TYPES: &str = include_str!("js/types.d.ts");
