@@ -79,7 +79,7 @@ fn lacks_key(provider: &Provider, name: &str, variable: &str) -> Failure {
     ))
 }
 
-/// Not by its name: whoever puts the key itself there finds it in no log.
+/// Without the name in it: if a user puts the key itself there, no log shows it.
 const EMPTY_VARIABLE: &str =
     "the environment variable that provider.api_key_env names is not set; set it";
 

@@ -61,7 +61,7 @@ impl Records {
 
     /// Writes what waits. Joining the threads blocks, and there is nothing left to keep moving.
     pub(crate) fn close(self) {
-        // The audit comes first: it tells the ledger of which changes there are lines.
+        // The audit comes first: it tells the ledger which changes have lines.
         if let Some(audit) = self.audit {
             audit.close();
         }

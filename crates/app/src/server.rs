@@ -152,7 +152,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         shares: Shares::new(config.shares.limits()),
         draining: AtomicBool::new(false),
     });
-    // The last thing that can fail: whoever finds the port open finds a server.
+    // The last thing that can fail: an open port means a server.
     let accepting = accept(port.listen()?, &state, &config, is_over);
     Ok(Server {
         address,

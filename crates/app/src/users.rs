@@ -24,7 +24,7 @@ pub(crate) fn signed_in(headers: &HeaderMap, header: Option<&HeaderName>) -> Opt
     is_good.then(|| ClientId::new(format!("{SIGNED_IN}{name}")))
 }
 
-/// The user behind a client, as far as nobody says another: the one who has signed in, or whoever the client is.
+/// The user behind a client, unless another is named: the one who has signed in, or the client itself.
 pub(crate) fn of_client(client: &ClientId) -> UserId {
     UserId::new(client.as_str())
 }

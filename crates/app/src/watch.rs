@@ -25,7 +25,7 @@ pub(crate) struct WatchError {
     cause: notify::Error,
 }
 
-/// Tells whoever rebuilds that there may be something to do. However often it is told, one note waits.
+/// Tells the thread that rebuilds that there may be something to do. However often it is told, one note waits.
 #[derive(Clone, Debug)]
 struct Bell {
     sender: SyncSender<()>,
@@ -218,7 +218,7 @@ fn quiet(changes: &Receiver<()>) -> bool {
 mod tests {
     use super::*;
 
-    /// Somebody writes without a pause: whoever waited for one would wait for ever.
+    /// Somebody writes without a pause. Waiting for one would never end.
     #[test]
     fn a_folder_that_never_is_quiet_is_read_all_the_same() {
         let Changes { bell, receiver } = Changes::new();

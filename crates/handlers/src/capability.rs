@@ -20,7 +20,7 @@ where
     let mut task = std::task::Context::from_waker(Waker::noop());
     match Pin::as_mut(&mut future).poll(&mut task) {
         Poll::Ready(value) => ready(shape(value)),
-        // Polling again registers the waker of whoever awaits it.
+        // Polling again registers the waker of the task that awaits it.
         Poll::Pending => Execution::Pending(Box::pin(async move {
             shape(future.await).map_err(|report| Failure::from(*report))
         })),

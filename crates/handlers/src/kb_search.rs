@@ -138,7 +138,7 @@ impl Shape {
         }
     }
 
-    /// The hits that the answer lists, the best first: by the scores as they are, of which rounding makes equals that are
+    /// The hits that the answer lists, the best first: by the exact scores, because rounding makes equals that are
     /// none. The order and the absence of repeats are promised by this tool, whatever engine stands behind it.
     fn listed<'a>(&self, hits: &'a [Hit]) -> Vec<&'a Hit> {
         let mut sorted: Vec<&Hit> = hits.iter().collect();

@@ -10,7 +10,7 @@ use windlass_tool::id::UserId;
 pub enum Readers {
     #[default]
     Everybody,
-    /// Whoever has signed in.
+    /// Every user who has signed in.
     SignedIn,
     /// Its owner, or its owners.
     Owners(BTreeSet<UserId>),

@@ -47,8 +47,8 @@ pub(crate) fn plain() -> TextAnalyzer {
         .build()
 }
 
-/// The same as another analysis, for whoever analyses much text: each different word goes through it once. Needs the memory
-/// that the words take.
+/// The same as another analysis, for much text: each different word goes through it once. Needs the memory that the words
+/// take.
 pub(crate) fn remembering(analyser: TextAnalyzer) -> TextAnalyzer {
     TextAnalyzer::builder(Remembering {
         words: Words::default(),

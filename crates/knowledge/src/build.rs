@@ -79,7 +79,7 @@ impl KnowledgeBase {
     }
 }
 
-/// Records that are indexed by their words, which needs no model: whoever has to load one can do so meanwhile.
+/// Records that are indexed by their words. That needs no model, so that one can be loaded meanwhile.
 pub struct Words {
     folder: Option<PathBuf>,
     catalogue: Catalogue,

@@ -207,7 +207,7 @@ pub(crate) fn namespaces_of<'a>(
 
 /// The namespace that is searched where a request names none: of those that everybody may read, or else of those that its
 /// user may, `public` where there is such a namespace, else the first in their order. The schemas that models are shown name
-/// everybody's, so that it comes first for whoever asks without them, too.
+/// everybody's, so that it comes first for callers without a schema, too.
 pub(crate) fn default_namespace<'a>(
     facets: &'a Facets,
     access: &Access,

@@ -95,7 +95,7 @@ pub(crate) async fn embed_all(
     Ok(index)
 }
 
-/// All passages, those of a record one after another: as they were cut before, or cut now. Whoever may write keeps what was
+/// All passages, those of a record one after another: as they were cut before, or cut now. A process that may write keeps what was
 /// cut.
 fn places(
     catalogue: &Catalogue,

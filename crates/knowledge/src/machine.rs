@@ -1,5 +1,5 @@
-//! What the base needs of the machine and may not take itself: threads and time. Knows neither; whoever runs the base
-//! gives both.
+//! What the base needs of the machine and may not take itself: threads and time. Knows neither; the program that
+//! runs the base gives both.
 
 use crate::embed::{EmbedError, Embedder, LocalModel, Model, Purpose};
 use std::future::poll_fn;
@@ -16,7 +16,7 @@ pub trait Machine: Send + Sync {
     fn after(&self, milliseconds: u64) -> CapabilityFuture<()>;
 }
 
-/// A local model that computes on the machine's threads, so that whoever awaits it is free meanwhile.
+/// A local model that computes on the machine's threads, so that the caller's thread is free meanwhile.
 #[derive(Clone)]
 pub struct Offloaded {
     model: LocalModel,
@@ -88,7 +88,7 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        // Whoever waits has the last other handle; without one nobody waits, or the answer is there already.
+        // The waiting caller has the last other handle. Without one nobody waits, or the answer is there already.
         let is_answered = {
             let answer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             answer.vectors.is_some()

@@ -148,7 +148,7 @@ pub(crate) fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     written
 }
 
-/// `None` where there is none yet.
+/// `None` if it does not exist yet.
 fn read(path: &Path) -> io::Result<Option<Manifest>> {
     let mut bytes = Vec::new();
     match File::open(path) {

@@ -365,7 +365,7 @@ pub(crate) fn without_model() -> String {
     MODEL_UNAVAILABLE.to_owned()
 }
 
-/// What the index says about itself is for the log of whoever called, not for a model.
+/// What the index says about itself is for the caller's log, not for a model.
 pub(crate) fn unavailable(error: IndexError) -> KnowledgeError {
     KnowledgeError::Unavailable(error.to_string())
 }

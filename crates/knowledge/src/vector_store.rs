@@ -87,7 +87,7 @@ impl VectorStore {
         Ok(store)
     }
 
-    /// The vectors of a model that are kept now, whoever may be adding some at the same time; none where there is no file.
+    /// The vectors of a model that are kept now, even while another process adds some; none if there is no file.
     pub(crate) fn peek(folder: &Path, model: &Model) -> Result<Codes, VectorStoreError> {
         let whole = whole(model);
         let path = path(folder, &whole);

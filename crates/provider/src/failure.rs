@@ -290,7 +290,7 @@ impl Said {
         words.iter().any(|word| self.words.contains(word))
     }
 
-    /// Words decide where one status stands for several troubles, and where there is none.
+    /// Words decide if one status stands for several problems, or if there is no status.
     fn class(&self, status: Option<u16>) -> FailureClass {
         const QUOTA: [&str; 3] = [
             "insufficient_quota",

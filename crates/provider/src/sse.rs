@@ -111,7 +111,7 @@ impl Splitter {
         Ok(())
     }
 
-    /// The stream has ended: hands on what is left, an unfinished line included. Whoever reads it finds out whether it is
+    /// The stream has ended: hands on what is left, an unfinished line included. Its reader finds out whether it is
     /// whole.
     pub fn finish(mut self, on_item: &mut impl FnMut(Item<'_>)) -> Result<(), TooLong> {
         let line = std::mem::take(&mut self.line);

@@ -61,7 +61,7 @@ pub struct Audit {
 struct Queue {
     state: Mutex<QueueState>,
     filled: Condvar,
-    /// Is told of which effects there are lines.
+    /// Is told which effects have lines.
     ledger: OnceLock<Weak<dyn Ledger>>,
     /// The disk took nothing at the last attempt.
     is_failing: AtomicBool,
@@ -169,14 +169,14 @@ impl Audit {
         Ok(())
     }
 
-    /// From now on a ledger is told of which effects there are lines. Once; for as long as others hold it.
+    /// From now on a ledger is told which effects have lines. Call it once. It holds for as long as others hold the ledger.
     pub fn tells(&self, ledger: &Arc<dyn Ledger>) {
         if self.queue.ledger.set(Arc::downgrade(ledger)).is_err() {
             tracing::error!("the audit tells another ledger already");
         }
     }
 
-    /// Writes down how an effect ended, or that nobody knows it, of which no session has told.
+    /// Writes down how an effect ended that no session has reported, or that its outcome is unknown.
     pub fn found(
         &self,
         conversation: &ConversationRef,
@@ -238,7 +238,7 @@ struct Writer {
     sequences: HashMap<SessionId, u64>,
     /// What the disk did not take yet.
     unwritten: VecDeque<Value>,
-    /// Of which effects the newest of those tell: all of them are written before the ledger is told.
+    /// The effects of the newest lines. All lines are written before the ledger is told.
     told_of: VecDeque<(ConversationRef, EffectId)>,
 }
 

@@ -1,5 +1,5 @@
 //! Everything of a session that is no client and no provider: its driver on the runtime's executor, the limits of its user, and
-//! whoever watches it. The same for sessions with and without sockets.
+//! its subscribers. The same for sessions with and without sockets.
 
 use crate::executor::{Executor, HandlerThreads};
 use crate::ids;
@@ -129,7 +129,7 @@ impl CallDriver {
         self.world.now_unix_ms()
     }
 
-    /// Tells whoever watches what has become of audio.
+    /// Tells the subscribers what has become of audio.
     pub(crate) fn publish_audio(&self, counts: &AudioCounts) {
         for subscriber in self.shared.subscribers.iter() {
             subscriber.audio(&self.identity, counts);

@@ -33,7 +33,7 @@ impl Caller {
         }
     }
 
-    /// The client that something can belong to; `None` where whoever knows its id may go on with it.
+    /// The client that something can belong to; `None` if every caller that knows its id may go on with it.
     pub fn keeper(&self) -> Option<&ClientId> {
         match self.acquaintance {
             Acquaintance::Shown | Acquaintance::Kept => Some(&self.client_id),

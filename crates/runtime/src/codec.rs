@@ -68,7 +68,7 @@ pub struct Opening {
     pub codec: Box<dyn Codec>,
 }
 
-/// Which connection of which session is wanted.
+/// The connection to open, and its session.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenRequest<'a> {
     pub session: &'a SessionConfig,

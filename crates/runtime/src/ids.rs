@@ -32,7 +32,7 @@ pub fn owner_id() -> Result<OwnerId, NoRandomness> {
     Ok(OwnerId(prefixed("p-")?))
 }
 
-/// 128 random bits that a client shows to come back to its session. Whoever keeps it keeps only [`token_hash`].
+/// 128 random bits that a client shows to come back to its session. Store nothing of it but [`token_hash`].
 pub fn resume_token() -> Result<Sensitive<String>, NoRandomness> {
     random_hex().map(Sensitive)
 }

@@ -52,7 +52,7 @@ impl Texts {
         }
     }
 
-    /// Reads `core.md`, `voice.md` and `text.md` of a folder, or takes the built-in ones where there is no folder.
+    /// Reads `core.md`, `voice.md` and `text.md` of a folder, or takes the built-in ones if the folder is missing.
     pub fn load(folder: &Path) -> Result<(Self, TextsOrigin), TextsError> {
         if !folder.exists() {
             return Ok((Self::built_in(), TextsOrigin::BuiltIn));

@@ -229,7 +229,7 @@ impl Worker {
         };
         let committed = self.backlog.commit(&*self.store, batches, &mut told);
         self.report(waited, &committed);
-        // Whoever asked knows the answer before the log tells of it.
+        // The caller knows the answer before the log tells of it.
         for (sender, committed) in senders.into_iter().zip(committed) {
             // Nobody needs to wait for it.
             let _ = sender.send(committed);

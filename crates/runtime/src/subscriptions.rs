@@ -26,7 +26,7 @@ pub trait Observed {
     fn observe(event: &SessionEvent) -> Option<Self::Seen<'_>>;
 }
 
-/// How a call ended, whatever became of it. One of which the user was asked has two ends: [`Self::Rejected`] with
+/// How a call ended. A call that needed approval has two ends: [`Self::Rejected`] with
 /// `CONFIRMATION_REQUIRED`, which says that it has not run, and under the same number what came of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {
@@ -278,8 +278,8 @@ impl Subscriptions {
         self
     }
 
-    /// Calls back once for every call, with its one response; and twice for one of which the user was asked, where an answer
-    /// or the end of its time came: with the response that the user is being asked, and with what came of it ([`CallEnd`]).
+    /// Calls back once for every call, with its response. For a call that needs approval it may call back twice: with the
+    /// response that the user is being asked, and, after an answer or the end of its time, with the result ([`CallEnd`]).
     #[must_use]
     pub fn on_tool_call(
         self,

@@ -281,7 +281,12 @@ impl Threads {
         };
         self.output.send(&match ending {
             Ok(response) => answered(&call.id, &response),
-            Err((fault, message)) => refused(&call.id, fault, &message),
+            Err((fault, message)) => {
+                // The host keeps the texts of errors to itself, for they may quote a user. Its log takes what is said here, without
+                // the arguments of calls.
+                self.output.print(&format!("{message}\n"));
+                refused(&call.id, fault, &message)
+            }
         });
     }
 

@@ -53,7 +53,7 @@ impl ToolResponse {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Meta {
-    /// As the model spelt it, where there is no such tool.
+    /// As the model spelt it, if no tool has this name.
     pub tool_id: Arc<str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_version: Option<Arc<str>>,

@@ -54,7 +54,7 @@ pub fn shorten_content(content: &mut Vec<ContentPart>, characters_max: usize) ->
     Some(format!("{count} pictures were left out for length"))
 }
 
-/// Ends of texts go, and whole state changes only where there is no room for what they are called, from the end.
+/// Ends of texts go first. A whole state change goes only if there is no room for its name. Both from the end.
 pub fn shorten_intents(intents: &mut Vec<Intent>, characters_max: usize) -> Option<String> {
     let mut left_out = LeftOut::default();
     let mut room = characters_max;

@@ -99,7 +99,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
     }
 }
 
-/// The members of an object, no name of which is there twice.
+/// The members of an object. Each name occurs once.
 pub struct Members<T>(pub BTreeMap<String, T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {

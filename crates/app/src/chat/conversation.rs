@@ -67,7 +67,7 @@ pub(crate) struct Confirmation {
     pub(crate) response: Arc<ToolResponse>,
     /// Something had changed since the question was put: the one that took its place, as JSON.
     pub(crate) asked_anew: Option<serde_json::Value>,
-    /// It stays what it is, whoever asks again.
+    /// It stays the same, however often it is asked for.
     pub(crate) is_final: bool,
 }
 
@@ -139,7 +139,7 @@ impl Conversation {
             .store(clock::now_unix_ms(), Ordering::Relaxed);
     }
 
-    /// The session, once whoever has it lets go of it: a turn at its end, and what looks after calls between turns at once.
+    /// The session, once its holder lets go of it: a turn does at its end, the task that looks after calls between turns at once.
     pub(crate) async fn session(&self) -> tokio::sync::MutexGuard<'_, Option<HeldSession>> {
         let _wanting = Wanting::new(&self.waiting);
         self.session.lock().await
@@ -209,7 +209,7 @@ impl Conversation {
                 turn.keys.extend(delivery.key);
                 return Claim::Known(reader);
             }
-            // Whoever brings the message once more is to hear that turn, and not what comes of this one.
+            // A client that sends the message once more hears that turn, and not this one.
             delivery.message = None;
         }
         let running = state.running();

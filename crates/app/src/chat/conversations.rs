@@ -75,7 +75,7 @@ impl Conversations {
         known.filter(|known| !known.is_forgotten(now, self.idle_ms))
     }
 
-    /// As the store has it, whoever's it is.
+    /// As the store has it, without a check of its owner.
     pub(crate) fn known(
         &self,
         id: &ConversationId,
@@ -83,8 +83,8 @@ impl Conversations {
         self.store().conversation(&self.tenant, id)
     }
 
-    /// The conversation of this id, for a caller who may name a user. It begins where there is none; then `told` is the client's
-    /// own account of what was said before.
+    /// The conversation of this id, for a caller who may name a user. A missing one begins; then `told` is the client's own
+    /// account of what was said before.
     pub(crate) async fn open(
         &self,
         id: &ConversationId,

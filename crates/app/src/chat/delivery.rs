@@ -16,7 +16,7 @@ use windlass_store::{
 use windlass_tool::id::{ClientId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
-/// The question of a token that a caller shows, where it is theirs to answer. Whoever may not answer it learns nothing.
+/// The approval request of a token, if the caller may answer it. A caller that may not learns nothing.
 pub(super) fn question_of(
     reference: &ConversationRef,
     whose: &Whose,

@@ -126,7 +126,7 @@ impl ChatHost {
             .await;
         let conversation = match opened {
             Ok(conversation) => conversation,
-            // To whoever names another user, a token is as good as one that nobody was given.
+            // A caller that names another user is told the same as for an unknown token.
             Err(NoEntry::Foreign(Foreign::User)) if matches!(request.kind, RequestKind::Answer) => {
                 return self.nothing_answered(id);
             }
@@ -262,7 +262,7 @@ impl ChatHost {
             let was_run = host
                 .run_turn(&conversation, turn, &mut sink, given_up.as_mut())
                 .await;
-            // Before the client hears that nothing follows: whoever sends the message again finds what there is.
+            // Before the client hears that nothing follows: a client that sends the message again finds the record.
             if !was_run || sink.answers_nothing {
                 conversation.disclaim(&record);
             } else if sink.is_broken_off {
@@ -398,7 +398,7 @@ struct Turn<'a> {
     record: &'a Arc<TurnRecord>,
 }
 
-/// Ends a stream of which nothing came.
+/// Ends a stream without an answer.
 fn refuse(sink: &mut ChatSink, message: &str) {
     sink.failed(windlass_session::client::ErrorCode::Overloaded, message);
     end_without_turn(sink, FinishReason::Failed);

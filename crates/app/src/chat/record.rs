@@ -1,4 +1,4 @@
-//! What one turn wrote for its client, kept so that whoever asks again gets the same. Knows bytes, and who still reads them.
+//! What one turn wrote for its client, kept so that a client that asks again gets the same. Knows bytes, and who still reads them.
 
 use bytes::Bytes;
 use std::borrow::Cow;
@@ -90,7 +90,7 @@ impl TurnRecord {
         }
     }
 
-    /// The same where its turn is not being given up: whoever comes in time keeps it from that.
+    /// The same if its turn is not being given up. A client that comes in time keeps it from that.
     pub(crate) fn join(self: &Arc<Self>) -> Option<TurnReader> {
         let written = self.lock();
         (!written.is_given_up).then(|| self.reader())

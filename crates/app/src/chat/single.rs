@@ -26,7 +26,7 @@ pub(crate) struct Completion<'a> {
     pub(crate) instructions: &'a str,
 }
 
-/// The sessions of completions that have not ended, for whoever waits until they have.
+/// Counts the sessions of completions that have not ended, so that a caller can wait for their end.
 #[derive(Clone, Default)]
 pub(crate) struct Completing(Arc<watch::Sender<usize>>);
 
@@ -54,8 +54,8 @@ impl Drop for Counted {
 }
 
 impl ChatHost {
-    /// One turn of a session that is forgotten afterwards. Its caller runs it to its end, whoever has left: what it has begun to
-    /// change is over only then.
+    /// One turn of a session that is forgotten afterwards. Its caller runs it to its end, even if the client has left: a change
+    /// that it has begun is over only then.
     pub(crate) async fn complete(
         &self,
         completion: Completion<'_>,

@@ -63,7 +63,7 @@ impl TurnSink for ChatSink {
             self.entries.extend(entry);
         }
         if let Some(waiting) = self.waiting.take() {
-            // Whoever asked may have left.
+            // The client may have left.
             let _ = waiting.send(confirmation);
         }
         self.stream.confirmed(confirmed);

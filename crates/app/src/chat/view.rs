@@ -57,7 +57,7 @@ impl ChatHost {
         }))
     }
 
-    /// What became of an effect of a conversation of the caller's. Whoever else asks is told what is told of one that is not there.
+    /// What became of an effect of one of the caller's conversations. For all other callers the effect does not exist.
     pub(crate) fn effect(
         &self,
         caller: &Caller,

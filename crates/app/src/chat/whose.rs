@@ -6,13 +6,13 @@ use windlass_runtime::caller::{Caller, SIGNED_IN};
 use windlass_store::{Conversation, ConversationRef};
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
-/// What stands in the place of an owner where whoever knows a conversation's id may go on with it. No client has this id.
+/// Stands for the owner of a conversation that every caller with its id may go on with. No client has this id.
 const ANYBODY: &str = "*";
 
 /// Whose a conversation is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Whose {
-    /// Only this client may go on with it; `None` where whoever knows its id may.
+    /// Only this client may go on with it; `None` if every caller that knows its id may.
     pub(crate) owner: Option<ClientId>,
     pub(crate) user_id: UserId,
 }
@@ -85,9 +85,9 @@ impl Whose {
         self.is_for(named)
     }
 
-    /// Whether a caller may answer a question of it. Who shows no id shows the question's token, which speaks for whoever was
-    /// asked; but not where the caller shows another id, or names another user. `asked` is the client that was asked where that
-    /// is not the owner.
+    /// Whether a caller may answer one of its approval requests. A caller without an id shows the token of the request, which
+    /// speaks for the client that was asked; but not if the caller shows another id, or names another user. `asked` is the
+    /// client that was asked, if that is not the owner.
     pub(crate) fn admits_answer(
         &self,
         caller: &Caller,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_admits_its_owner_for_its_user_or_whoever_knows_it() {
+    fn a_conversation_admits_its_owner_for_its_user_or_every_caller_that_knows_it() {
         use Acquaintance::{Kept, Passing, Shown};
         for (kept, id, acquaintance, named, admitted, answers) in [
             ("c1", "c1", Shown, None, Ok(()), Ok(())),

@@ -86,7 +86,7 @@ fn vocabularies(facets: Facets, default_namespace: String) -> Vocabularies {
 }
 
 /// The words of a folder of records, for tools that are compiled before any base is served. A folder that cannot be read has
-/// none; whoever serves it says so.
+/// none; the server that opens it says so.
 pub(crate) fn vocabularies_of_folder(config: &Config) -> Vocabularies {
     let options = Options {
         access: operators_access(config),

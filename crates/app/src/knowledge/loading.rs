@@ -1,5 +1,5 @@
-//! The embedding model that the configuration names, loaded on a thread of its own while whoever needs it does what it can
-//! do without. Knows no record.
+//! The embedding model that the configuration names, loaded on a thread of its own, so that the rest of the start can go
+//! on. Knows no record.
 
 use super::machine::TokioMachine;
 use super::service::{self, Opened};
@@ -91,7 +91,7 @@ impl Loading {
         }
     }
 
-    /// The same for whoever has nothing to do without it.
+    /// The same for callers that cannot go on without it.
     pub(super) async fn embedder(&self) -> Result<Loaded, Failure> {
         self.loaded().await.map_err(Failure::Failed)
     }

@@ -16,7 +16,7 @@ impl TokioMachine {
 
 impl Machine for TokioMachine {
     fn run(&self, work: Box<dyn FnOnce() + Send>) {
-        // Whoever waits for the work is told where a shutdown throws it away.
+        // The waiting caller is told if a shutdown throws the work away.
         drop(self.0.spawn_blocking(work));
     }
 

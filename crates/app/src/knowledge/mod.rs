@@ -49,7 +49,7 @@ pub(crate) struct Maker {
     postgres_root_certificate: Option<PathBuf>,
 }
 
-/// Whoever has no records yet is served all the same, where no other folder is named: the usual one is made, empty.
+/// A server starts without records, too: if no other folder is named, the usual one is made, empty.
 fn make_usual_folder(folder: &Path) {
     if folder == Path::new(USUAL_FOLDER) && std::fs::create_dir(folder).is_ok() {
         let folder = folder.display();
@@ -62,7 +62,7 @@ fn make_usual_folder(folder: &Path) {
 pub(crate) enum Audience {
     /// Users, each of whom reads what the configuration gives to them.
     Users,
-    /// Whoever runs the command line on this machine, and could read the files as well.
+    /// The user of the command line on this machine, who could read the files as well.
     Operator,
 }
 
@@ -115,7 +115,7 @@ impl Maker {
         }
     }
 
-    /// That the model is there which the configuration names, for whoever has nothing to do without it.
+    /// Waits for the model of the configuration. An error if it cannot be loaded.
     pub(crate) async fn demand_model(&self) -> Result<(), Failure> {
         self.loading.embedder().await.map(drop)
     }

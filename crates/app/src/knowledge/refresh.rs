@@ -135,7 +135,7 @@ pub(crate) struct FolderWatch {
     watched: Mutex<Watched>,
 }
 
-/// Where a folder is, as whoever watches it saw it last.
+/// Where a folder is, as its watcher saw it last.
 struct Place {
     folder: PathBuf,
     /// What the links on the way to it lead to; `None` where that is nothing.
@@ -268,7 +268,7 @@ fn holders_of_links(folder: &Path) -> Vec<PathBuf> {
 struct Keeper {
     maker: Maker,
     live: Arc<LiveKnowledge>,
-    /// The watch ends with whoever serves, not with this thread.
+    /// The watch ends with the server, not with this thread.
     watch: Weak<FolderWatch>,
     /// Whether the log has it that the folder is empty.
     is_empty_said: Cell<bool>,
@@ -357,7 +357,7 @@ impl Keeper {
     }
 
     /// A folder without a single file is one whose files are elsewhere for a moment: a disk that is not mounted, a copy
-    /// that has just begun. Whoever means it starts the server anew.
+    /// that has just begun. To serve no records, start the server anew.
     fn is_away(&self, base: &KnowledgeBase, report: &IngestReport) -> bool {
         let is_away = base.is_empty() && report.files.is_empty() && !self.live.is_empty();
         if is_away && !self.is_empty_said.get() {
@@ -460,7 +460,7 @@ mod tests {
                     sleep(millis(between)).await;
                     sender.try_send(()).unwrap_or_default();
                 }
-                // Whoever watches goes on listening.
+                // The watcher goes on listening.
                 sleep(millis(60_000)).await;
                 drop(sender);
             });

@@ -13,6 +13,8 @@ use windlass_tool::handler::Handler;
 
 /// How long a script may go on after nobody waits for it. Where the engine can stop it, it is stopped sooner.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
+/// What a call may ask for at a time, as the engine counts it too.
+const REQUESTS_MAX: usize = 64;
 /// Of a script's answer, beside its own limit: what the protocol adds, and each character escaped.
 const LINE_BYTES_AROUND: usize = 64 * 1024;
 
@@ -41,6 +43,7 @@ impl ServedScripts {
             limits: WorkerLimits {
                 children: whole(config.scripts.processes.get()),
                 concurrency: calls_max,
+                requests_max: REQUESTS_MAX,
                 line_bytes_max: whole(config.scripts.answer_bytes_max.get()) + LINE_BYTES_AROUND,
                 stuck_after: STUCK_AFTER,
                 ..WorkerLimits::default()

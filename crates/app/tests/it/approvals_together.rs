@@ -35,7 +35,7 @@ struct Scene {
     _tools: tempfile::TempDir,
 }
 
-/// A chat whose model has asked for two changes, each of which needs the user's consent.
+/// A chat whose model has asked for two changes. Each needs the user's approval.
 async fn scene() -> Scene {
     scene_with(json!({})).await
 }

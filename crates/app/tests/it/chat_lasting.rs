@@ -136,7 +136,7 @@ fn what_the_user_was_asked_can_be_answered_after_a_restart() {
             .unwrap_or_else(|| panic!("{signal}: {}", answer.body));
         assert_eq!(done["toolCallId"], request["toolCallId"]);
         assert!(answer.body.contains("data-voice-session-start"));
-        // It runs once, and whoever approves again hears the same.
+        // It runs once, and a second approval gets the same answer.
         let again = server.confirm("c", &json!(token));
         assert_eq!(again.status, 200, "{}", again.body);
         let recorded = |answer: &Answer| {

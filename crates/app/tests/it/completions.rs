@@ -1,4 +1,4 @@
-//! Completions that change something, over real sockets: what was begun is done and written down, whoever leaves meanwhile.
+//! Completions that change something, over real sockets: what was begun is done and written down, even if the client leaves.
 
 use crate::chat::{Chat, chat, chat_with};
 use crate::processes::copy;

@@ -70,7 +70,7 @@ async fn a_token_speaks_for_a_client_that_keeps_no_cookies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_is_answered_by_nobody_but_whoever_was_asked() {
+async fn only_the_client_that_was_asked_answers_an_approval_request() {
     let keys = [
         ("tools.start_voice_session.requires_confirmation", "true"),
         ("server.user_header", "X-User"),
@@ -129,7 +129,7 @@ async fn a_token_speaks_for_no_user_who_is_blocked_since() {
         assert_eq!(said["error"]["code"], "blocked", "{said}");
         assert_eq!(said["error"]["message"], "Enough.", "{said}");
     }
-    // Whoever shows a token that is not theirs learns of no block.
+    // A caller with a token of another user learns of no block.
     let other = json!("made-up");
     for (conversation, token) in [
         ("t", &other),
@@ -211,7 +211,7 @@ async fn no_token_speaks_for_a_user_who_has_signed_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_program_without_cookies_said_by_voice_is_known_to_whoever_knows_the_conversation() {
+async fn words_of_a_program_without_cookies_are_known_to_callers_that_know_the_conversation() {
     let chat = chat(echo, &[]).await;
     let start = json!({"type": "start", "conversationId": "v"});
     let (mut client, _) = VoiceClient::start(&chat.address, start).await;

@@ -236,7 +236,7 @@ fn an_evaluation_has_the_form_that_programs_read() {
 }
 
 #[test]
-fn whoever_indexes_at_a_terminal_sees_how_far_it_is() {
+fn indexing_at_a_terminal_shows_how_far_it_is() {
     let folder = place(None);
     let service = EmbeddingService::start();
     let (controller, terminal) = terminal();
@@ -328,7 +328,7 @@ fn indexing_at_one_time_by_several_processes_works_without_a_model() {
 }
 
 #[test]
-fn what_was_cut_of_a_result_is_said_to_whoever_reads_it() {
+fn a_result_says_what_was_cut_of_it() {
     let folder = place(None);
     let body = "Oak and ice. ".repeat(30_000);
     let record = json!({"id": "doc:long", "namespace": "public", "title": "Long", "body": body});
@@ -392,7 +392,7 @@ fn checking_takes_up_the_types_of_the_base_that_it_is_given() {
 }
 
 #[test]
-fn whoever_has_no_records_is_served_all_the_same() {
+fn a_server_starts_without_records() {
     let folder = tempfile::tempdir().unwrap();
     let tools = root().join("tools").display().to_string();
     let arguments = [

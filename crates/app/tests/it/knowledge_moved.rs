@@ -11,7 +11,7 @@ use std::path::Path;
 #[cfg(feature = "postgres")]
 const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
 
-/// The server that the test set-up has started; says so where there is none, except where `CI` is set and one is needed.
+/// The server that the test set-up has started. Says so if there is none, unless `CI` is set and one is needed.
 #[cfg(feature = "postgres")]
 #[expect(clippy::print_stdout, reason = "a test that has nothing to do says so")]
 pub(crate) fn database() -> Option<String> {
@@ -27,7 +27,7 @@ pub(crate) fn database() -> Option<String> {
     database
 }
 
-/// The program has one schema only: whoever holds this is alone in it.
+/// The program has one schema only: the test that holds this is alone in it.
 #[cfg(feature = "postgres")]
 pub(crate) fn alone() -> fs::File {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("usual-schema.lock");

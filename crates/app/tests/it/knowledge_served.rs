@@ -52,7 +52,7 @@ fn a_server_takes_up_what_changes_in_the_folder() {
     server.expect_log("knowledge base read records=1");
 }
 
-/// As whoever talks sees it: in one conversation, with the program as it is shipped, and without a restart.
+/// As the user sees it: in one conversation, with the program as it is shipped, and without a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edit_shows_in_a_conversation_that_goes_on() {
     let folder = place(None);

@@ -64,7 +64,7 @@ async fn one_session_more_than_the_limit_is_turned_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_has_lost_the_connection_comes_back_to_a_full_server() {
+async fn a_client_that_lost_its_connection_comes_back_to_a_full_server() {
     let data = tempfile::tempdir().unwrap();
     let (_server, address) = server(data.path(), &ONE_SESSION).await;
     let (mut client, mut started) = VoiceClient::start(&address, start()).await;

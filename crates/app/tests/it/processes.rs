@@ -374,7 +374,7 @@ fn a_chat_keeps_the_tools_that_it_began_with_whole() {
     server.expect_log("new sessions have new tools");
     server.expect_log("a session goes on with older tools");
     assert_eq!(asked("old", "And now?"), before);
-    // Whoever begins now has the others, all of them once both files are read.
+    // A session that begins now has the others, all of them once both files are read.
     let both = || {
         let (named, declared) = asked("new", "Hello.");
         named.contains("One line more.") && declared.to_string().contains("It reads.")

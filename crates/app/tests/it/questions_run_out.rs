@@ -1,4 +1,4 @@
-//! Two questions of one chat, of which the one runs out while what the other was about is being done, over real sockets.
+//! Two approval requests of one chat: one runs out while the change of the other is being made, over real sockets.
 
 use crate::chat::{chat_with, question, user};
 use crate::support::http::post;

@@ -292,7 +292,7 @@ async fn arrange(case: Case, desk: &mut Desk, shown: &mut Shown) {
     }
 }
 
-/// A test for each case: its name, what whoever shows the token is told, and what was ordered by then.
+/// A test for each case: its name, what the caller with the token is told, and what was ordered by then.
 macro_rules! refusals {
     ($($name:ident: $case:ident => $expected:literal, $ordered:expr;)*) => {
         $(

@@ -1,4 +1,4 @@
-//! What the built-in tools that write find out about an effect of which nobody knows how it ended (`docs/policies.md`, "Unknown outcomes").
+//! What the built-in tools that write find out about an effect whose outcome is unknown (`docs/policies.md`, "Unknown outcomes").
 
 use crate::bench::{Bench, NOW_UNIX_MS, schema};
 use serde_json::{Value, json};

@@ -481,7 +481,7 @@ fn named<'a>(lexicon: &'a Lexicon, understanding: &Understanding) -> [Vec<&'a st
     })
 }
 
-/// What the database says is for the log of whoever called, not for a model.
+/// What the database says is for the caller's log, not for a model.
 fn unavailable(error: PostgresError) -> KnowledgeError {
     KnowledgeError::Unavailable(error.to_string())
 }

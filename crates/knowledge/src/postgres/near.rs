@@ -62,7 +62,7 @@ pub(super) async fn keep(
         Some(dimension) if knows_it(link).await? => Some(dimension),
         Some(_) | None => None,
     };
-    // Searches wait for whoever drops an index, so that this is over before the next one is made, which takes minutes.
+    // Searches wait while an index is dropped. So that is over before the next one is made, which takes minutes.
     let is_there = drop_others(link, wanted).await?;
     if let (Some(dimension), false) = (wanted, is_there) {
         create(link, dimension).await?;
@@ -102,7 +102,7 @@ async fn drop_others(link: &mut Link, wanted: Option<usize>) -> Result<bool, Pos
 async fn create(link: &mut Link, dimension: usize) -> Result<(), PostgresError> {
     let name = name(dimension);
     let step = link.client.transaction().await?;
-    // Processes that build together need shared memory, of which containers have little; one alone always can.
+    // Processes that build together need shared memory, and containers have little of it. One process alone can always build.
     step.batch_execute(&format!(
         "SET LOCAL statement_timeout = '1h'; SET LOCAL lock_timeout = '1min'; SET LOCAL maintenance_work_mem = '512MB'; \
          SET LOCAL max_parallel_maintenance_workers = 0; \

@@ -5,7 +5,7 @@ use tokio_postgres::{Client, Transaction};
 
 /// Raised when the tables change their meaning.
 const VERSION: i32 = 1;
-/// Whoever makes tables holds this lock, so that two programs that start at once do not meet.
+/// A program holds this lock while it makes tables, so that two that start at once do not meet.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('windlass tables'))";
 
 /// One row for each record, one for each of its different words, one for each passage that has a vector, one for each word

@@ -321,7 +321,7 @@ fn only_what_is_new_or_changed_is_cut() {
     fs::write(path("r2.md"), retitled).unwrap();
     let tagged = "---\ntitle: Record 3\ntags: [ship]\n---\nWords about number 3.\n";
     fs::write(path("r3.md"), tagged).unwrap();
-    // Whoever only reads writes nothing down.
+    // A reader writes nothing down.
     for _ in 0..2 {
         let (base, report) = at_hand();
         assert_eq!((base.vector_count(), report.cut, report.missing), (3, 2, 2));

@@ -267,13 +267,13 @@ fn a_misheard_name_is_put_right_though_records_that_are_not_searched_are_spelt_s
         namespace: "ada".to_owned(),
         ..record("diary:monday", title, body)
     };
-    let whoever = |query: &str| SearchRequest {
+    let anybody = |query: &str| SearchRequest {
         user_id: UserId::new("eve"),
         ..request(query)
     };
     let person = |query: &str| SearchRequest {
         record_type: Some("person".to_owned()),
-        ..whoever(query)
+        ..anybody(query)
     };
     each_engine(|engine| {
         for hidden in [
@@ -289,7 +289,7 @@ fn a_misheard_name_is_put_right_though_records_that_are_not_searched_are_spelt_s
                 &options,
             );
             for query in ["Nanson", "Who was Nanson?"] {
-                for request in [whoever(query), person(query)] {
+                for request in [anybody(query), person(query)] {
                     let found = ids(&base, request);
                     assert_eq!(found, ["person:nansen"], "{engine:?} {query}");
                 }

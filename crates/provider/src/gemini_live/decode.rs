@@ -449,7 +449,7 @@ fn duration(text: &str) -> Option<Duration> {
         .then(|| Duration::from_secs_f64(seconds))
 }
 
-/// Where the trouble is and of which kind, without a word of the content: serde's own message may quote it.
+/// The place and kind of the problem, without a word of the content: serde's own message may quote it.
 fn problem(error: &serde_json::Error) -> String {
     let kind = match error.classify() {
         serde_json::error::Category::Syntax => "it is no JSON",

@@ -312,7 +312,7 @@ struct FunctionCall<'a> {
     args: Args<'a>,
 }
 
-/// An object; the empty one where there is none.
+/// An object; an empty one if nothing is given.
 struct Args<'a>(Option<&'a RawValue>);
 
 impl Serialize for Args<'_> {

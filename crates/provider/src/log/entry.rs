@@ -72,7 +72,7 @@ impl Image {
     }
 }
 
-/// Which model of which server wrote an answer. What is opaque in it goes back only where it came from: other models,
+/// The model that wrote an answer, and its server. What is opaque in it goes back only where it came from: other models,
 /// keys and servers refuse it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route(Option<Arc<str>>);
@@ -116,7 +116,7 @@ impl TextPiece {
 /// One call of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// The provider's id, or what the codec gave where the protocol cannot do without; `None` where there is none.
+    /// The provider's id, or what the codec gave where the protocol cannot do without; `None` if it has none.
     pub id: Option<Arc<str>>,
     /// As the model spelt it; empty where it named none.
     pub name: Arc<str>,

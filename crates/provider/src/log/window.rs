@@ -70,7 +70,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// What the window leaves out, for whoever summarises it.
+    /// What the window leaves out, so that it can be summarised.
     #[must_use]
     pub fn older(&self) -> Self {
         Self {

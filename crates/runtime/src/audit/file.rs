@@ -203,7 +203,7 @@ pub(super) fn is_first(path: &Path) -> bool {
     }
 }
 
-/// The files of an audit as they stood at one moment, whoever writes it meanwhile.
+/// The files of an audit as they stood at one moment, even if another process writes them.
 pub(super) struct Standing {
     /// Oldest first. What is in them does not change any more, nor do their names.
     pub(super) full: Vec<PathBuf>,

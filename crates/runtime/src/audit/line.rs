@@ -50,7 +50,7 @@ pub(super) enum What {
         event: String,
         data: Sensitive<Value>,
     },
-    /// A change of which a line said that nobody knew has happened.
+    /// A change has happened. An earlier line said that nobody knew.
     Settled {
         call: CallNumber,
         tool: ToolId,
@@ -269,7 +269,7 @@ pub(super) fn of_loss(lines: u64) -> Value {
     json!({ "event": "audit_lost", "lines": lines })
 }
 
-/// How an effect ended of which no session has told: its process was killed, or nobody knows to this day.
+/// How an effect ended that no session has reported: its process was killed, or its outcome is still unknown.
 pub(super) fn of_found(found: &Found) -> Value {
     let effect = &found.effect;
     let intent: Option<Value> = serde_json::from_str(effect.intent.expose()).ok();

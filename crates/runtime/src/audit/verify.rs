@@ -111,7 +111,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Waits for whoever is writing, and takes note of what there is.
+    /// Waits until nobody writes, and takes note of what there is.
     pub fn of(path: &Path) -> Result<Self, VerifyError> {
         let files = file::Standing::of(path).map_err(|source| VerifyError::Unreadable {
             path: path.to_owned(),

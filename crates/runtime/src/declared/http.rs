@@ -6,7 +6,7 @@ use windlass_tool::arguments::Arguments;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Context, Execution, Failure, FetchError, Finding, Handler, Http, HttpRequest, IDEMPOTENCY_KEY,
-    Invocation, Lookup, LookupInvocation, OutcomeLookup, Redirects, downstream_key,
+    Invocation, Lookup, LookupInvocation, OutcomeLookup, Placement, Redirects, downstream_key,
 };
 use windlass_tool::handler_file::{
     Answered, Filling, HttpHandler, HttpTemplate, Rendered, Unrenderable, unanswered,
@@ -112,6 +112,11 @@ impl Handler for HttpFile {
                 }
             }
         }))
+    }
+
+    /// It computes for microseconds, and then waits for the network.
+    fn placement(&self) -> Placement {
+        Placement::Inline
     }
 
     fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{
     Cause, Context, ContextForm, Execution, Failure, FetchError, Handler, HandlerResult, Http,
-    HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, Invocation, Redirects, downstream_key, read_response,
+    HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, Invocation, Placement, Redirects, downstream_key,
+    read_response,
 };
 use windlass_tool::handler_file::{Webhook, status_failure, unanswered};
 
@@ -68,6 +69,11 @@ impl WebhookFile {
 }
 
 impl Handler for WebhookFile {
+    /// It computes for microseconds, and then waits for the network.
+    fn placement(&self) -> Placement {
+        Placement::Inline
+    }
+
     fn execute(&self, invocation: Invocation) -> Execution {
         let Invocation { arguments, context } = invocation;
         let request = match self.request(&arguments, &context) {

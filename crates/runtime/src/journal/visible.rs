@@ -22,7 +22,7 @@ pub(super) struct Visible {
     secrets: Secrets,
 }
 
-/// An input of which something is left out.
+/// An input with some parts left out.
 pub(super) struct Shown {
     /// `None` where nothing of it can be shown.
     pub(super) input: Option<Input>,

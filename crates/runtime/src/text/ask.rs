@@ -285,7 +285,7 @@ fn is_of_no_use(answer: &Answer) -> bool {
     }
 }
 
-/// How long to wait before another try; `None` where there is none.
+/// How long to wait before another try; `None` if there will be no other try.
 fn retry_wait(ending: &Ending, retries: u32, limits: &TextLimits) -> Option<Duration> {
     if retries >= limits.request_retries_max {
         return None;

@@ -1,6 +1,6 @@
 //! Text conversations: one session of the core, its log, and the requests that a turn makes of a model until there are words
-//! for the user. Knows neither HTTP's server side nor configuration files; who may talk, and how an answer is written
-//! down, is decided by whoever begins the session.
+//! for the user. Knows neither HTTP's server side nor configuration files; the caller that begins
+//! the session decides who may talk, and how an answer is written down.
 
 mod ask;
 pub mod completions;
@@ -53,7 +53,7 @@ pub struct TextLimits {
     pub retry_wait: Duration,
     /// The longest wait; a server that asks for more is given up.
     pub retry_wait_max: Duration,
-    /// Requests of one turn, the last of which is made without tools.
+    /// Requests of one turn. The last one is made without tools.
     pub requests_max: u32,
     /// How long a turn may take.
     pub turn_timeout: Duration,

@@ -21,7 +21,7 @@ use windlass_tool::sensitive::Sensitive;
 pub(super) const ENTRIES_MAX: usize = 2_000;
 /// Bytes of what was said that a session begins with. What is older is in a summary, if it is anywhere.
 const HISTORY_BYTES_MAX: usize = 256 * 1024;
-/// Denied questions of which a model may still have to hear, the newest ones.
+/// Denied approval requests that a model may still have to hear of: the newest ones.
 const DENIED_MAX: usize = 20;
 
 /// The conversation before a session.

@@ -341,7 +341,7 @@ impl TextSession {
         }
     }
 
-    /// What came of effects whose own session is gone, and of which no model has heard.
+    /// The outcomes of effects whose own session is gone and that no model has heard of.
     fn tell_unheard(&mut self, sink: &mut dyn TurnSink) {
         let mut unheard = match self.ledger.store().unheard(&self.conversation) {
             Ok(unheard) => unheard,
@@ -481,7 +481,7 @@ impl TextSession {
         let question = store.question_of_number(&self.conversation, answered.question);
         match question {
             Ok(question) => question.is_some_and(|question| question.is_open(store.now_unix_ms())),
-            // Whoever cannot be asked has taken nothing.
+            // If the store cannot be asked, nothing counts as taken.
             Err(_) => true,
         }
     }

@@ -188,7 +188,7 @@ impl Summaries {
     }
 }
 
-/// `None` where there is none; the log says why.
+/// `None` if no summary was written; the log says why.
 async fn write(model: &Arc<TextModel>, body: Bytes, limits: AnswerLimits) -> Option<String> {
     let asked = model.client.post(&model.path(), body).await;
     let answer = asked

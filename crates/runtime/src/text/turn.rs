@@ -155,7 +155,7 @@ impl TextSession {
         }
     }
 
-    /// Takes an answer to a question. What was approved runs to its end, whoever waits for it.
+    /// Takes the answer to an approval request. What was approved runs to its end, even if nobody waits for it.
     async fn take_consent(
         &mut self,
         consent: Consent,
@@ -188,7 +188,7 @@ impl TextSession {
                 self.flow.answers = None;
             }
         }
-        // What the user has approved runs outside the turn's budgets, of which its time is one.
+        // What the user has approved runs outside the turn's budgets. Time is one of these.
         patience.until += begun.elapsed();
     }
 

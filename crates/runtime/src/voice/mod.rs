@@ -142,7 +142,7 @@ pub struct Admission {
     pub session: SessionConfig,
     pub world: Arc<dyn World>,
     pub provider: Box<dyn LiveProvider>,
-    /// Told to the client; whoever resumes the session shows it. Not read of a leg that goes on.
+    /// Told to the client, which shows it to resume the session. Not read if a leg goes on.
     pub resume_token: Sensitive<String>,
     /// Dropped when the session has ended: its place among the sessions of its conversation.
     pub lease: Box<dyn Send>,

@@ -243,7 +243,7 @@ impl Running {
         if let Some(message) = of_update(update) {
             self.say(&message, client);
         }
-        // A client takes a question for settled of which it is told what came of it.
+        // Once a client is told the result of an approval request, it takes the request for settled.
         if let ClientUpdate::ConfirmationResult {
             call: Some(call), ..
         } = update

@@ -1,5 +1,5 @@
-//! How many sessions the server holds: a slot is a session's own from before its begin until nothing of it runs any more, whoever
-//! is connected to it. Knows no client and no conversation.
+//! How many sessions the server holds. A session has its slot from before its begin until nothing of it runs any more, with or
+//! without a client. Knows no client and no conversation.
 
 use super::{Refusal, VoiceService};
 use crate::shares::{Exceeded, Held, Holding, Standing};

@@ -9,7 +9,7 @@ use windlass_tool::handler::{Execution, Success};
 use windlass_tool::kind::SideEffects;
 use windlass_tool::registry::Tool;
 
-/// Takes half a minute, of which nobody has to wait for a moment.
+/// Takes half a minute. Nobody has to wait for it.
 fn order() -> Tool {
     Tool {
         side_effects: SideEffects::Writes,

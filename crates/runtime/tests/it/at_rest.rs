@@ -35,7 +35,7 @@ async fn pass(seconds: u64) {
     tokio::time::resume();
 }
 
-/// Takes half a minute, of which nobody has to wait for a moment.
+/// Takes half a minute. Nobody has to wait for it.
 fn order() -> Tool {
     Tool {
         side_effects: SideEffects::Writes,
@@ -80,7 +80,7 @@ async fn asked_twice() -> (Chat, String) {
     (chat, token(&asked))
 }
 
-/// The calls of which a message shows an end, with the ends.
+/// The calls whose end a message shows, with the ends.
 fn ends(written: &Written) -> Vec<(&str, &str)> {
     let chunks = written.chunks.iter();
     let ends = chunks.filter(|chunk| chunk["type"].as_str().unwrap().starts_with("tool-output"));

@@ -94,7 +94,7 @@ async fn a_turn_that_is_given_up_while_a_picture_is_read_ends_as_any_other() {
         ..Place::usual(shared(Vec::new()))
     };
     let mut chat = Chat::at(place, vec![seeing_model(&server.url)], vec![show()]);
-    // Whoever listened leaves while the picture is read: such a future must not be asked again.
+    // The listener leaves while the picture is read: such a future must not be polled again.
     let mut leaves = std::pin::pin!(async move { asked.notified().await });
     let written = chat.say_until("Show it to me.", leaves.as_mut()).await;
     assert_eq!(written.end.reason, FinishReason::Cancelled);

@@ -165,7 +165,7 @@ async fn refused_a_consumed_token_in_other_hands() {
     desk.expect_orders(&["order tea"]);
 }
 
-/// No refusal: what it was given for has been done, and whoever did it is told so, without a second order.
+/// No refusal: the change is done, and the user is told so, without a second order.
 #[tokio::test(start_paused = true)]
 async fn a_used_token_gets_the_recorded_answer_in_a_session_begun_anew() {
     let mut desk = Desk::open().await;

@@ -373,7 +373,7 @@ async fn a_client_that_comes_back_is_asked_again_what_is_open() {
 }
 
 #[tokio::test]
-async fn what_was_done_is_told_to_the_model_and_to_whoever_clicks_again() {
+async fn the_model_and_the_user_who_clicks_again_are_told_what_was_done() {
     let mut processes = Processes::with(Shop::default());
     let (mut stage, mut provider) = processes.first().await;
     let token = asked(&mut stage, &mut provider).await;

@@ -160,7 +160,7 @@ async fn a_second_click_in_another_session_gets_what_came_of_the_first() {
 }
 
 #[tokio::test]
-async fn whoever_has_read_external_content_asks_first_in_the_next_session_too() {
+async fn tainted_context_asks_first_in_the_next_session_too() {
     let shop = Shop::shut();
     let search = || Tool {
         reach: Reach::External,

@@ -120,7 +120,7 @@ async fn audio_that_stays_at_twenty_times_real_time_passes_at_four_times() {
         }
         bytes
     });
-    // Ten seconds, in each tenth of which two seconds of audio come.
+    // Ten seconds. Two seconds of audio come in each of them.
     for _ in 0..100 {
         for _ in 0..2 {
             stage.client.send_raw(binary(32_000)).await;

@@ -156,7 +156,7 @@ impl Sessions {
         Some(format!("sim-{session:08x}-{:04}", stored.minted))
     }
 
-    /// The connection is over; its memory waits for whoever resumes.
+    /// The connection is over; its memory is kept for a client that resumes.
     pub(crate) fn release(&mut self, session: u64, memory: Memory, now: Timestamp) {
         if let Some(stored) = self.stored.get_mut(&session) {
             stored.memory = memory;

@@ -63,7 +63,7 @@ impl Program {
             .position(|step| matches!(step, Step::Do(Action::ExpectResponse)))
     }
 
-    /// Skips to the continuation; `false` where there is none.
+    /// Skips to the continuation; `false` if there is no continuation.
     pub(crate) fn skip_to_continuation(&mut self) -> bool {
         let waiting = matches!(self.wait, Wait::Responses);
         self.wait = Wait::Nothing;

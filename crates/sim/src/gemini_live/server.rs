@@ -145,7 +145,7 @@ fn take_frame(
     match (taken, &mut *connection) {
         (Ok(None), _) => {}
         (Ok(Some(next)), _) => *connection = next,
-        // The session's memory is still wanted by whoever resumes it.
+        // A client that resumes the session still needs its memory.
         (Err(refusal), Connection::Live(session)) => session.refuse(context, refusal),
         (Err(refusal), Connection::AwaitsSetup(_) | Connection::Deaf | Connection::Over) => {
             let Refusal { code, reason } = refusal;

@@ -75,8 +75,8 @@ impl Step<'_> {
         self.begin_approved(answer, approval, &question, again)
     }
 
-    /// What an older connection asked for in the same user turn, and what has begun since the question was put, by an approval of the
-    /// user's, too: it may be the same change in other words, and the question could not name it.
+    /// What an older connection asked for in the same user turn, and what has begun since the question was put: it may be the
+    /// same change in other words, and the question could not name it. What the user approved is known to the user.
     fn begun_meanwhile(&self, question: &Question) -> Vec<Earlier> {
         let is_older = |effect: &&Effect| {
             effect.key != question.key
@@ -85,6 +85,10 @@ impl Step<'_> {
                 && effect.onset == question.onset
                 && effect.generation < question.generation
                 && effect.state != EffectState::NotDone
+                && effect
+                    .attempts
+                    .iter()
+                    .all(|attempt| attempt.question.is_none())
         };
         let begun = self.rows.begun_since.iter().filter(is_older);
         begun.map(Earlier::of).collect()

@@ -172,7 +172,7 @@ fn forged_confirmation(manifest: &Manifest) -> Option<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clamp {
     pub mode: Mode,
-    /// The configuration's key, for whoever has to change it.
+    /// The key of the configuration that has to change.
     pub key: &'static str,
     pub top_k_max: i64,
 }

@@ -89,7 +89,7 @@ impl ToolFiles {
     }
 }
 
-/// Reads a folder of tool directories. An error where there is no folder, or nothing in it.
+/// Reads a folder of tool directories. An error if the folder is missing or empty.
 pub(super) fn read(tools: &Path) -> Result<Snapshot, Box<Problem>> {
     let folder_problem = |message: String, cure: &str| {
         Box::new(Problem {

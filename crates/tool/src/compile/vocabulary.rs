@@ -54,7 +54,7 @@ pub(super) fn put_in(vocabularies: &Vocabularies, manifest: &mut Readable) -> bo
         if let (Some(known), Some(default)) = (schema.get("default"), &vocabulary.default)
             && (known != default || !is_word(default))
         {
-            // A default that is none of the words is left to whoever gets the call.
+            // The handler decides about a default that is not in the list.
             match is_word(default) {
                 true => schema.insert("default".to_owned(), default.as_str().into()),
                 false => schema.remove("default"),

@@ -1,5 +1,5 @@
 //! Declarations for Gemini: its own `Schema`, a subset of OpenAPI 3.0 with upper-case types in which an unknown keyword
-//! fails the whole request, and JSON Schema passed through. Knows nothing of which model takes which.
+//! fails the whole request, and JSON Schema passed through. Does not know which model takes which form.
 //! Source of the subset: <https://ai.google.dev/api/caching#Schema>.
 
 mod merge;
@@ -321,7 +321,7 @@ impl Conversion<'_, '_> {
             }
         }
         if properties.is_empty() {
-            // Gemini refuses the whole request for an empty list; an object of which nothing is said it takes.
+            // Gemini refuses the whole request for an empty list. It takes an object without a list.
             return self.notes.dropped("properties without any", here);
         }
         draft

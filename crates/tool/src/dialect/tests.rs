@@ -171,7 +171,7 @@ fn gemini_combinators_and_references() {
 
 #[test]
 fn gemini_has_each_branch_say_what_stands_beside_the_branches() {
-    // An object of which one of two members has to be there.
+    // An object that must have one of two members.
     check(
         json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}], "description": "Either."}),
         expect![[

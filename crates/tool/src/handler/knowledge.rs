@@ -13,7 +13,7 @@ pub trait Knowledge: Send + Sync {
         &self,
         request: SearchRequest,
     ) -> CapabilityFuture<Result<SearchAnswer, KnowledgeError>>;
-    /// `Ok(Err(near ids))` where there is no such record.
+    /// `Ok(Err(near ids))` if no record has the id.
     fn get(
         &self,
         request: GetRequest,
@@ -109,7 +109,7 @@ pub struct Record {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KnowledgeError {
-    /// With those that there are for whoever asked, in alphabetical order.
+    /// Lists the ones that the caller may see, in alphabetical order.
     #[error("there is no namespace {name:?}{}", there_are(readable))]
     UnknownNamespace { name: String, readable: Vec<String> },
     #[error("{0}")]

@@ -96,7 +96,7 @@ fn check_pointer(named: &str, parameters: Option<&Value>, place: &str, report: &
     }
 }
 
-/// The names in a JSON pointer, of which there is at least one. `None` where it is malformed.
+/// The names in a JSON pointer: one or more. `None` if it is malformed.
 fn segments_of(pointer: &str) -> Option<Vec<String>> {
     let escapes_are_known = pointer.split('~').skip(1).all(|rest| {
         let escaped = rest.chars().next();

@@ -4,7 +4,7 @@ use crate::validate::{self, BadPattern};
 use std::collections::BTreeMap;
 
 /// Bytes that all patterns of a schema may take together once they are compiled. Compiling takes about 12 ms for each MiB, and
-/// whoever calls the tool with what breaks its schema waits for that, too.
+/// the first call of a tool waits for that, too.
 const BYTES_MAX: usize = 20 * 1024 * 1024;
 
 /// Patterns as they are met.

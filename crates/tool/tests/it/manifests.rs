@@ -343,7 +343,7 @@ fn patterns_take_no_more_than_a_moment_to_compile() {
             r#"tools/some-tool/schema.json:31:13: error: the patterns of this schema up to `^\p{L}{1,200}x101$` take over 20971520 bytes once they are compiled; those behind it were not looked at (repeat large sets of characters with * or +, and say with maxLength how long a text may be)"#
         ]],
     );
-    // So it is with those of which none can.
+    // The same for those that never can.
     let too_large = |number| format!("^\\p{{L}}{{1,2000}}x{number}$");
     check_parameter(
         patterns(100, &too_large),

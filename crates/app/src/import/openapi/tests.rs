@@ -1,3 +1,5 @@
+//! What is made of OpenAPI descriptions, and what is left out with a reason.
+
 use super::*;
 use serde_json::json;
 use std::path::Path;

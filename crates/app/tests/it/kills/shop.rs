@@ -70,7 +70,7 @@ impl Shop {
         let books = Arc::new(Mutex::new(Books::default()));
         let shared = books.clone();
         std::thread::spawn(move || {
-            // Read one after the other, so that whoever asks for an order hears of all that were sent before.
+            // Read one after the other, so that a question about an order counts all that were sent before.
             for mut stream in listener.incoming().flatten() {
                 if many {
                     let shared = shared.clone();
@@ -173,7 +173,7 @@ impl Reply {
             Patience::Answers => {
                 let length = self.text.len();
                 let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
-                // In pieces, so that a kill may fall between them. Whoever is gone hears nothing.
+                // In pieces, so that a kill may fall between them. A client that is gone hears nothing.
                 for piece in [head.as_str(), self.text.as_str()] {
                     if stream.write_all(piece.as_bytes()).is_err() {
                         return;

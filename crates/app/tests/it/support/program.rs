@@ -85,7 +85,7 @@ impl Running {
         Self::start_with(command, Stdio::piped())
     }
 
-    /// The same with another standard error, of which nobody here reads anything unless it is a pipe.
+    /// The same with another standard error. Nothing of it is read here unless it is a pipe.
     pub(crate) fn start_with(command: &mut Command, errors: Stdio) -> Self {
         let mut child = command
             .stdout(Stdio::piped())

@@ -232,7 +232,7 @@ fn the_index_finds_what_a_comparison_one_by_one_finds() {
                 searches(&settings) >= all
             });
         }
-        // No narrow one has gone along it, nor any of whoever compares one by one.
+        // No narrow search has used it, nor any search that compares one by one.
         assert!(searches(&settings) <= asked, "{name}");
     }
 }
@@ -252,7 +252,7 @@ fn the_index_is_there_for_many_vectors_and_for_no_few() {
         assert_eq!(report.indexed, !index.is_empty(), "{exact_max}");
         assert_eq!(indexes(&settings), index, "{exact_max}");
     }
-    // Whoever serves the base takes the index up, and goes on where it is gone.
+    // A program that serves the base uses the index, and goes on when it is gone.
     settings.exact_max = EXACT_MAX;
     let served = open(&settings, &options);
     let ask_it = || found(&served.base, request("question 7"));
@@ -292,7 +292,7 @@ fn an_index_that_was_never_finished_is_made_again_and_searched_by_nobody() {
     write(&settings, &base).unwrap();
     settings.exact_max = EXACT_MAX;
 
-    // Whoever is in the middle of writing vectors lets nobody build, and the one who waits for that is ended.
+    // A process that is writing vectors lets no other build, and one that waits for that is ended.
     let name = format!("passages_near_{DIMENSION}");
     let (client, writer) = wait(async {
         let address = address();

@@ -53,7 +53,7 @@ impl Way {
     }
 }
 
-/// What is dropped last tells whoever shuts the way that the sockets are closed.
+/// Dropping the last one says that the sockets are closed.
 async fn carry(mut is_open: watch::Receiver<bool>, mut near: TcpStream) -> io::Result<()> {
     // Also a way that is shut and opened at once ends what was under way.
     let shut = is_open.changed();

@@ -14,10 +14,10 @@ use windlass_tool::sensitive::Sensitive;
 
 /// The address of the server, as `cargo xtask test` gives it.
 const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
-/// Nothing here takes a fraction of that, so that whoever waits for longer waits for ever.
+/// Nothing here takes a fraction of that. A longer wait would never end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether there is a server; says so where there is none, except where `CI` is set and one is needed.
+/// Whether there is a server. Says so if not, unless `CI` is set and one is needed.
 pub(crate) fn is_there() -> bool {
     let is_there = std::env::var_os(VARIABLE).is_some();
     let is_needed = std::env::var_os("CI").is_some_and(|value| value == "true");

@@ -1,4 +1,4 @@
-//! The pieces of which the stream is made, as JSON has them. Knows nothing of a turn.
+//! The pieces of the stream, as JSON. Knows nothing of a turn.
 
 use serde::Serialize;
 use serde_json::Value;

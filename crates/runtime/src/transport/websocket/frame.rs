@@ -54,7 +54,7 @@ impl Opcode {
 /// One thing that the peer said. Payloads borrow the read buffer unless the message came in pieces.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// Not checked for UTF-8: whoever parses the text does so anyway.
+    /// Not checked for UTF-8: the parser does so anyway.
     Text(Cow<'a, [u8]>),
     Binary(Cow<'a, [u8]>),
     Ping(&'a [u8]),

@@ -1,5 +1,5 @@
 //! WebSocket connections: framing, a socket with a bounded outgoing queue, and the client's side of the upgrade. The
-//! server's side of the upgrade belongs to whoever serves HTTP. Knows no message of any protocol above.
+//! server's side of the upgrade belongs to the HTTP server. Knows no message of any protocol above.
 
 mod connect;
 mod frame;

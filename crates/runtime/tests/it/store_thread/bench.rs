@@ -25,7 +25,7 @@ pub(super) struct Disk {
     pub(super) prunings: AtomicUsize,
     /// It takes nothing of this conversation.
     pub(super) refused: Mutex<Option<&'static str>>,
-    /// Whoever holds it holds every transaction up.
+    /// While it is locked, every transaction waits.
     gate: Mutex<()>,
     begun: AtomicUsize,
 }

@@ -138,7 +138,7 @@ pub(super) fn without(object: &Map<String, Value>, keywords: &[&str]) -> Map<Str
     object
 }
 
-/// Leaves a branch those types that what stands beside the branches allows, too; `false` where there is none.
+/// Leaves a branch the types that its siblings allow, too; `false` if none is left.
 pub(super) fn narrow_kinds(branch: &mut Map<String, Value>, kinds: &[&str]) -> bool {
     if kinds.is_empty() {
         return true;
