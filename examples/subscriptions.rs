@@ -186,6 +186,7 @@ fn request(
             epoch: Epoch(1),
             tenant: TenantId::default(),
             user_id: UserId::new("user"),
+            rights: windlass_tool::rights::Rights::Anonymous,
             conversation_id: ConversationId::new("conversation"),
             mode: Mode::Voice,
             registry: registry.clone(),

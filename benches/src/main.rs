@@ -9,6 +9,7 @@ mod audio;
 mod chat_server;
 mod core_steps;
 mod dispatch;
+mod entrance;
 mod gate;
 mod kit;
 mod measure;
@@ -32,6 +33,7 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   dispatch places         single calls by their place in the turn
   core                    inputs that the session core takes in a second
   audio                   frames of audio through the codec
+  entrance                a request's key, and its ticket
   startup                 loading the registry, and starting a server, with 5 and 200 tools
   process                 a call of a tool whose handler is a process of its own (needs a shell)
   rest                    memory of the program itself at rest (after `cargo build --release`)
@@ -54,6 +56,9 @@ fn main() -> ExitCode {
     }
     if let ["scripts"] = arguments.as_slice() {
         return code(scripts::run());
+    }
+    if let ["entrance"] = arguments.as_slice() {
+        return code(entrance::run());
     }
     if let ["rest"] = arguments.as_slice() {
         return code(rest::run());

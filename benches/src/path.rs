@@ -96,6 +96,7 @@ pub(crate) fn invocation(number: usize) -> Invocation {
             session_id: SessionId::new("session-1"),
             user_id: UserId::new("user-1"),
             conversation_id: ConversationId::new("conversation-1"),
+            rights: windlass_tool::rights::Rights::Anonymous,
         },
         mode: Mode::Voice,
         registry_version: "1.0.00000000".into(),
@@ -143,6 +144,7 @@ pub(crate) fn config(registry: Arc<Registry>) -> SessionConfig {
         epoch: Epoch(1),
         tenant: TenantId::default(),
         user_id: UserId::new("user-1"),
+        rights: windlass_tool::rights::Rights::Anonymous,
         conversation_id: ConversationId::new("conversation-1"),
         mode: Mode::Voice,
         registry,
@@ -171,6 +173,7 @@ impl CallPath {
             session_id: session.config().session_id.clone(),
             user_id: session.config().user_id.clone(),
             conversation_id: session.config().conversation_id.clone(),
+            rights: windlass_tool::rights::Rights::Anonymous,
         };
         let context = SessionContext {
             caller,

@@ -35,6 +35,7 @@ export async function startOwnServer(flags = []) {
   };
   return {
     url,
+    data,
     kill: () => end("SIGKILL"),
     startAgain: async () => {
       ({ child } = await run(new URL(url).host));

@@ -19,6 +19,11 @@ export async function servePage(info = {}) {
       response.end(JSON.stringify({ ...answerInfo, ...info }));
       return;
     }
+    if (path === "/api/session") {
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ required: false, signedIn: false, canSignOut: false, signInAt: null }));
+      return;
+    }
     const name = path === "/" ? "index.html" : path.slice(1);
     if (!/^[a-z-]+\.[a-z]+$/.test(name)) {
       response.writeHead(404).end();

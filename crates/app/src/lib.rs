@@ -1,6 +1,7 @@
 //! The `windlass` program as a library: command line, server, voice endpoint, page and demo provider. Puts the other crates
 //! together; knows no policy of a session and no provider's protocol.
 
+mod access;
 pub mod adapters;
 mod body;
 mod chat;
@@ -29,5 +30,6 @@ mod watch;
 mod web;
 mod world;
 
+pub use access::cost::Entrance;
 pub use cli::main;
 pub use failure::Failure;

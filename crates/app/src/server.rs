@@ -1,6 +1,7 @@
 //! The server as a whole: opens everything that it needs, listens only then, and ends in order. For the command line, for
 //! tests, and for programs with tools of their own.
 
+use crate::access::Access;
 use crate::chat::ChatHost;
 use crate::chat::conversations::Conversations as TextConversations;
 use crate::chat::picture::PictureLimits;
@@ -23,7 +24,6 @@ use crate::web::patience::Patience;
 use crate::web::{self, Info, State, TextInfo};
 use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
-use http::HeaderName;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +44,7 @@ use windlass_sim::demo;
 use windlass_store::command::{Command, Reply};
 use windlass_store::{Batch, SqliteStore, Store, StoreLimits, StoreUnavailable};
 use windlass_tool::handler::{GetRequest, Knowledge};
-use windlass_tool::id::{TenantId, UserId};
+use windlass_tool::id::UserId;
 use windlass_tool::kind::Mode;
 
 pub use crate::toolbox::Handlers;
@@ -93,7 +93,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     toolbox::expect_tools(&config)?;
     SqliteStore::make_folder(&config.folders.data).map_err(Failure::of)?;
     SqliteStore::tighten_folder(&config.folders.data).map_err(Failure::of)?;
-    let client_key = ClientKey::open(&config.folders.data).map_err(Failure::of)?;
+    let client_key = Arc::new(ClientKey::open(&config.folders.data).map_err(Failure::of)?);
     // Before the store: opening that settles what the process before left, which is for a server alone that has its tools.
     let tools = LiveTools::open(&config, setup.handlers).await?;
     let store = open_store(&config)?;
@@ -101,6 +101,8 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let metrics = Arc::new(Metrics::default());
     let port = Port::take(config.server.listen.get())?;
     let (address, (over, is_over)) = (port.address, channel::channel(false));
+    let access = Access::open(&config, address, &client_key)?;
+    tokio::spawn(access.keys.clone().follow(is_over.clone()));
     let world = SharedWorld::new(&config, knowledge.clone(), store.clone());
     let records = Records::open(&config, store.clone())?;
     let watching: Vec<Arc<dyn Subscriber>> = vec![world.voice.clone()];
@@ -140,10 +142,10 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
             listens: address,
         },
         origin_rule: origin_rule(&config, address),
+        access,
         client_key,
         knowledge,
         knowledge_folder: (*config.folders.knowledge).into(),
-        user_header: user_header(&config),
         voice: VoiceService::new(voice_settings(&config, shutdown_timeout), host, shared),
         chat,
         request_bytes_max: config.text.request_bytes_max.count(),
@@ -175,8 +177,7 @@ fn hold_conversations(
     shared: &Shared,
     is_over: channel::Receiver<bool>,
 ) -> Arc<TextConversations> {
-    let (shared, tenant) = (shared.clone(), TenantId::default());
-    let conversations = Arc::new(TextConversations::new(&config.text, shared, tenant));
+    let conversations = Arc::new(TextConversations::new(&config.text, shared.clone()));
     tokio::spawn(conversations.clone().sweep(is_over));
     conversations
 }
@@ -194,7 +195,7 @@ fn sweep(
         world: Arc::new(world.clone()),
         audit: records.audit(),
         threads: shared.threads.clone(),
-        registry: Arc::new(move || toolbox.load().of(Mode::Text).registry.clone()),
+        registry: Arc::new(move || toolbox.load().of(Mode::Text).all().registry.clone()),
         user_of: Arc::new(|conversation| {
             crate::chat::whose::Whose::of(&conversation.user_id).user_id
         }),
@@ -285,11 +286,6 @@ fn origin_rule(config: &Config, address: SocketAddr) -> OriginRule {
         allowed: config.server.allowed_origins.clone(),
         is_loopback: address.ip().is_loopback(),
     }
-}
-
-fn user_header(config: &Config) -> Option<HeaderName> {
-    let header = config.server.user_header.as_ref();
-    header.map(|header| header.get().clone())
 }
 
 fn accept(
@@ -445,7 +441,7 @@ async fn suggestions(choice: Choice, knowledge: &LiveKnowledge) -> Vec<&'static 
     let record = GetRequest {
         id: demo::RECORD.to_owned(),
         namespace: None,
-        user_id: UserId::new("anonymous"),
+        reader: UserId::new("anonymous").into(),
     };
     if choice == Choice::Demo && matches!(knowledge.get(record).await, Ok(Ok(_))) {
         demo::SUGGESTIONS.to_vec()

@@ -5,11 +5,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_session::event::SessionEvent;
-use windlass_tool::id::{ConversationId, SessionId};
+use windlass_tool::id::{ConversationId, SessionId, TenantId};
 
 /// Voice sessions. A conversation has one at a time.
 #[derive(Default)]
-pub(crate) struct VoiceSessions(Mutex<HashMap<ConversationId, Talk>>);
+pub(crate) struct VoiceSessions(Mutex<Talks>);
+
+/// A conversation's id is its tenant's own choice, and another's may be the same.
+type Talks = HashMap<(TenantId, ConversationId), Talk>;
 
 struct Talk {
     session: SessionId,
@@ -21,7 +24,7 @@ struct Talk {
 /// Holds a conversation's place while its session lives.
 pub(crate) struct VoiceLease {
     sessions: Arc<VoiceSessions>,
-    conversation: ConversationId,
+    conversation: (TenantId, ConversationId),
 }
 
 /// Those by text.
@@ -38,12 +41,14 @@ impl VoiceSessions {
     /// `None` where the conversation has one already.
     pub(crate) fn enter(
         self: &Arc<Self>,
+        tenant: &TenantId,
         conversation: &ConversationId,
         session: &SessionId,
         version: &Arc<str>,
     ) -> Option<VoiceLease> {
+        let conversation = (tenant.clone(), conversation.clone());
         let mut running = self.lock();
-        if running.contains_key(conversation) {
+        if running.contains_key(&conversation) {
             return None;
         }
         let talk = Talk {
@@ -54,14 +59,14 @@ impl VoiceSessions {
         running.insert(conversation.clone(), talk);
         Some(VoiceLease {
             sessions: self.clone(),
-            conversation: conversation.clone(),
+            conversation,
         })
     }
 
     /// Whether somebody talks in this conversation now.
-    pub(crate) fn is_talking(&self, conversation: &ConversationId) -> bool {
+    pub(crate) fn is_talking(&self, tenant: &TenantId, conversation: &ConversationId) -> bool {
         let running = self.lock();
-        let talk = running.get(conversation);
+        let talk = running.get(&(tenant.clone(), conversation.clone()));
         talk.is_some_and(|talk| talk.has_client)
     }
 
@@ -72,7 +77,7 @@ impl VoiceSessions {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ConversationId, Talk>> {
+    fn lock(&self) -> MutexGuard<'_, Talks> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -86,7 +91,8 @@ impl Subscriber for VoiceSessions {
             _ => return,
         };
         let mut running = self.lock();
-        let talk = running.get_mut(&session.conversation_id);
+        let conversation = (session.tenant.clone(), session.conversation_id.clone());
+        let talk = running.get_mut(&conversation);
         if let Some(talk) = talk.filter(|talk| talk.session == session.session_id) {
             talk.has_client = has_client;
         }

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::knowledge::LiveKnowledge;
 use crate::printer::Printer;
 use crate::script::{EngineJudge, ServedScripts};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use windlass_handlers::describe_tool::{self, describe_tool};
@@ -29,7 +29,8 @@ use windlass_tool::handler::Handler;
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
 use windlass_tool::problem::Problem;
-use windlass_tool::registry::{DESCRIBE_TOOL, Registry};
+use windlass_tool::registry::{DESCRIBE_TOOL, Registry, Tool};
+use windlass_tool::rights::Rights;
 
 /// The artifact's name in the data folder.
 pub(crate) const ARTIFACT_FILE: &str = "tool_registry.json";
@@ -276,23 +277,29 @@ impl Workshop {
         ])?;
         let voice = &self.config.voice;
         let text = &self.config.text;
-        let mode = |mode, guides_tokens_max, limits: &Limits| {
-            self.mode_tools(&registry, &texts, mode, guides_tokens_max, limits)
+        let kit = |registry: &Registry, mode, guides_tokens_max, limits: &Limits| {
+            Arc::new(ModeKit::new(Recipe {
+                registry: registry.clone(),
+                texts: texts.clone(),
+                mode,
+                profile: self.profile.clone(),
+                guides_tokens_max,
+                retrieval_calls_max: limits.turn.retrieval_calls_max,
+            }))
         };
         // A program that asks once and forgets cannot be asked for consent, and may ask the same again.
         let unattended = registry
             .only(|tool| !tool.requires_confirmation && (!tool.writes() || tool.idempotent));
         let guides_tokens_max = text.guides_tokens_max.get();
         let toolbox = Toolbox {
-            voice: mode(Mode::Voice, voice.guides_tokens_max.get(), &voice.limits),
-            text: mode(Mode::Text, guides_tokens_max, &text.limits),
-            completions: self.mode_tools(
-                &unattended,
-                &texts,
-                Mode::Text,
-                guides_tokens_max,
-                &text.limits,
+            voice: kit(
+                &registry,
+                Mode::Voice,
+                voice.guides_tokens_max.get(),
+                &voice.limits,
             ),
+            text: kit(&registry, Mode::Text, guides_tokens_max, &text.limits),
+            completions: kit(&unattended, Mode::Text, guides_tokens_max, &text.limits),
             version: registry.version().clone(),
             texts,
         };
@@ -334,7 +341,7 @@ impl Workshop {
             (voice_is_openai, Mode::Voice, "voice", "provider.kind"),
             (text_is_openai, Mode::Text, "text", "text.provider"),
         ] {
-            let count = toolbox.of(mode).registry.declared(mode).count();
+            let count = toolbox.of(mode).all().registry.declared(mode).count();
             if is_openai && count > OPENAI_TOOLS_MAX {
                 return Err(ToolboxError::TooManyForOpenai {
                     count,
@@ -345,46 +352,10 @@ impl Workshop {
         }
         Ok(())
     }
-
-    fn mode_tools(
-        &self,
-        registry: &Registry,
-        texts: &Texts,
-        mode: Mode,
-        guides_tokens_max: u64,
-        limits: &Limits,
-    ) -> Arc<ModeTools> {
-        let registry = if prompt::guides_fit(registry, mode, guides_tokens_max) {
-            registry.clone()
-        } else {
-            registry.with(describer(registry, mode))
-        };
-        let prompt = Prompt::new(&prompt::Request {
-            texts,
-            mode,
-            registry: &registry,
-            guides_tokens_max,
-            retrieval_calls_max: limits.turn.retrieval_calls_max,
-            calls: match mode {
-                Mode::Voice => self.profile.calls,
-                Mode::Text => CallSupport::BlockingOnly,
-            },
-        });
-        let text_declared = TextTools::new(registry.declared(mode), registry.version());
-        Arc::new(ModeTools {
-            registry: Arc::new(registry),
-            mode,
-            profile: self.profile.clone(),
-            declared: OnceLock::new(),
-            text_declared: Arc::new(text_declared),
-            prompt,
-            latest: Mutex::new(None),
-        })
-    }
 }
 
 /// The tool that returns the guides for which the prompt has no room.
-fn describer(registry: &Registry, mode: Mode) -> windlass_tool::registry::Tool {
+fn describer(registry: &Registry, mode: Mode) -> Tool {
     let guides = registry
         .declared(mode)
         .map(|tool| (tool.id.as_str().to_owned(), tool.documentation.clone()))
@@ -397,10 +368,10 @@ fn describer(registry: &Registry, mode: Mode) -> windlass_tool::registry::Tool {
 /// All tools of one build, ready for sessions.
 pub(crate) struct Toolbox {
     pub(crate) version: Arc<str>,
-    pub(crate) voice: Arc<ModeTools>,
-    pub(crate) text: Arc<ModeTools>,
+    pub(crate) voice: Arc<ModeKit>,
+    pub(crate) text: Arc<ModeKit>,
     /// Those of the requests that are each a session of its own.
-    pub(crate) completions: Arc<ModeTools>,
+    pub(crate) completions: Arc<ModeKit>,
     /// What the prompts begin with.
     texts: Arc<Texts>,
 }
@@ -409,14 +380,14 @@ impl Toolbox {
     /// The tools of a mode, and `describe_tool` also where the prompt has room for all guides: for calls that no model
     /// makes.
     pub(crate) fn with_describer(&self, mode: Mode) -> Arc<Registry> {
-        let registry = &self.of(mode).registry;
+        let registry = &self.of(mode).all().registry;
         if registry.get(DESCRIBE_TOOL).is_some() {
             return registry.clone();
         }
         Arc::new(registry.with(describer(registry, mode)))
     }
 
-    pub(crate) fn of(&self, mode: Mode) -> &Arc<ModeTools> {
+    pub(crate) fn of(&self, mode: Mode) -> &Arc<ModeKit> {
         match mode {
             Mode::Voice => &self.voice,
             Mode::Text => &self.text,
@@ -456,9 +427,111 @@ impl Declared {
     }
 }
 
-/// What the sessions of one mode share.
+/// Sets of tools that are kept ready; there are as many as there are ways to leave tools out.
+const VARIANTS_MAX: usize = 64;
+
+/// What a mode's tools are made ready from.
+struct Recipe {
+    registry: Registry,
+    texts: Arc<Texts>,
+    mode: Mode,
+    profile: Arc<ModelProfile>,
+    guides_tokens_max: u64,
+    retrieval_calls_max: u32,
+}
+
+/// The tools of one mode, made ready once for all sessions that are offered the same of them.
+pub(crate) struct ModeKit {
+    recipe: Recipe,
+    all: Arc<ModeTools>,
+    /// Those that are not for everybody.
+    restricted: Vec<Arc<Tool>>,
+    /// By the tools that are left out.
+    variants: Mutex<BTreeMap<BTreeSet<ToolId>, Arc<ModeTools>>>,
+}
+
+impl ModeKit {
+    fn new(recipe: Recipe) -> Self {
+        let tools = recipe.registry.declared(recipe.mode);
+        let restricted = tools.filter(|tool| !tool.permissions.is_empty()).cloned();
+        Self {
+            restricted: restricted.collect(),
+            all: Arc::new(recipe.make(&BTreeSet::new())),
+            variants: Mutex::default(),
+            recipe,
+        }
+    }
+
+    /// With every tool: for whoever may use them all.
+    pub(crate) fn all(&self) -> &Arc<ModeTools> {
+        &self.all
+    }
+
+    /// What a session with these rights is offered.
+    pub(crate) fn for_rights(&self, rights: &Rights) -> Arc<ModeTools> {
+        let withheld = |tool: &&Arc<Tool>| !tool.permissions.allow(rights);
+        let withheld: BTreeSet<ToolId> = self
+            .restricted
+            .iter()
+            .filter(withheld)
+            .map(|tool| tool.id.clone())
+            .collect();
+        if withheld.is_empty() {
+            return self.all.clone();
+        }
+        let mut variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = variants.get(&withheld) {
+            return known.clone();
+        }
+        if variants.len() >= VARIANTS_MAX {
+            variants.clear();
+        }
+        let made = Arc::new(self.recipe.make(&withheld));
+        variants.insert(withheld, made.clone());
+        made
+    }
+}
+
+impl Recipe {
+    /// The tools without some of them. Sessions are pinned to all: a call of one that is left out is refused as that.
+    fn make(&self, withheld: &BTreeSet<ToolId>) -> ModeTools {
+        let mode = self.mode;
+        let mut offered = self.registry.only(|tool| !withheld.contains(&tool.id));
+        let mut registry = self.registry.clone();
+        if !prompt::guides_fit(&offered, mode, self.guides_tokens_max) {
+            registry = registry.with(describer(&offered, mode));
+            offered = offered.with(describer(&offered, mode));
+        }
+        let prompt = Prompt::new(&prompt::Request {
+            texts: &self.texts,
+            mode,
+            registry: &offered,
+            guides_tokens_max: self.guides_tokens_max,
+            retrieval_calls_max: self.retrieval_calls_max,
+            calls: match mode {
+                Mode::Voice => self.profile.calls,
+                Mode::Text => CallSupport::BlockingOnly,
+            },
+        });
+        let text_declared = TextTools::new(offered.declared(mode), offered.version());
+        ModeTools {
+            registry: Arc::new(registry),
+            offered,
+            mode,
+            profile: self.profile.clone(),
+            declared: OnceLock::new(),
+            text_declared: Arc::new(text_declared),
+            prompt,
+            latest: Mutex::new(None),
+        }
+    }
+}
+
+/// What the sessions share that are offered the same tools of one mode.
 pub(crate) struct ModeTools {
+    /// All tools of the mode, those among them that are not offered.
     pub(crate) registry: Arc<Registry>,
+    offered: Registry,
     mode: Mode,
     profile: Arc<ModelProfile>,
     /// Joined by the first voice session that declares them.
@@ -493,7 +566,7 @@ impl ModeTools {
 
     pub(crate) fn declared(&self) -> &Declared {
         self.declared
-            .get_or_init(|| Declared::new(&self.registry, self.mode, &self.profile))
+            .get_or_init(|| Declared::new(&self.offered, self.mode, &self.profile))
     }
 
     pub(crate) fn estimate(&self, instruction: &str) -> ContextEstimate {

@@ -20,7 +20,7 @@ use windlass_session::model::ModelProfile;
 use windlass_session::session::SessionConfig;
 use windlass_store::{ConversationRef, Epoch, LegRef};
 use windlass_tool::handler::World;
-use windlass_tool::id::{CallNumber, ClientId, ConversationId, TenantId, UserId};
+use windlass_tool::id::{CallNumber, ConversationId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
@@ -38,7 +38,7 @@ pub(crate) struct VoiceHost {
 
 impl Host for VoiceHost {
     fn admit(&self, caller: &Caller, start: &Start) -> Result<Party, Refusal> {
-        let tenant = TenantId::default();
+        let tenant = &caller.tenant;
         let (conversation_id, is_new) = match &start.conversation_id {
             Some(id) => (ConversationId::new(id.as_str()), false),
             None => (
@@ -52,7 +52,7 @@ impl Host for VoiceHost {
             false => self
                 .world
                 .store
-                .conversation(&tenant, &conversation_id)
+                .conversation(tenant, &conversation_id)
                 .map_err(|error| {
                     tracing::error!(%error, "a voice session could not begin");
                     internal()
@@ -61,10 +61,10 @@ impl Host for VoiceHost {
         let named = start.user_id.as_deref();
         let named = named.map(|named| self.user(caller, named));
         let whose = whose::admit(known.as_ref(), caller, named.as_ref()).map_err(|_| foreign())?;
-        self.refuse_blocked(&caller.client_id, &whose.user_id)?;
+        self.refuse_blocked(caller, &whose.user_id)?;
         Ok(Party {
             caller: caller.clone(),
-            conversation: whose.reference(&tenant, &conversation_id),
+            conversation: whose.reference(tenant, &conversation_id),
             user_id: whose.user_id,
             is_new,
         })
@@ -76,19 +76,23 @@ impl Host for VoiceHost {
         start: Start,
         leg: Option<&LegRef>,
     ) -> Result<Admission, Refusal> {
-        let (client_id, user_id) = (&party.caller.client_id, &party.user_id);
-        let world = self.refuse_blocked(client_id, user_id)?;
-        let conversation_id = &party.conversation.conversation_id;
+        let (caller, user_id) = (&party.caller, &party.user_id);
+        let world = self.refuse_blocked(caller, user_id)?;
+        let ConversationRef {
+            tenant,
+            conversation_id,
+            ..
+        } = &party.conversation;
         let (session_id, epoch) = match leg {
             Some(leg) => (leg.leg.clone(), leg.epoch),
             None => (ids::session_id().map_err(|error| broken(&error))?, Epoch(1)),
         };
         let toolbox = self.toolbox.load();
-        let tools = toolbox.of(Mode::Voice);
+        let tools = toolbox.of(Mode::Voice).for_rights(&caller.rights);
         let lease = self
             .world
             .voice
-            .enter(conversation_id, &session_id, &toolbox.version)
+            .enter(tenant, conversation_id, &session_id, &toolbox.version)
             .ok_or_else(|| Refusal::Error {
                 code: ErrorCode::SessionActive,
                 message: "this conversation has a voice session already; end that one first"
@@ -98,7 +102,7 @@ impl Host for VoiceHost {
         let pending_request = asked.or_else(|| {
             self.chat
                 .conversations
-                .take_pending_request(conversation_id)
+                .take_pending_request(tenant, conversation_id)
         });
         let system_instruction = tools.instruction();
         let estimate = tools.estimate(&system_instruction);
@@ -108,8 +112,9 @@ impl Host for VoiceHost {
             session: SessionConfig {
                 session_id,
                 epoch,
-                tenant: party.conversation.tenant.clone(),
+                tenant: tenant.clone(),
                 user_id: user_id.clone(),
+                rights: caller.rights.clone(),
                 conversation_id: conversation_id.clone(),
                 mode: Mode::Voice,
                 registry: tools.registry.clone(),
@@ -154,16 +159,14 @@ impl VoiceHost {
 
     /// The user whom a client names, as sessions have it.
     fn user(&self, caller: &Caller, named: &str) -> UserId {
-        self.world.of_user(&caller.client_id, Some(named)).0
+        self.world.of_user(caller, Some(named)).0
     }
 
     /// The world as the user's tools see it, where the user is served.
-    fn refuse_blocked(
-        &self,
-        client_id: &ClientId,
-        user_id: &UserId,
-    ) -> Result<Arc<dyn World>, Refusal> {
-        let world = self.world.of_known_user(client_id, user_id);
+    fn refuse_blocked(&self, caller: &Caller, user_id: &UserId) -> Result<Arc<dyn World>, Refusal> {
+        let world = self
+            .world
+            .of_known_user(&caller.tenant, &caller.client_id, user_id);
         let now_unix_ms = clock::now_unix_ms();
         match world.blocks().blocked(user_id, now_unix_ms) {
             Ok(None) => Ok(world),

@@ -7,13 +7,14 @@ use crate::sessions::VoiceSessions;
 use crate::users;
 use std::path::Path;
 use std::sync::Arc;
+use windlass_runtime::caller::Caller;
 use windlass_runtime::config::Config;
 use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{
-    ASSETS, Block, Blocks, BlocksUnavailable, CapabilityFuture, Http, Knowledge, World,
+    ASSETS, Block, Blocks, BlocksUnavailable, CapabilityFuture, Http, Knowledge, Reader, World,
 };
-use windlass_tool::id::{ClientId, ConversationId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
 /// The world as every session sees it.
 #[derive(Clone)]
@@ -24,6 +25,8 @@ pub(crate) struct SharedWorld {
     pub(crate) knowledge_folder: Arc<Path>,
     pub(crate) voice: Arc<VoiceSessions>,
     pub(crate) http: Arc<dyn Http>,
+    /// Whose conversations those are that are asked about.
+    tenant: TenantId,
 }
 
 impl World for SharedWorld {
@@ -46,7 +49,7 @@ impl World for SharedWorld {
     fn picture(
         &self,
         address: &str,
-        user_id: &UserId,
+        reader: &Reader,
         bytes_max: usize,
     ) -> CapabilityFuture<Option<Arc<[u8]>>> {
         let Some(id) = address.strip_prefix(ASSETS) else {
@@ -57,14 +60,14 @@ impl World for SharedWorld {
             self.knowledge.clone(),
             self.knowledge_folder.clone(),
             id.to_owned(),
-            user_id.clone(),
+            reader.clone(),
             bytes_max,
         );
         Box::pin(async move { Some(file.await?.bytes.into()) })
     }
 
     fn is_in_voice(&self, conversation: &ConversationId) -> bool {
-        self.voice.is_talking(conversation)
+        self.voice.is_talking(&self.tenant, conversation)
     }
 }
 
@@ -83,44 +86,55 @@ impl SharedWorld {
                 config.handlers.fetch_limits(),
                 Arc::new(SystemResolver),
             ))),
+            tenant: TenantId::default(),
             knowledge_folder: (*config.folders.knowledge).into(),
         }
     }
 
     /// The world as the tools of a user see it whom an earlier session of the conversation was for.
-    pub(crate) fn of_known_user(&self, client_id: &ClientId, user_id: &UserId) -> Arc<dyn World> {
+    pub(crate) fn of_known_user(
+        &self,
+        tenant: &TenantId,
+        client_id: &ClientId,
+        user_id: &UserId,
+    ) -> Arc<dyn World> {
+        let shared = self.of_tenant(tenant);
         if client_id.as_str() == user_id.as_str() {
-            return Arc::new(self.clone());
+            return Arc::new(shared);
         }
         Arc::new(NamedUsersWorld {
-            shared: self.clone(),
+            shared,
             client_id: client_id.clone(),
         })
     }
 
+    fn of_tenant(&self, tenant: &TenantId) -> Self {
+        Self {
+            tenant: tenant.clone(),
+            ..self.clone()
+        }
+    }
+
     /// Whose session it is, and the world as that user's tools see it.
-    pub(crate) fn of_user(
-        &self,
-        client_id: &ClientId,
-        named: Option<&str>,
-    ) -> (UserId, Arc<dyn World>) {
-        let own = users::of_client(client_id);
+    pub(crate) fn of_user(&self, caller: &Caller, named: Option<&str>) -> (UserId, Arc<dyn World>) {
+        let own = users::of_client(&caller.client_id);
+        let shared = self.of_tenant(&caller.tenant);
         match named {
-            // Whom the proxy has named, the client cannot rename.
-            Some(named) if !users::is_signed_in(&own) => (
+            // Who has proven who it is, is nobody else.
+            Some(named) if !users::is_proven(&own) => (
                 users::claimed(named),
                 Arc::new(NamedUsersWorld {
-                    shared: self.clone(),
-                    client_id: client_id.clone(),
+                    shared,
+                    client_id: caller.client_id.clone(),
                 }),
             ),
-            Some(_) | None => (own, Arc::new(self.clone())),
+            Some(_) | None => (own, Arc::new(shared)),
         }
     }
 }
 
-/// The world of a client that says who its user is: what it says is not proven, so a block holds for the client too, and
-/// no other name gets around it.
+/// The world of a client that says who its user is: what it says is not proven, so a block holds for the client alone. No other
+/// name gets around it, and nobody has somebody else blocked by claiming to be them.
 pub(crate) struct NamedUsersWorld {
     pub(crate) shared: SharedWorld,
     pub(crate) client_id: ClientId,
@@ -149,10 +163,10 @@ impl World for NamedUsersWorld {
     fn picture(
         &self,
         address: &str,
-        user_id: &UserId,
+        reader: &Reader,
         bytes_max: usize,
     ) -> CapabilityFuture<Option<Arc<[u8]>>> {
-        self.shared.picture(address, user_id, bytes_max)
+        self.shared.picture(address, reader, bytes_max)
     }
 
     fn is_in_voice(&self, conversation: &ConversationId) -> bool {
@@ -171,19 +185,15 @@ impl Blocks for ClientsBlocks {
             user_id: self.client.clone(),
             ..block.clone()
         });
-        let both: Vec<Block> = of_client.chain(blocks.iter().cloned()).collect();
-        // Together: a server that ends in between must not leave one of the two names free.
-        self.stored.block_all(&both)
+        let of_client: Vec<Block> = of_client.collect();
+        self.stored.block_all(&of_client)
     }
 
-    fn blocked(&self, user: &UserId, now_unix_ms: u64) -> Result<Option<Block>, BlocksUnavailable> {
-        let blocks = [
-            self.stored.blocked(user, now_unix_ms)?,
-            self.stored.blocked(&self.client, now_unix_ms)?,
-        ];
-        Ok(blocks
-            .into_iter()
-            .flatten()
-            .max_by_key(|block| block.until_unix_ms))
+    fn blocked(
+        &self,
+        _user: &UserId,
+        now_unix_ms: u64,
+    ) -> Result<Option<Block>, BlocksUnavailable> {
+        self.stored.blocked(&self.client, now_unix_ms)
     }
 }

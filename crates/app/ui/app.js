@@ -5,6 +5,7 @@ import { Confirmation } from "./confirmation.js";
 import { button, element, textOf } from "./dom.js";
 import { Notices } from "./notices.js";
 import { Session } from "./session.js";
+import { SignIn } from "./sign-in.js";
 import { rememberedSession } from "./socket.js";
 import { Transcript } from "./transcript.js";
 
@@ -44,7 +45,15 @@ const confirmation = new Confirmation(
   },
   (token, approved) => session.answerConfirmation(token, approved),
 );
-const view = { transcript, calls, confirmation, notices, render, started, turnCompleted, soundBlocked, blocked, ended, backToChat };
+const signIn = new SignIn({
+  dialog: byId("sign-in"),
+  provider: byId("sign-in-provider"),
+  form: byId("sign-in-form"),
+  secret: byId("sign-in-secret"),
+  problem: byId("sign-in-problem"),
+  leave: byId("sign-out"),
+});
+const view = { checkSignIn: () => signIn.ensure(), transcript, calls, confirmation, notices, render, started, turnCompleted, soundBlocked, blocked, ended, backToChat };
 const session = new Session(view);
 
 // Tests and curious people read the counters here.
@@ -285,6 +294,7 @@ function showLevel() {
 listen();
 arrangeCalls();
 showLevel();
+await signIn.ensure();
 await loadInfo();
 await session.recall();
 const kept = rememberedSession();

@@ -96,6 +96,7 @@ export class Chat {
     try {
       const headers = { "content-type": "application/json" };
       const answer = await fetch("api/chat", { method: "POST", headers, body: JSON.stringify(body), signal: running.signal });
+      if (answer.status === 401) this.#view.checkSignIn();
       if (!answer.ok) throw new Error(textOf((await answer.json())?.error?.message) || `status ${answer.status}`);
       await this.#read(answer.body.getReader(), running);
     } catch (error) {

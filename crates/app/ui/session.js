@@ -257,6 +257,8 @@ export class Session {
       return;
     }
     if (state === "reconnecting") {
+      // A browser does not say why a connection was refused.
+      this.#view.checkSignIn();
       this.#mayRepeat = true;
       this.#view.confirmation.hold();
     }

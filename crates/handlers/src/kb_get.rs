@@ -66,7 +66,7 @@ fn get(invocation: Invocation) -> Outcome<Execution> {
     let request = GetRequest {
         id: arguments.id,
         namespace: arguments.namespace,
-        user_id: context.caller.user_id.clone(),
+        reader: context.caller.reader(),
     };
     let knowledge = context.world.knowledge();
     Ok(answer(knowledge.get(request), move |found| match found {

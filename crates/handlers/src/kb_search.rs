@@ -87,7 +87,7 @@ fn search(invocation: Invocation) -> Outcome<Execution> {
         updated_to: arguments.filters.date_range.end,
         top_k: arguments.top_k,
         snippets: shape.fields.contains(&Field::Snippet),
-        user_id: context.caller.user_id.clone(),
+        reader: context.caller.reader(),
         mode: context.mode,
     };
     let knowledge = context.world.knowledge();

@@ -146,7 +146,7 @@ fn measure_get(base: &KnowledgeBase, count: usize) -> Result<(), Box<dyn std::er
         let request = GetRequest {
             id: format!("doc:r{}", number * 7_919 % count.max(1)),
             namespace: None,
-            user_id: UserId::new("user"),
+            reader: UserId::new("user").into(),
         };
         times.push(quickest(ATTEMPTS, || {
             now(base.get(request.clone())).map(|_| ())

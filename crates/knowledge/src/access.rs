@@ -1,9 +1,9 @@
-//! Who may read which namespace. Knows users by their ids only; whether one has signed in is told to it.
+//! Who may read which namespace. Knows users by their ids and by what was proven of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::sync::Arc;
+use windlass_tool::handler::Reader;
 use windlass_tool::id::UserId;
+use windlass_tool::rights::Role;
 
 /// The readers of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,44 +12,27 @@ pub enum Readers {
     Everybody,
     /// Every user who has signed in.
     SignedIn,
+    /// Whoever has one of these roles.
+    Roles(BTreeSet<Role>),
     /// Its owner, or its owners.
     Owners(BTreeSet<UserId>),
 }
 
-/// Tells a user who signed in from one who is known by a client id alone.
-pub type IsSignedIn = Arc<dyn Fn(&UserId) -> bool + Send + Sync>;
-
 /// The namespaces that the configuration names, with their readers. Any other is everybody's.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Access {
     namespaces: BTreeMap<String, Readers>,
-    is_signed_in: Option<IsSignedIn>,
-}
-
-impl fmt::Debug for Access {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Access")
-            .field("namespaces", &self.namespaces)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Access {
     /// Namespaces that everybody may read.
     pub fn open(names: impl IntoIterator<Item = String>) -> Self {
         let everybodys = |name| (name, Readers::Everybody);
-        Self {
-            namespaces: names.into_iter().map(everybodys).collect(),
-            is_signed_in: None,
-        }
+        Self::new(names.into_iter().map(everybodys).collect())
     }
 
-    pub fn new(namespaces: BTreeMap<String, Readers>, is_signed_in: IsSignedIn) -> Self {
-        Self {
-            namespaces,
-            is_signed_in: Some(is_signed_in),
-        }
+    pub fn new(namespaces: BTreeMap<String, Readers>) -> Self {
+        Self { namespaces }
     }
 
     /// Whether the configuration names a namespace.
@@ -64,14 +47,12 @@ impl Access {
         )
     }
 
-    pub(crate) fn may_read(&self, user: &UserId, namespace: &str) -> bool {
+    pub(crate) fn may_read(&self, reader: &Reader, namespace: &str) -> bool {
         match self.namespaces.get(namespace) {
             None | Some(Readers::Everybody) => true,
-            Some(Readers::SignedIn) => self
-                .is_signed_in
-                .as_ref()
-                .is_some_and(|is_signed_in| is_signed_in(user)),
-            Some(Readers::Owners(owners)) => owners.contains(user),
+            Some(Readers::SignedIn) => reader.rights.is_signed_in(),
+            Some(Readers::Roles(roles)) => reader.rights.have_one_of(roles),
+            Some(Readers::Owners(owners)) => owners.contains(&reader.user_id),
         }
     }
 }

@@ -5,8 +5,7 @@ use crate::date::{self, DayEdge, Microseconds};
 use crate::record::{self, DEFAULT_NAMESPACE};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use windlass_tool::handler::{Facets, KnowledgeError, Record, SearchRequest};
-use windlass_tool::id::UserId;
+use windlass_tool::handler::{Facets, KnowledgeError, Reader, Record, SearchRequest};
 
 /// Other namespaces that an answer without hits names.
 const NAMED_NAMESPACES_MAX: usize = 8;
@@ -192,10 +191,10 @@ impl<'a> Filter<'a> {
 pub(crate) fn namespaces_of<'a>(
     facets: &'a Facets,
     access: &Access,
-    user: Option<&UserId>,
+    reader: Option<&Reader>,
 ) -> impl Iterator<Item = &'a str> {
-    let may_read = move |name: &&String| match user {
-        Some(user) => access.may_read(user, name),
+    let may_read = move |name: &&String| match reader {
+        Some(reader) => access.may_read(reader, name),
         None => access.is_everybodys(name),
     };
     facets
@@ -211,15 +210,15 @@ pub(crate) fn namespaces_of<'a>(
 pub(crate) fn default_namespace<'a>(
     facets: &'a Facets,
     access: &Access,
-    user: Option<&UserId>,
+    reader: Option<&Reader>,
 ) -> &'a str {
-    let usual_of = |user| {
-        let names = || namespaces_of(facets, access, user);
+    let usual_of = |reader| {
+        let names = || namespaces_of(facets, access, reader);
         let public = names().find(|name| *name == DEFAULT_NAMESPACE);
         public.or_else(|| names().next())
     };
     usual_of(None)
-        .or_else(|| usual_of(Some(user?)))
+        .or_else(|| usual_of(Some(reader?)))
         .unwrap_or(DEFAULT_NAMESPACE)
 }
 
@@ -228,17 +227,17 @@ pub(crate) fn readable<'a>(
     facets: &'a Facets,
     access: &Access,
     name: Option<&'a str>,
-    user: &UserId,
+    reader: &Reader,
 ) -> Result<&'a str, KnowledgeError> {
-    let usual = default_namespace(facets, access, Some(user));
+    let usual = default_namespace(facets, access, Some(reader));
     let namespace = name.unwrap_or(usual);
     let is_known = namespace == usual || facets.namespaces.iter().any(|known| known == namespace);
-    if is_known && access.may_read(user, namespace) {
+    if is_known && access.may_read(reader, namespace) {
         return Ok(namespace);
     }
     Err(KnowledgeError::UnknownNamespace {
         name: namespace.to_owned(),
-        readable: namespaces_of(facets, access, Some(user))
+        readable: namespaces_of(facets, access, Some(reader))
             .map(str::to_owned)
             .collect(),
     })
@@ -249,9 +248,9 @@ pub(crate) fn others<'a>(
     facets: &'a Facets,
     access: &Access,
     searched: &str,
-    user: &UserId,
+    reader: &Reader,
 ) -> Vec<&'a str> {
-    namespaces_of(facets, access, Some(user))
+    namespaces_of(facets, access, Some(reader))
         .filter(|name| *name != searched)
         .collect()
 }

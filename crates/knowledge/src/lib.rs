@@ -44,7 +44,7 @@ mod structured;
 mod vector_store;
 mod vectors;
 
-pub use access::{Access, IsSignedIn, Readers};
+pub use access::{Access, Readers};
 pub use asset::{Asset, AssetKind, AssetPlace, asset};
 pub use build::{RecordsError, Words};
 pub use dense::Patience;

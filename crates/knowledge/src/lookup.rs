@@ -6,8 +6,7 @@ use crate::index::IndexError;
 use crate::near;
 use crate::record::{self, ID_BYTES_MAX};
 use crate::search::{Base, unavailable};
-use windlass_tool::handler::{GetRequest, KnowledgeError, Record};
-use windlass_tool::id::UserId;
+use windlass_tool::handler::{GetRequest, KnowledgeError, Reader, Record};
 
 /// Ids that a look-up without success suggests.
 pub(crate) const NEAR_IDS_MAX: usize = 5;
@@ -17,23 +16,23 @@ impl Base {
     pub(crate) fn readable<'a>(
         &'a self,
         name: Option<&'a str>,
-        user: &UserId,
+        reader: &Reader,
     ) -> Result<&'a str, KnowledgeError> {
-        catalogue::readable(self.catalogue.facets(), &self.access, name, user)
+        catalogue::readable(self.catalogue.facets(), &self.access, name, reader)
     }
 
     pub(crate) fn get(
         &self,
         request: &GetRequest,
     ) -> Result<Result<Record, Vec<String>>, KnowledgeError> {
-        let user = &request.user_id;
+        let reader = &request.reader;
         let namespace = match &request.namespace {
-            Some(name) => Some(self.readable(Some(name), user)?),
+            Some(name) => Some(self.readable(Some(name), reader)?),
             None => None,
         };
         let is_in_reach = |record: &Record| match namespace {
             Some(namespace) => record.namespace == namespace,
-            None => self.access.may_read(user, &record.namespace),
+            None => self.access.may_read(reader, &record.namespace),
         };
         let found = self
             .catalogue

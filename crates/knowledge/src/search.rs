@@ -148,7 +148,7 @@ impl Base {
     }
 
     async fn search(&self, request: &SearchRequest) -> Result<SearchAnswer, KnowledgeError> {
-        let namespace = self.readable(request.namespace.as_deref(), &request.user_id)?;
+        let namespace = self.readable(request.namespace.as_deref(), &request.reader)?;
         let allowed = self.catalogue.allowed(request, vec![namespace])?;
         let understanding = self
             .understand(&request.query, &allowed)
@@ -225,7 +225,7 @@ impl Base {
         searched: &str,
     ) -> Result<Vec<String>, KnowledgeError> {
         let facets = self.catalogue.facets();
-        let others = catalogue::others(facets, &self.access, searched, &request.user_id);
+        let others = catalogue::others(facets, &self.access, searched, &request.reader);
         if others.is_empty() {
             return Ok(Vec::new());
         }

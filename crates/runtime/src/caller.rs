@@ -1,15 +1,26 @@
-//! Who is at the other end of a request or a connection, and how the server came to know it. Knows no cookie and no proxy.
+//! Who is at the other end of a request or a connection, and how the server came to know it. Knows no cookie, no key and no
+//! proxy.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio::sync::watch;
 use windlass_store::{Hash, Presented};
-use windlass_tool::id::{ClientId, UserId};
+use windlass_tool::id::{ClientId, TenantId, UserId};
+use windlass_tool::rights::{Rights, Role};
 
-/// What the ids of clients begin with that have signed in at a proxy. No other id does.
-pub const SIGNED_IN: &str = "user:";
+/// What the ids of proven callers begin with: users, users of a tenant, and programs that are known by the name of their key.
+/// No other id does.
+const PROVEN: [&str; 3] = ["user:", "user@", "key:"];
+
+/// Whether an id is one that is given to proven callers alone.
+pub fn is_proven_id(id: &str) -> bool {
+    PROVEN.iter().any(|prefix| id.starts_with(prefix))
+}
 
 /// How far a client's id can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acquaintance {
-    /// The client has shown it, signed by this server, or a proxy has vouched for it.
+    /// The client has shown it, signed by this server, or has proven it.
     Shown,
     /// It was made for a browser, which will show it from now on.
     Kept,
@@ -17,19 +28,120 @@ pub enum Acquaintance {
     Passing,
 }
 
+/// Who a caller has proven to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProvenName {
+    User(String),
+    /// A program that is known by the name of its key. It vouches for the users whom it names.
+    Program(String),
+}
+
+impl ProvenName {
+    /// A tenant's names hold no `:`, so that no id can be read in two ways.
+    fn id(&self, tenant: &TenantId) -> ClientId {
+        ClientId::new(match self {
+            Self::User(name) if *tenant == TenantId::default() => format!("user:{name}"),
+            Self::User(name) => format!("user@{tenant}:{name}"),
+            Self::Program(name) => format!("key:{name}"),
+        })
+    }
+}
+
+/// What a caller has proven.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proven {
+    pub tenant: TenantId,
+    pub name: ProvenName,
+    pub roles: Arc<BTreeSet<Role>>,
+    pub validity: Validity,
+}
+
+/// Whether what a caller has shown still counts. Those that were not made with [`Validity::until`] always do.
+#[derive(Clone, Debug, Default)]
+pub struct Validity(Option<watch::Receiver<bool>>);
+
+impl Validity {
+    /// Counts until it is said that it was withdrawn, or nobody is left to say so.
+    pub fn until(is_withdrawn: watch::Receiver<bool>) -> Self {
+        Self(Some(is_withdrawn))
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.0.as_ref().is_some_and(|withdrawn| *withdrawn.borrow())
+    }
+
+    /// Waits until it does not count any more.
+    pub async fn over(mut self) {
+        match &mut self.0 {
+            // An error says that nobody knows of it any more.
+            Some(withdrawn) => drop(withdrawn.wait_for(|is_withdrawn| *is_withdrawn).await),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl PartialEq for Validity {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (Some(one), Some(other)) => one.same_channel(other),
+            (None, Some(_)) | (Some(_), None) => false,
+        }
+    }
+}
+
+impl Eq for Validity {}
+
 /// A client, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub client_id: ClientId,
     pub acquaintance: Acquaintance,
+    pub tenant: TenantId,
+    pub rights: Rights,
+    /// Whether it may say for whom it speaks, and is believed.
+    pub vouches: bool,
+    pub validity: Validity,
 }
 
 impl Caller {
-    /// One whose id is beyond doubt.
-    pub fn known(client_id: ClientId) -> Self {
+    /// One of whom nothing was proven.
+    pub fn unproven(client_id: ClientId, acquaintance: Acquaintance) -> Self {
         Self {
             client_id,
+            acquaintance,
+            tenant: TenantId::default(),
+            rights: Rights::Anonymous,
+            vouches: false,
+            validity: Validity::default(),
+        }
+    }
+
+    /// One that has shown an id which this server signed.
+    pub fn known(client_id: ClientId) -> Self {
+        Self::unproven(client_id, Acquaintance::Shown)
+    }
+
+    pub fn proven(proven: Proven) -> Self {
+        Self {
+            client_id: proven.name.id(&proven.tenant),
             acquaintance: Acquaintance::Shown,
+            rights: Rights::SignedIn(proven.roles),
+            vouches: matches!(proven.name, ProvenName::Program(_)),
+            tenant: proven.tenant,
+            validity: proven.validity,
+        }
+    }
+
+    /// The caller as the user whom it names, where it is believed in that.
+    pub fn speaking_for(&self, named: Option<&str>) -> Self {
+        match named {
+            Some(name) if self.vouches => Self {
+                client_id: ProvenName::User(name.to_owned()).id(&self.tenant),
+                vouches: false,
+                ..self.clone()
+            },
+            Some(_) | None => self.clone(),
         }
     }
 
@@ -68,13 +180,14 @@ impl Caller {
             false => Self {
                 client_id: client_id.clone(),
                 acquaintance: Acquaintance::Passing,
+                ..self
             },
         }
     }
 
-    /// Whether that client has signed in and this is not it: no secret speaks for it then.
+    /// Whether that client has proven who it is and this is not it: no secret speaks for it then.
     fn lacks_sign_in_of(&self, client_id: &ClientId) -> bool {
-        client_id.as_str().starts_with(SIGNED_IN) && self.client_id != *client_id
+        is_proven_id(client_id.as_str()) && self.client_id != *client_id
     }
 }
 
@@ -83,10 +196,7 @@ mod tests {
     use super::*;
 
     fn presented(acquaintance: Acquaintance, id: &str, of: &str) -> String {
-        let caller = Caller {
-            client_id: ClientId::new(id),
-            acquaintance,
-        };
+        let caller = Caller::unproven(ClientId::new(id), acquaintance);
         let presented = caller.presents([0; 32], UserId::new("ada"), &ClientId::new(of));
         presented.client_id.to_string()
     }
@@ -107,6 +217,38 @@ mod tests {
                 presents,
                 "{acquaintance:?} {id} {of}"
             );
+        }
+    }
+
+    #[test]
+    fn a_program_vouches_for_the_users_whom_it_names_and_nobody_else_does() {
+        let proven = |tenant: &str, name| {
+            Caller::proven(Proven {
+                tenant: TenantId::new(tenant),
+                name,
+                roles: Arc::default(),
+                validity: Validity::default(),
+            })
+        };
+        let user = |tenant| proven(tenant, ProvenName::User("ada".to_owned()));
+        let program = |tenant| proven(tenant, ProvenName::Program("shop".to_owned()));
+        for (caller, named, id) in [
+            (user("default"), None, "user:ada"),
+            (user("acme"), None, "user@acme:ada"),
+            (user("acme"), Some("eve"), "user@acme:ada"),
+            (program("acme"), None, "key:shop"),
+            (program("default"), Some("eve"), "user:eve"),
+            (program("acme"), Some("eve"), "user@acme:eve"),
+            (
+                program("acme").speaking_for(Some("eve")),
+                Some("bob"),
+                "user@acme:eve",
+            ),
+            (Caller::known(ClientId::new("c-1")), Some("user:ada"), "c-1"),
+        ] {
+            let speaker = caller.speaking_for(named);
+            assert_eq!(speaker.client_id.as_str(), id, "{caller:?} {named:?}");
+            assert_eq!(is_proven_id(id), speaker.rights.is_signed_in());
         }
     }
 }

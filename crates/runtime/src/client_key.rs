@@ -1,5 +1,5 @@
-//! The keys in the data folder: the one with which the server signs the ids of anonymous clients, so that a blocked one cannot
-//! pick another id, and the ledger's, from which keys of effects and tokens of approvals are derived. Owns the files; knows no
+//! The keys in the data folder: the one with which the server signs what clients show again, such as the ids of anonymous
+//! ones, so that a blocked one cannot pick another id, and the ledger's, from which keys of effects and tokens of approvals are derived. Owns the files; knows no
 //! cookie, no block and no ledger.
 
 use crate::ids::{self, NoRandomness};
@@ -22,7 +22,7 @@ const ID_DIGITS: usize = 32;
 
 type KeyBytes = [u8; KEY_BYTES];
 
-/// Signs and checks client ids.
+/// Signs and checks what clients keep.
 pub struct ClientKey {
     key: KeyBytes,
 }
@@ -30,6 +30,26 @@ pub struct ClientKey {
 impl std::fmt::Debug for ClientKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("ClientKey(<redacted>)")
+    }
+}
+
+/// What a signature is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Ticket,
+    /// That a browser is signed in on the page.
+    Page,
+    /// That a browser is on its way to sign in.
+    SignIn,
+}
+
+impl Purpose {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ticket => "ticket",
+            Self::Page => "page",
+            Self::SignIn => "sign-in",
+        }
     }
 }
 
@@ -148,6 +168,33 @@ impl ClientKey {
     /// The key of a data folder, made on the first start.
     pub fn open(data_folder: &Path) -> Result<Self, KeyError> {
         open(data_folder, FILE_NAME).map(|key| Self { key })
+    }
+
+    /// One that does not outlive the process.
+    pub fn passing() -> Result<Self, NoRandomness> {
+        let mut key = KeyBytes::default();
+        ids::fill(&mut key)?;
+        Ok(Self { key })
+    }
+
+    /// The signature of a text for one purpose, in hexadecimal digits. It counts for no other purpose.
+    pub fn sign(&self, purpose: Purpose, text: &str) -> String {
+        hex(&self.mac_of(purpose, text).finalize().into_bytes())
+    }
+
+    /// Whether the text was signed with this key for this purpose. Takes the same time wherever a wrong signature differs.
+    pub fn has_signed(&self, purpose: Purpose, text: &str, signature: &str) -> bool {
+        let mac = self.mac_of(purpose, text);
+        unhex(signature).is_some_and(|signature| mac.verify_slice(&signature).is_ok())
+    }
+
+    fn mac_of(&self, purpose: Purpose, text: &str) -> Hmac<Sha256> {
+        let mut mac = mac(&self.key);
+        // No id of a client has a zero byte.
+        mac.update(purpose.name().as_bytes());
+        mac.update(&[0]);
+        mac.update(text.as_bytes());
+        mac
     }
 
     /// Mints a client id and signs it.

@@ -79,6 +79,7 @@ impl Executor {
             session_id: identity.session_id.clone(),
             user_id: identity.user_id.clone(),
             conversation_id: identity.conversation_id.clone(),
+            rights: identity.rights.clone(),
         };
         let messages: Arc<Messages> = Arc::default();
         let context = SessionContext {

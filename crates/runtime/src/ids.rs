@@ -51,8 +51,15 @@ fn prefixed(prefix: &str) -> Result<String, NoRandomness> {
     Ok(format!("{prefix}{}", random_hex()?))
 }
 
+/// 256 random bits as 64 hexadecimal digits: what nobody guesses, for as long as it is kept.
+pub fn random_secret() -> Result<String, NoRandomness> {
+    let mut bytes = [0_u8; 32];
+    fill(&mut bytes)?;
+    Ok(hex(&bytes))
+}
+
 /// 128 random bits as 32 hexadecimal digits.
-pub(crate) fn random_hex() -> Result<String, NoRandomness> {
+pub fn random_hex() -> Result<String, NoRandomness> {
     let mut bytes = [0_u8; 16];
     fill(&mut bytes)?;
     Ok(hex(&bytes))

@@ -4,15 +4,19 @@ use crate::pump::AudioCounts;
 use windlass_session::event::SessionEvent;
 use windlass_session::session::SessionConfig;
 use windlass_store::ConversationRef;
-use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, SessionId, TenantId, UserId};
 use windlass_tool::kind::Mode;
+use windlass_tool::rights::Rights;
 
 /// Whose session it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionIdentity {
     pub client_id: ClientId,
     pub session_id: SessionId,
+    pub tenant: TenantId,
     pub user_id: UserId,
+    /// What was proven of the caller.
+    pub rights: Rights,
     pub conversation_id: ConversationId,
     pub mode: Mode,
     /// The conversation as the ledger has it; `None` of a session that has no part in one.
@@ -25,7 +29,9 @@ impl SessionIdentity {
         Self {
             client_id,
             session_id: session.session_id.clone(),
+            tenant: session.tenant.clone(),
             user_id: session.user_id.clone(),
+            rights: session.rights.clone(),
             conversation_id: session.conversation_id.clone(),
             mode: session.mode,
             ledger: None,

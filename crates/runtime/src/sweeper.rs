@@ -15,6 +15,7 @@ use windlass_tool::handler::World;
 use windlass_tool::id::{ClientId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
+use windlass_tool::rights::Rights;
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(10);
@@ -100,6 +101,8 @@ impl Sweeper {
             client_id: ClientId::new("sweep"),
             session_id: due.effect.leg.clone(),
             user_id: (self.user_of)(&due.conversation),
+            tenant: due.conversation.tenant.clone(),
+            rights: Rights::Anonymous,
             conversation_id: due.conversation.conversation_id.clone(),
             mode: Mode::Text,
             ledger: Some(due.conversation.clone()),

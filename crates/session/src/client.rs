@@ -186,6 +186,8 @@ pub enum ErrorCode {
     ToolLoop,
     /// The model does not take this kind of input.
     Unsupported,
+    /// What the caller has shown does not count, or not any more.
+    Unauthorized,
     /// The user is not served until a time.
     Blocked,
     /// The server is shutting down.
@@ -212,6 +214,7 @@ impl ErrorCode {
             Self::ProviderSilent => "provider_silent",
             Self::ToolLoop => "tool_loop",
             Self::Unsupported => "unsupported",
+            Self::Unauthorized => "unauthorized",
             Self::Blocked => "blocked",
             Self::ShuttingDown => "shutting_down",
             Self::Overloaded => "overloaded",

@@ -8,6 +8,7 @@ use windlass_store::{Epoch, LegRef, Question};
 use windlass_tool::id::{CallNumber, ConversationId, SessionId, TenantId, UserId};
 use windlass_tool::kind::{Mode, Scheduling};
 use windlass_tool::registry::{Registry, Tool};
+use windlass_tool::rights::Rights;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionConfig {
@@ -16,6 +17,9 @@ pub struct SessionConfig {
     pub epoch: Epoch,
     pub tenant: TenantId,
     pub user_id: UserId,
+    /// What was proven of the caller.
+    #[serde(default)]
+    pub rights: Rights,
     pub conversation_id: ConversationId,
     pub mode: Mode,
     /// Pinned: a reload serves new sessions only. A journal names its version alone.
@@ -45,6 +49,12 @@ impl SessionConfig {
             leg: self.session_id.clone(),
             epoch: self.epoch,
         }
+    }
+
+    /// The tools that the session's model is offered.
+    pub fn offered(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        let tools = self.registry.declared(self.mode);
+        tools.filter(|tool| tool.permissions.allow(&self.rights))
     }
 
     /// Whether this session's model is the one that asks for an approval.

@@ -8,10 +8,11 @@ use crate::session::{Session, SessionConfig};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_tool::artifact::Tightening;
 use windlass_tool::registry::Registry;
+use windlass_tool::rights::Role;
 
 /// The version of this form. A journal of another version is not read: the core that wrote it was another one.
 pub const JOURNAL_VERSION: u32 = 8;
@@ -67,10 +68,18 @@ pub fn settings_of(registry: &Registry) -> BTreeMap<String, Tightening> {
             allowed_modes: Some(tool.allowed_modes.clone()),
             timeout_ms: Some(tool.timeout_ms),
             rate_limit: tool.rate_limit,
+            requires_auth: Some(tool.permissions.requires_auth),
+            roles: named(&tool.permissions.roles),
+            approver_roles: named(&tool.permissions.approver_roles),
         };
         (tool.id.to_string(), tightening)
     });
     settings.collect()
+}
+
+/// No roles are said by saying nothing: an empty list would be nobody.
+fn named(roles: &BTreeSet<Role>) -> Option<BTreeSet<Role>> {
+    (!roles.is_empty()).then(|| roles.clone())
 }
 
 /// Outputs as a journal holds them: enough to tell two apart, in words that a person can read. What is wrapped as

@@ -183,6 +183,7 @@ pub(crate) mod bench {
                 epoch: Epoch(1),
                 tenant: TenantId::new("t-1"),
                 user_id: UserId::new("u-1"),
+                rights: windlass_tool::rights::Rights::Anonymous,
                 conversation_id: ConversationId::new("c-1"),
                 mode: Mode::Voice,
                 registry: Arc::new(Registry::new("1.0.00000000", None, Vec::new())),

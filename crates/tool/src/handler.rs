@@ -16,13 +16,14 @@ use crate::error::{CallError, ErrorType};
 use crate::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId};
 use crate::intent::Intent;
 use crate::kind::{Mode, Scheduling};
+use crate::rights::Rights;
 pub use cancellation::Cancellation;
 pub use failure::{Cause, Failure, Report};
 pub use form::{ContextForm, downstream_key};
 pub use http::{FetchError, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, Redirects};
 pub use knowledge::{
-    Facets, GetRequest, Hit, Knowledge, KnowledgeError, Record, SearchAnswer, SearchRequest,
-    Snippet,
+    Facets, GetRequest, Hit, Knowledge, KnowledgeError, Reader, Record, SearchAnswer,
+    SearchRequest, Snippet,
 };
 pub use message::{HandlerMessage, ReplyNumber};
 pub use response::read_response;
@@ -130,6 +131,17 @@ pub struct Caller {
     pub session_id: SessionId,
     pub user_id: UserId,
     pub conversation_id: ConversationId,
+    pub rights: Rights,
+}
+
+impl Caller {
+    /// As the knowledge base knows it.
+    pub fn reader(&self) -> Reader {
+        Reader {
+            user_id: self.user_id.clone(),
+            rights: self.rights.clone(),
+        }
+    }
 }
 
 /// What is the same for all calls of a session, which share it.
@@ -330,7 +342,7 @@ pub trait World: Send + Sync {
     fn picture(
         &self,
         _address: &str,
-        _user_id: &UserId,
+        _reader: &Reader,
         _bytes_max: usize,
     ) -> CapabilityFuture<Option<Arc<[u8]>>> {
         Box::pin(std::future::ready(None))

@@ -24,6 +24,7 @@ pub mod private;
 pub mod problem;
 mod reference;
 pub mod registry;
+pub mod rights;
 pub mod sensitive;
 pub mod template;
 pub mod validate;

@@ -8,6 +8,7 @@ use crate::json;
 use crate::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
 };
+use crate::rights::Permissions;
 use crate::validate::Validator;
 use crate::wording::edit_distance;
 use serde_json::Value;
@@ -52,6 +53,8 @@ pub struct Tool {
     /// A template over the arguments.
     pub confirmation_preview: Option<String>,
     pub rate_limit: Option<RateLimit>,
+    /// Who may use it, and who may approve its calls.
+    pub permissions: Permissions,
     /// The arguments that say which effect a call means. Empty where all of them do.
     pub effect_key: Arc<[Arc<str>]>,
     /// Whether a second request is a second effect, as with "louder" or "the next page".
@@ -210,15 +213,15 @@ impl Registry {
         self.tools().filter(move |tool| tool.allows(mode))
     }
 
-    /// The tool whose name is nearest to one that does not exist, if any is near. Models write capitals and hyphens, and
-    /// put a namespace before a name, as in `functions.kb_get`.
-    pub fn nearest(&self, name: &str) -> Option<&ToolId> {
+    /// The tool, of those that `offers` takes, whose name is nearest to one that does not exist, if any is near. Models write
+    /// capitals and hyphens, and put a namespace before a name, as in `functions.kb_get`.
+    pub fn nearest(&self, name: &str, offers: impl Fn(&Tool) -> bool) -> Option<&ToolId> {
         let name = name.to_ascii_lowercase().replace('-', "_");
         let bare = name.rsplit(['.', ':', '/']).next().unwrap_or(&name);
         let farthest = 1 + bare.len() / 3;
-        self.tools
-            .keys()
-            .map(|id| (edit_distance(bare, id.as_str()), id))
+        self.tools()
+            .filter(|tool| offers(tool))
+            .map(|tool| (edit_distance(bare, tool.id.as_str()), &tool.id))
             .filter(|(distance, _)| *distance <= farthest)
             .min_by_key(|(distance, _)| *distance)
             .map(|(_, id)| id)
@@ -261,7 +264,7 @@ mod tests {
             ("functions.", None),
             ("", None),
         ] {
-            let nearest = registry.nearest(name).map(|id| id.as_str());
+            let nearest = registry.nearest(name, |_| true).map(|id| id.as_str());
             assert_eq!(nearest, expected, "{name}");
         }
     }

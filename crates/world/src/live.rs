@@ -118,6 +118,7 @@ impl World {
             epoch: leg.1,
             tenant: of.tenant.clone(),
             user_id: of.user_id.clone(),
+            rights: windlass_tool::rights::Rights::Anonymous,
             conversation_id: of.conversation_id.clone(),
             mode,
             registry: registry.clone(),

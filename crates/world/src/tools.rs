@@ -244,6 +244,7 @@ fn tool(id: &str, side_effects: SideEffects, has_lookup: bool) -> Tool {
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
+        permissions: windlass_tool::rights::Permissions::default(),
         effect_key: Arc::new([]),
         repeatable: false,
         sensitive: Vec::new(),

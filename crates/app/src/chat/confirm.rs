@@ -16,7 +16,7 @@ use windlass_runtime::text::{
 };
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
-use windlass_store::{NewEntry, Question, QuestionNumber};
+use windlass_store::{ConversationRef, NewEntry, Question, QuestionNumber, Token};
 use windlass_tool::envelope::{ToolResponse, rfc3339};
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, ConversationId};
@@ -30,6 +30,8 @@ pub(crate) struct GivenAnswer {
     pub(crate) approved: bool,
     /// The client's idempotency key.
     pub(crate) key: Option<Message>,
+    /// The user for whom the caller says it speaks.
+    pub(crate) user: Option<String>,
 }
 
 impl ChatHost {
@@ -42,19 +44,24 @@ impl ChatHost {
         let store = self.conversations.store();
         let id = &given.conversation;
         // A client with a foreign token learns nothing, not even who is blocked.
-        let known = self.conversations.known(id).map_err(unavailable)?;
+        let caller = &caller.speaking_for(given.user.as_deref());
+        let tenant = &caller.tenant;
+        let known = self.conversations.known(tenant, id).map_err(unavailable)?;
         let known = known.ok_or(ChatRefusal::Unknown)?;
         let whose = Whose::of(&known.user_id);
-        let reference = whose.reference(self.conversations.tenant(), id);
-        let question = question_of(&reference, &whose, store, caller, None, &given.token);
-        let question = question.map_err(unavailable)?.ok_or(ChatRefusal::Unknown)?;
-        let (own, world) = self.world.of_user(&caller.client_id, None);
+        let reference = whose.reference(tenant, id);
+        let own = question_of(&reference, &whose, store, caller, None, &given.token);
+        let (question, is_own) = match own.map_err(unavailable)? {
+            Some(question) => (question, true),
+            None => (self.to_approve(&reference, caller, &given.token)?, false),
+        };
+        let (own, world) = self.world.of_user(caller, None);
         refuse_blocked(&own, world.as_ref())?;
         let client_id = whose.owner.as_ref().unwrap_or(&caller.client_id).clone();
-        let maker = self.maker(client_id, &whose)?;
-        let conversation = match self.conversations.get(id) {
+        let maker = self.maker(caller, client_id, &whose)?;
+        let conversation = match self.conversations.get(tenant, id) {
             Some(held) => held,
-            None => self.conversations.hold(id, whose, Vec::new()),
+            None => self.conversations.hold(tenant, id, whose, Vec::new()),
         };
         if let Some(key) = &given.key {
             let known = recall_key(&conversation, store, key).map_err(unavailable)?;
@@ -81,7 +88,9 @@ impl ChatHost {
                 let host = self.clone();
                 // The answer is given to its end, also if its client has left.
                 tokio::spawn(async move {
-                    let confirmation = host.give(conversation, maker, question, given).await;
+                    let confirmation = host
+                        .give(conversation, maker, question, given, is_own)
+                        .await;
                     if let Some(confirmation) = confirmation {
                         teller.send_replace(Some(confirmation));
                     }
@@ -92,6 +101,27 @@ impl ChatHost {
         let known = outcome.wait_for(Option::is_some).await;
         let known = known.map_err(|_| ChatRefusal::Busy)?;
         known.clone().ok_or(ChatRefusal::Busy)
+    }
+
+    /// The question of a token that somebody else was asked, where its tool names the roles that approve, and the caller has
+    /// one of them.
+    fn to_approve(
+        &self,
+        reference: &ConversationRef,
+        caller: &Caller,
+        token: &Sensitive<String>,
+    ) -> Result<Question, ChatRefusal> {
+        let token = Token::parse(token.expose()).ok_or(ChatRefusal::Unknown)?;
+        let question = self.conversations.store().question(reference, &token);
+        let question = question.map_err(unavailable)?.ok_or(ChatRefusal::Unknown)?;
+        let toolbox = self.toolbox.load();
+        let registry = &toolbox.of(question.mode).all().registry;
+        let tool = registry.get(question.tool.as_str());
+        let is_approver = tool.is_some_and(|tool| {
+            let roles = &tool.permissions.approver_roles;
+            caller.rights.have_one_of(roles)
+        });
+        is_approver.then_some(question).ok_or(ChatRefusal::Unknown)
     }
 
     /// What is said of a token that does not count.
@@ -110,12 +140,14 @@ impl ChatHost {
         maker: SessionMaker,
         question: Question,
         given: GivenAnswer,
+        is_own: bool,
     ) -> Option<Confirmation> {
         let consent = Consent {
             token: given.token,
             approved: given.approved,
         };
-        if question.mode == Mode::Text && conversation.has_idle_session() {
+        // The session goes on with the rights of its user, and not with those of somebody who approves.
+        if is_own && question.mode == Mode::Text && conversation.has_idle_session() {
             let delivery = Delivery {
                 message: Some(approval_of(&[question.number])),
                 key: given.key,
@@ -151,7 +183,8 @@ impl ChatHost {
     ) -> Result<Option<Confirmation>, ChatRefusal> {
         let counted = self.completing.begin();
         let id = &conversation.reference.conversation_id;
-        let known = self.conversations.known(id).map_err(unavailable)?;
+        let tenant = &conversation.reference.tenant;
+        let known = self.conversations.known(tenant, id).map_err(unavailable)?;
         let read_to = known.map(|known| known.last_entry).unwrap_or_default();
         let mode = apart.question.mode;
         let toolbox = self.toolbox.load_full();
@@ -172,7 +205,7 @@ impl ChatHost {
             past: Past::of_answer(CallNumber(apart.question.call), read_to),
             can_ask: true,
         };
-        let begun = self.held_session(request, toolbox.clone(), toolbox.of(mode));
+        let begun = self.held_session(request, &toolbox, toolbox.of(mode));
         let mut session = begun.map_err(|error| broken(&error))?;
         let mut sink = AnswerSink {
             mode,

@@ -20,12 +20,14 @@ use windlass_tool::id::{ConversationId, TenantId, UserId};
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(crate) struct Conversations {
-    held: Mutex<HashMap<ConversationId, Arc<Conversation>>>,
+    held: Mutex<Held>,
     shared: Shared,
-    tenant: TenantId,
     conversations_max: usize,
     idle_ms: u64,
 }
+
+/// A conversation's id is its tenant's own choice, and another's may be the same.
+type Held = HashMap<(TenantId, ConversationId), Arc<Conversation>>;
 
 /// Why a caller does not get a conversation.
 #[derive(Debug)]
@@ -36,11 +38,10 @@ pub(crate) enum NoEntry {
 }
 
 impl Conversations {
-    pub(crate) fn new(text: &Text, shared: Shared, tenant: TenantId) -> Self {
+    pub(crate) fn new(text: &Text, shared: Shared) -> Self {
         Self {
             held: Mutex::default(),
             shared,
-            tenant,
             conversations_max: text.conversations_max.count(),
             idle_ms: text.conversation_idle_seconds.get() * 1_000,
         }
@@ -64,23 +65,20 @@ impl Conversations {
         self.shared.ledger.apply(batch).await
     }
 
-    pub(crate) fn tenant(&self) -> &TenantId {
-        &self.tenant
-    }
-
     /// The conversation of this id that is in memory and has not been idle for too long.
-    pub(crate) fn get(&self, id: &ConversationId) -> Option<Arc<Conversation>> {
+    pub(crate) fn get(&self, tenant: &TenantId, id: &ConversationId) -> Option<Arc<Conversation>> {
         let now = clock::now_unix_ms();
-        let known = self.lock().get(id).cloned();
+        let known = self.lock().get(&(tenant.clone(), id.clone())).cloned();
         known.filter(|known| !known.is_forgotten(now, self.idle_ms))
     }
 
     /// As the store has it, without a check of its owner.
     pub(crate) fn known(
         &self,
+        tenant: &TenantId,
         id: &ConversationId,
     ) -> Result<Option<windlass_store::Conversation>, StoreUnavailable> {
-        self.store().conversation(&self.tenant, id)
+        self.store().conversation(tenant, id)
     }
 
     /// The conversation of this id, for a caller who may name a user. A missing one begins; then `told` is the client's own
@@ -92,22 +90,23 @@ impl Conversations {
         named: Option<&UserId>,
         told: &[HistoryEntry],
     ) -> Result<Arc<Conversation>, NoEntry> {
-        if let Some(known) = self.get(id) {
+        let tenant = &caller.tenant;
+        if let Some(known) = self.get(tenant, id) {
             let admitted = known.whose.admits(caller, named);
             admitted.map_err(NoEntry::Foreign)?;
             known.touch();
             return Ok(known);
         }
-        let known = self.known(id).map_err(NoEntry::Unavailable)?;
+        let known = self.known(tenant, id).map_err(NoEntry::Unavailable)?;
         let mut whose = admit(known.as_ref(), caller, named).map_err(NoEntry::Foreign)?;
         let mut told = told.to_vec();
-        if known.is_some() || !self.begin(whose.reference(&self.tenant, id)).await {
+        if known.is_some() || !self.begin(whose.reference(tenant, id)).await {
             // The store has it, perhaps since a moment ago.
-            let known = self.known(id).map_err(NoEntry::Unavailable)?;
+            let known = self.known(tenant, id).map_err(NoEntry::Unavailable)?;
             whose = admit(known.as_ref(), caller, named).map_err(NoEntry::Foreign)?;
             told.clear();
         }
-        let conversation = self.hold(id, whose, told);
+        let conversation = self.hold(tenant, id, whose, told);
         // Somebody else may have been faster.
         let admitted = conversation.whose.admits(caller, named);
         admitted.map_err(NoEntry::Foreign)?;
@@ -117,17 +116,24 @@ impl Conversations {
     /// The conversation of this id in memory, whose it is being known.
     pub(crate) fn hold(
         &self,
+        tenant: &TenantId,
         id: &ConversationId,
         whose: Whose,
         told: Vec<HistoryEntry>,
     ) -> Arc<Conversation> {
-        let reference = whose.reference(&self.tenant, id);
-        self.insert(id, || Conversation::new(reference, whose, told))
+        let reference = whose.reference(tenant, id);
+        self.insert((tenant.clone(), id.clone()), || {
+            Conversation::new(reference, whose, told)
+        })
     }
 
     /// What the session by voice is to answer first, once.
-    pub(crate) fn take_pending_request(&self, id: &ConversationId) -> Option<String> {
-        self.get(id)?.take_pending_request()
+    pub(crate) fn take_pending_request(
+        &self,
+        tenant: &TenantId,
+        id: &ConversationId,
+    ) -> Option<String> {
+        self.get(tenant, id)?.take_pending_request()
     }
 
     /// Begins it in the store, so that it is this user's before anybody speaks in it. False where it is another's by now. Where
@@ -145,24 +151,24 @@ impl Conversations {
     /// Those that have to go for a new one leave memory.
     fn insert(
         &self,
-        id: &ConversationId,
+        id: (TenantId, ConversationId),
         make: impl FnOnce() -> Conversation,
     ) -> Arc<Conversation> {
         let now = clock::now_unix_ms();
         let mut held = self.lock();
-        if let Some(known) = held.get(id)
+        if let Some(known) = held.get(&id)
             && !known.is_forgotten(now, self.idle_ms)
         {
             let known = known.clone();
             known.touch();
             return known;
         }
-        let mut gone: Vec<_> = held.remove(id).into_iter().collect();
+        let mut gone: Vec<_> = held.remove(&id).into_iter().collect();
         if held.len() >= self.conversations_max {
             gone.extend(make_room(&mut held, now, self.idle_ms));
         }
         let conversation = Arc::new(make());
-        held.insert(id.clone(), conversation.clone());
+        held.insert(id, conversation.clone());
         drop(held);
         leave_all(gone);
         conversation
@@ -193,7 +199,7 @@ impl Conversations {
         self.lock().drain().map(|(_, held)| held).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ConversationId, Arc<Conversation>>> {
+    fn lock(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -206,11 +212,7 @@ fn leave_all(gone: Vec<Arc<Conversation>>) {
 
 /// Lets those go whose time is up, and then those that rest longest: a tenth at a time, so that the search is paid for by
 /// many conversations.
-fn make_room(
-    held: &mut HashMap<ConversationId, Arc<Conversation>>,
-    now: u64,
-    idle_ms: u64,
-) -> Vec<Arc<Conversation>> {
+fn make_room(held: &mut Held, now: u64, idle_ms: u64) -> Vec<Arc<Conversation>> {
     let mut times: Vec<u64> = held.values().map(|one| one.used()).collect();
     let (_, tenth, _) = times.select_nth_unstable(held.len() / 10);
     let latest_gone = *tenth;

@@ -3,11 +3,12 @@
 use super::ChatHost;
 use crate::clock;
 use crate::context;
-use crate::sessions::{TextLease, TextSessions};
-use crate::toolbox::{ModeTools, Toolbox};
+use crate::sessions::TextLease;
+use crate::toolbox::{ModeKit, ModeTools, Toolbox};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use windlass_provider::profile;
+use windlass_runtime::caller::Validity;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::prompt::ContextEstimate;
 use windlass_runtime::text::{Past, TextRequest, TextSession, TextSettings};
@@ -18,11 +19,12 @@ use windlass_store::{ConversationRef, Epoch};
 use windlass_tool::handler::World;
 use windlass_tool::id::{CallNumber, ClientId, UserId};
 use windlass_tool::kind::Mode;
+use windlass_tool::rights::Rights;
 
 /// A session whose instruction, declarations and rules are of one and the same tools, whatever other sessions are given since.
 pub(crate) struct HeldSession {
     session: TextSession,
-    toolbox: Arc<Toolbox>,
+    tools: Arc<ModeTools>,
     lease: TextLease,
 }
 
@@ -30,6 +32,10 @@ pub(crate) struct HeldSession {
 pub(super) struct SessionMaker {
     pub(super) user_id: UserId,
     pub(super) client_id: ClientId,
+    /// Those of the caller whose request begins it.
+    pub(super) rights: Rights,
+    /// Whether that caller still counts.
+    pub(super) validity: Validity,
     pub(super) world: Arc<dyn World>,
 }
 
@@ -52,11 +58,17 @@ impl ChatHost {
     pub(super) fn held_session(
         &self,
         request: SessionRequest,
-        toolbox: Arc<Toolbox>,
-        tools: &ModeTools,
+        toolbox: &Toolbox,
+        kit: &ModeKit,
     ) -> Result<HeldSession, NoRandomness> {
-        let session = self.begin_session(request, tools)?;
-        Ok(HeldSession::new(session, toolbox, &self.sessions))
+        let tools = kit.for_rights(&request.maker.rights);
+        let session = self.begin_session(request, &tools)?;
+        let lease = self.sessions.enter(session.id(), &toolbox.version);
+        Ok(HeldSession {
+            session,
+            tools,
+            lease,
+        })
     }
 
     fn begin_session(
@@ -92,6 +104,7 @@ impl ChatHost {
                 epoch: Epoch(1),
                 tenant: reference.tenant.clone(),
                 user_id: maker.user_id,
+                rights: maker.rights,
                 conversation_id: reference.conversation_id.clone(),
                 mode,
                 registry: tools.registry.clone(),
@@ -115,18 +128,9 @@ impl ChatHost {
 }
 
 impl HeldSession {
-    fn new(session: TextSession, toolbox: Arc<Toolbox>, sessions: &Arc<TextSessions>) -> Self {
-        let lease = sessions.enter(session.id(), &toolbox.version);
-        Self {
-            session,
-            toolbox,
-            lease,
-        }
-    }
-
     /// The system instruction of a turn of it that begins now.
     pub(crate) fn instruction(&self) -> Arc<str> {
-        self.toolbox.of(Mode::Text).instruction()
+        self.tools.instruction()
     }
 
     pub(crate) async fn end(self) {

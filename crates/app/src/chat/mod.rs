@@ -110,9 +110,8 @@ impl ChatHost {
         request: ChatRequest,
         key: Option<Message>,
     ) -> Result<Answering, ChatRefusal> {
-        let (own, world) = self
-            .world
-            .of_user(&caller.client_id, request.user.as_deref());
+        let caller = &caller.speaking_for(request.user.as_deref());
+        let (own, world) = self.world.of_user(caller, request.user.as_deref());
         refuse_blocked(&own, world.as_ref())?;
         // Whom the proxy has named, nobody renames.
         let named = (own != users::of_client(&caller.client_id)).then_some(own);
@@ -133,7 +132,8 @@ impl ChatHost {
             Err(NoEntry::Foreign(_)) => return Err(ChatRefusal::Foreign),
             Err(NoEntry::Unavailable(error)) => return Err(unavailable(error)),
         };
-        let maker = self.maker(caller.client_id.clone(), &conversation.whose)?;
+        let client_id = caller.client_id.clone();
+        let maker = self.maker(caller, client_id, &conversation.whose)?;
         let store = self.conversations.store();
         let mut answers = Vec::new();
         for answer in request.answers {
@@ -188,13 +188,22 @@ impl ChatHost {
         not_valid(&self.toolbox.load().version)
     }
 
-    /// Whom a session of a conversation is for. Fails where its user is not served.
-    fn maker(&self, client_id: ClientId, whose: &Whose) -> Result<SessionMaker, ChatRefusal> {
-        let world = self.world.of_known_user(&client_id, &whose.user_id);
+    /// Whom a session of a conversation is for, and with whose rights. Fails where its user is not served.
+    fn maker(
+        &self,
+        caller: &Caller,
+        client_id: ClientId,
+        whose: &Whose,
+    ) -> Result<SessionMaker, ChatRefusal> {
+        let world = self
+            .world
+            .of_known_user(&caller.tenant, &client_id, &whose.user_id);
         refuse_blocked(&whose.user_id, world.as_ref())?;
         Ok(SessionMaker {
             user_id: whose.user_id.clone(),
             client_id,
+            rights: caller.rights.clone(),
+            validity: caller.validity.clone(),
             world,
         })
     }
@@ -246,12 +255,13 @@ impl ChatHost {
             entries: Vec::new(),
         };
         let host = self.clone();
+        let validity = maker.validity.clone();
         tokio::spawn(async move {
             let mut given_up = std::pin::pin!(async {
-                if !waits_for_reader {
-                    std::future::pending::<()>().await;
+                tokio::select! {
+                    () = record.abandoned(), if waits_for_reader => {}
+                    () = validity.over() => {}
                 }
-                record.abandoned().await;
             });
             let turn = Turn {
                 maker,
@@ -296,6 +306,10 @@ impl ChatHost {
             );
             return false;
         };
+        // Whoever has other rights now has another session, which knows what was said.
+        if let Some(session) = slot.take_if(|session| *session.rights() != maker.rights) {
+            session.suspend().await;
+        }
         let session = match &mut *slot {
             Some(session) if !session.is_over() => session,
             slot => match self.go_on(conversation, maker).await {
@@ -374,7 +388,8 @@ impl ChatHost {
             past,
             can_ask: true,
         };
-        self.held_session(request, toolbox.clone(), toolbox.of(Mode::Text))
+        let kit = toolbox.of(Mode::Text);
+        self.held_session(request, &toolbox, kit)
             .map_err(|error| broken(&error))
     }
 

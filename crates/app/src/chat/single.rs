@@ -7,12 +7,13 @@ use super::{ChatHost, ChatRefusal, broken, refuse_blocked};
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::watch;
-use windlass_runtime::caller::Caller;
+use windlass_runtime::caller::{Caller, Validity};
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::text::{Past, TurnEnd, TurnInput, TurnSink, UserInput};
 use windlass_session::model::HistoryEntry;
-use windlass_tool::id::{ClientId, UserId};
+use windlass_tool::id::{ClientId, TenantId, UserId};
 use windlass_tool::kind::Mode;
+use windlass_tool::rights::Rights;
 
 /// What a program wants answered.
 pub(crate) struct Completion<'a> {
@@ -69,20 +70,22 @@ impl ChatHost {
             input,
             instructions,
         } = completion;
-        let (user_id, world) = self.world.of_user(&caller.client_id, named);
+        let caller = caller.speaking_for(named);
+        let (user_id, world) = self.world.of_user(&caller, named);
         refuse_blocked(&user_id, world.as_ref())?;
         let counted = self.completing.begin();
         let whose = Whose::begun_by(&caller, Some(&user_id));
         let conversation_id = ids::conversation_id().map_err(|error| broken(&error))?;
         let toolbox = self.toolbox.load_full();
-        let tools = &toolbox.completions;
         let request = SessionRequest {
+            reference: whose.reference(&caller.tenant, &conversation_id),
             maker: SessionMaker {
                 user_id,
                 client_id: caller.client_id,
+                rights: caller.rights,
+                validity: caller.validity.clone(),
                 world,
             },
-            reference: whose.reference(self.conversations.tenant(), &conversation_id),
             mode: Mode::Text,
             limits: self.limits.clone(),
             settings: self.settings.clone(),
@@ -90,17 +93,28 @@ impl ChatHost {
             past: Past::none(),
             can_ask: false,
         };
-        let begun = self.held_session(request, toolbox.clone(), tools);
+        let begun = self.held_session(request, &toolbox, &toolbox.completions);
         let mut session = begun.map_err(|error| broken(&error))?;
-        let own = tools.instruction();
+        let own = session.instruction();
         let instruction = match instructions.trim() {
             "" => own,
             theirs => {
                 format!("{own}\n\n# What the calling program asks of you\n\n{theirs}\n").into()
             }
         };
+        let mut given_up = std::pin::pin!(async {
+            tokio::select! {
+                () = cancelled => {}
+                () = caller.validity.over() => {}
+            }
+        });
         let end = session
-            .turn(TurnInput::User(input), &instruction, sink, cancelled)
+            .turn(
+                TurnInput::User(input),
+                &instruction,
+                sink,
+                given_up.as_mut(),
+            )
             .await;
         tokio::spawn(async move {
             session.end().await;
@@ -114,6 +128,7 @@ impl ChatHost {
         &self,
         client_id: ClientId,
         user_id: UserId,
+        rights: Rights,
     ) -> Result<HeldSession, NoRandomness> {
         let toolbox = self.toolbox.load_full();
         let whose = Whose {
@@ -125,9 +140,11 @@ impl ChatHost {
             maker: SessionMaker {
                 user_id,
                 client_id,
+                rights,
+                validity: Validity::default(),
                 world: Arc::new(self.world.clone()),
             },
-            reference: whose.reference(self.conversations.tenant(), &conversation_id),
+            reference: whose.reference(&TenantId::default(), &conversation_id),
             mode: Mode::Text,
             limits: self.limits.clone(),
             settings: self.settings.clone(),
@@ -135,7 +152,7 @@ impl ChatHost {
             past: Past::none(),
             can_ask: true,
         };
-        self.held_session(request, toolbox.clone(), toolbox.of(Mode::Text))
+        self.held_session(request, &toolbox, toolbox.of(Mode::Text))
     }
 
     /// Whether the user may be served at all.
@@ -144,7 +161,8 @@ impl ChatHost {
         caller: &Caller,
         named: Option<&str>,
     ) -> Result<(), ChatRefusal> {
-        let (user_id, world) = self.world.of_user(&caller.client_id, named);
+        let caller = caller.speaking_for(named);
+        let (user_id, world) = self.world.of_user(&caller, named);
         refuse_blocked(&user_id, world.as_ref())
     }
 

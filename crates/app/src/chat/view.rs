@@ -29,12 +29,13 @@ impl ChatHost {
         id: &ConversationId,
         after: EntryNumber,
     ) -> Result<Value, ChatRefusal> {
-        let known = self.conversations.known(id).map_err(unavailable)?;
+        let known = self.conversations.known(&caller.tenant, id);
+        let known = known.map_err(unavailable)?;
         let known = known.ok_or(ChatRefusal::Unknown)?;
         let whose = Whose::of(&known.user_id);
         let admitted = whose.admits(caller, None);
         admitted.map_err(|_| ChatRefusal::Foreign)?;
-        let reference = whose.reference(self.conversations.tenant(), id);
+        let reference = whose.reference(&caller.tenant, id);
         let store = self.conversations.store();
         let entries = store.entries(&reference, after, ENTRIES_MAX);
         let entries = entries.map_err(unavailable)?;
@@ -66,7 +67,7 @@ impl ChatHost {
     ) -> Result<Value, ChatRefusal> {
         let store = self.conversations.store();
         let found = store
-            .effect(self.conversations.tenant(), effect_id)
+            .effect(&caller.tenant, effect_id)
             .map_err(unavailable)?;
         let (reference, effect) = found.ok_or(ChatRefusal::Unknown)?;
         let whose = Whose::of(&reference.user_id);

@@ -2,7 +2,7 @@
 //! check on every way into a conversation. Knows no session and no HTTP.
 
 use crate::users;
-use windlass_runtime::caller::{Caller, SIGNED_IN};
+use windlass_runtime::caller::{Caller, is_proven_id};
 use windlass_store::{Conversation, ConversationRef};
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
@@ -45,7 +45,7 @@ impl Whose {
             owner: Some(ClientId::new(text)),
             user_id: ledger_user.clone(),
         };
-        if text.starts_with(SIGNED_IN) {
+        if is_proven_id(text) {
             return own();
         }
         match text.split_once('/') {
@@ -130,10 +130,7 @@ mod tests {
     use windlass_runtime::caller::Acquaintance;
 
     fn caller(id: &str, acquaintance: Acquaintance) -> Caller {
-        Caller {
-            client_id: ClientId::new(id),
-            acquaintance,
-        }
+        Caller::unproven(ClientId::new(id), acquaintance)
     }
 
     #[test]
@@ -141,6 +138,7 @@ mod tests {
         for (owner, user, kept) in [
             (Some("c1"), "c1", "c1"),
             (Some("user:a/b"), "user:a/b", "user:a/b"),
+            (Some("user@acme:a/b"), "user@acme:a/b", "user@acme:a/b"),
             (Some("c1"), "ada", "c1/ada"),
             (Some("c1"), "a/b", "c1/a/b"),
             (None, "c1", "*/c1"),

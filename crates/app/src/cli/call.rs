@@ -1,7 +1,7 @@
 //! `windlass call`: one tool call in a session of its own, through the same pipeline as every other call.
 
 use super::question::{details, is_yes};
-use super::{CallArguments, ModeName, flags, load_config, together};
+use super::{CallArguments, ModeName, flags, load_config, roles, together};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::toolbox::{self, ToolboxError, Workshop};
@@ -12,6 +12,7 @@ use serde_json::Value;
 use std::io::BufRead;
 use std::sync::Arc;
 use windlass_driver::{DirectLedger, Ledger};
+use windlass_runtime::caller::is_proven_id;
 use windlass_runtime::client_key::{ledger_key, passing_ledger_key};
 use windlass_runtime::config::Config;
 use windlass_runtime::direct::{DirectRequest, call_asking, call_once};
@@ -27,6 +28,7 @@ use windlass_tool::id::{CallNumber, ClientId, TenantId, UserId};
 use windlass_tool::json;
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::DESCRIBE_TOOL;
+use windlass_tool::rights::Rights;
 
 pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
     let parsed = parse(&arguments.arguments)?;
@@ -123,6 +125,14 @@ fn open_store(arguments: &CallArguments, config: &Config) -> Result<Arc<dyn Stor
     Ok(Arc::new(store))
 }
 
+/// What was proven of the user whose call it is, as far as the command line is believed.
+fn rights(user: &str, named: &[String]) -> Result<Rights, Failure> {
+    match named.is_empty() && !is_proven_id(user) {
+        true => Ok(Rights::Anonymous),
+        false => Ok(Rights::signed_in(roles(named)?)),
+    }
+}
+
 /// Asks whoever sits at the terminal. The end of input is a no, too.
 fn ask_on_terminal(question: &ConfirmationQuestion) -> bool {
     let printer = Printer;
@@ -175,13 +185,14 @@ async fn request(
             epoch: Epoch(1),
             tenant: TenantId::default(),
             user_id: UserId::new(arguments.user.as_str()),
+            rights: rights(&arguments.user, &arguments.role)?,
             conversation_id: ids::conversation_id().map_err(Failure::of)?,
             mode,
             // The others leave it out, so that their journals are replayed with the tools that a session of a model has.
             registry: if arguments.tool == DESCRIBE_TOOL {
                 toolbox.with_describer(mode)
             } else {
-                toolbox.of(mode).registry.clone()
+                toolbox.of(mode).all().registry.clone()
             },
             limits: Arc::new(limits.clone()),
             profile: workshop.profile.clone(),

@@ -3,7 +3,7 @@
 
 use super::question::{details, is_yes};
 use super::signals::{Interrupt, Terminate};
-use super::{ChatArguments, flags, load_config};
+use super::{ChatArguments, flags, load_config, roles};
 use crate::chat::held::HeldSession;
 use crate::chat::{ChatHost, ChatRefusal};
 use crate::clock;
@@ -22,6 +22,7 @@ use windlass_session::model::Role;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Block;
 use windlass_tool::id::{ClientId, UserId};
+use windlass_tool::rights::Rights;
 use windlass_tool::sensitive::Sensitive;
 use windlass_tool::template::steers;
 
@@ -63,6 +64,10 @@ async fn chat(
     arguments: &ChatArguments,
     ending: watch::Receiver<bool>,
 ) -> Result<(), Failure> {
+    let rights = match roles(&arguments.role)? {
+        roles if roles.is_empty() => Rights::Anonymous,
+        roles => Rights::signed_in(roles),
+    };
     let server = server::start(Setup {
         config,
         handlers: windlass_handlers::builtin(),
@@ -70,7 +75,7 @@ async fn chat(
     })
     .await?;
     let outcome = match server.chat() {
-        Some(host) => talk(&host, arguments.message.as_deref(), ending).await,
+        Some(host) => talk(&host, rights, arguments.message.as_deref(), ending).await,
         None => Err(Failure::Failed(
             "no model for text is configured: set GEMINI_API_KEY or OPENAI_API_KEY, or point --text-provider-url at a server"
                 .to_owned(),
@@ -82,10 +87,11 @@ async fn chat(
 
 async fn talk(
     host: &Arc<ChatHost>,
+    rights: Rights,
     message: Option<&str>,
     ending: watch::Receiver<bool>,
 ) -> Result<(), Failure> {
-    let begun = host.session_of(ClientId::new(USER), UserId::new(USER));
+    let begun = host.session_of(ClientId::new(USER), UserId::new(USER), rights);
     let mut session = begun.map_err(Failure::of)?;
     let mut person = Person {
         lines: lines(),

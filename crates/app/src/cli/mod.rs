@@ -9,6 +9,7 @@ mod config;
 mod import;
 mod init;
 mod kb;
+mod keys;
 mod question;
 mod replay;
 mod script_worker;
@@ -24,6 +25,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use windlass_runtime::config::{Config, Flag, Loaded, Sources};
+use windlass_tool::rights::Role;
 
 /// Tool runtime for voice and text agents
 #[derive(Debug, Parser)]
@@ -53,6 +55,8 @@ enum Command {
     Kb(kb::KbArguments),
     /// Chat in the terminal, with a server's tools and rules
     Chat(ChatArguments),
+    /// Make, list and revoke API keys
+    Keys(KeysArguments),
     /// Read the audit
     Audit(AuditArguments),
     /// Run a recorded session again and compare what comes out
@@ -179,6 +183,9 @@ struct CallArguments {
     /// Whose call it is
     #[arg(long, value_name = "ID", default_value = "command-line")]
     user: String,
+    /// A role that the user has; may be given more than once
+    #[arg(long, value_name = "ROLE")]
+    role: Vec<String>,
     /// Ask on the terminal where the call needs the user's consent
     #[arg(long)]
     confirm: bool,
@@ -317,8 +324,67 @@ struct ChatArguments {
     file: ConfigFile,
     #[command(flatten)]
     flags: ServeFlags,
+    /// A role that you have; may be given more than once
+    #[arg(long, value_name = "ROLE")]
+    role: Vec<String>,
     /// Say this, print the answer and end; without it, lines are read until there are no more
     message: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct KeysArguments {
+    #[command(subcommand)]
+    command: KeysCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum KeysCommand {
+    /// Make a key and print it, this once
+    Add(AddKeyArguments),
+    /// Print the keys that there are, without the keys themselves
+    List(ListKeysArguments),
+    /// Take a key away; sessions that began with it end within a minute
+    Revoke(RevokeKeyArguments),
+}
+
+#[derive(Debug, Args)]
+struct AddKeyArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// What the key is called, here and in the log
+    name: String,
+    /// A role of its holder; may be given more than once
+    #[arg(long, value_name = "ROLE")]
+    role: Vec<String>,
+    /// The one user whom it speaks for; without it, its holder says for whom it speaks
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// The tenant whose users it speaks for
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct ListKeysArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct RevokeKeyArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The key's name
+    name: String,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -448,6 +514,7 @@ pub fn main() -> ExitCode {
         Command::Chat(arguments) => chat::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Kb(arguments) => kb::run(&arguments),
+        Command::Keys(arguments) => keys::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
@@ -527,6 +594,18 @@ fn load(file: &ConfigFile, flags: Vec<Flag>) -> Result<Loaded, Failure> {
 
 fn load_config(file: &ConfigFile, flags: Vec<Flag>) -> Result<Config, Failure> {
     load(file, flags).map(|loaded| loaded.config)
+}
+
+/// The roles of these names.
+fn roles(names: &[String]) -> Result<Vec<Role>, Failure> {
+    let role = |name: &String| {
+        Role::parse(name).ok_or_else(|| {
+            Failure::Usage(format!(
+                "{name:?} cannot be a role: write 1 to 64 letters, digits and marks out of . _ : / -"
+            ))
+        })
+    };
+    names.iter().map(role).collect()
 }
 
 /// The keys that flags set.

@@ -87,7 +87,9 @@ fn registry(arguments: &ReplayArguments, header: &Header) -> Result<Arc<Registry
     let toolbox = workshop
         .activate(artifact)
         .map_err(ToolboxError::reported)?;
-    Ok(toolbox.of(header.session.mode).registry.clone())
+    let session = &header.session;
+    let tools = toolbox.of(session.mode).for_rights(&session.rights);
+    Ok(tools.registry.clone())
 }
 
 /// The tools are built without the words of a base that cannot be opened.

@@ -5,7 +5,6 @@ use super::{ServeArguments, load_config};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::server::{self, Server, Setup};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use windlass_runtime::config::Config;
@@ -56,16 +55,6 @@ fn say_ready(server: &Server) {
     if let Some(notice) = server.demo_notice() {
         tracing::warn!("{notice}");
     }
-    Printer.result(&format!("windlass is ready at http://{}", to_open(address)));
-}
-
-/// The address as a browser on this machine can open it: that of a server that listens everywhere is none.
-fn to_open(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        address.set_ip(match address {
-            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    address
+    // The address itself, also where it is every one of the machine: a loopback address would say that nobody else gets in.
+    Printer.result(&format!("windlass is ready at http://{address}"));
 }

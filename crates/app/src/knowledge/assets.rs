@@ -6,8 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use windlass_knowledge::{AssetPlace, asset};
-use windlass_tool::handler::{GetRequest, Knowledge};
-use windlass_tool::id::UserId;
+use windlass_tool::handler::{GetRequest, Knowledge, Reader};
 
 /// A file and what it holds.
 pub(crate) struct AssetFile {
@@ -20,13 +19,13 @@ pub(crate) async fn file(
     knowledge: Arc<dyn Knowledge>,
     folder: Arc<Path>,
     id: String,
-    user_id: UserId,
+    reader: Reader,
     bytes_max: u64,
 ) -> Option<AssetFile> {
     let request = GetRequest {
         id,
         namespace: None,
-        user_id,
+        reader,
     };
     let record = knowledge.get(request).await.ok()?.ok()?;
     let asset = asset(&record)?;

@@ -173,6 +173,7 @@ fn access(namespaces: &BTreeMap<String, NamespaceReaders>) -> Access {
             let readers = match readers {
                 NamespaceReaders::Everybody => Readers::Everybody,
                 NamespaceReaders::SignedIn => Readers::SignedIn,
+                NamespaceReaders::Roles(roles) => Readers::Roles(roles.clone()),
                 NamespaceReaders::Owners(owners) => {
                     Readers::Owners(owners.iter().map(|id| UserId::new(id.as_str())).collect())
                 }
@@ -180,7 +181,7 @@ fn access(namespaces: &BTreeMap<String, NamespaceReaders>) -> Access {
             (name.clone(), readers)
         })
         .collect();
-    Access::new(readers, Arc::new(crate::users::is_signed_in))
+    Access::new(readers)
 }
 
 /// Says in the log what became of the folder.

@@ -1,13 +1,17 @@
 //! `GET /assets/ID`: the file of a photo, diagram or video of the knowledge base, to whoever may read its record.
 
-use super::client::known;
+use super::access::refused;
+use super::client::{NoCaller, known, showing};
 use super::{State, line};
+use crate::access::Purpose;
 use crate::knowledge::assets;
+use crate::users;
 use axum::body::Body;
-use axum::extract::{Path as PathOf, State as Extract};
+use axum::extract::{Path as PathOf, Request, State as Extract};
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 use std::sync::Arc;
+use windlass_tool::handler::Reader;
 use windlass_tool::id::UserId;
 
 /// A longer file is not for a page beside a conversation.
@@ -18,13 +22,17 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 pub(super) async fn serve(
     Extract(state): Extract<Arc<State>>,
     PathOf(id): PathOf<String>,
-    headers: HeaderMap,
+    request: Request,
 ) -> Response<Body> {
+    let reader = match reader(&state, request).await {
+        Ok(reader) => reader,
+        Err(no_caller) => return refused(&no_caller),
+    };
     let found = assets::file(
         state.knowledge.clone(),
         state.knowledge_folder.clone(),
         id,
-        reader(&state, &headers),
+        reader,
         FILE_BYTES_MAX,
     );
     let Some(file) = found.await else {
@@ -39,8 +47,13 @@ pub(super) async fn serve(
     response
 }
 
-/// Who asks: the user whom the proxy has named or the browser that this server knows, else somebody who may read only what
+/// Who asks: the caller that has proven who it is or the browser that this server knows, else somebody who may read only what
 /// everybody may.
-fn reader(state: &State, headers: &HeaderMap) -> UserId {
-    known(state, headers).map_or(UserId::new(""), |client| crate::users::of_client(&client))
+async fn reader(state: &State, request: Request) -> Result<Reader, NoCaller> {
+    let (head, _) = request.into_parts();
+    let known = known(state, showing(&head, Purpose::Other)).await?;
+    Ok(known.map_or(UserId::new("").into(), |caller| Reader {
+        user_id: users::of_client(&caller.client_id),
+        rights: caller.rights,
+    }))
 }

@@ -1,12 +1,14 @@
 //! `POST /api/chat`: one turn of a text conversation as the AI SDK's UI message stream. Knows the headers and statuses of
 //! that; what is said is the conversation's.
 
+use super::access as signing_in;
 use super::bodies::{self, Unread};
-use super::client::{client, standing};
+use super::client::{client, showing, standing};
 use super::patience::WhileAnswering;
 use super::peer::Peer;
 use super::voice::later;
 use super::{State, exceeded, typed};
+use crate::access::Purpose;
 use crate::chat::conversation::{Confirmation, Message};
 use crate::chat::record::TurnReader;
 use crate::chat::request;
@@ -111,6 +113,9 @@ struct PostedAnswer {
     conversation_id: String,
     token: Sensitive<String>,
     approved: bool,
+    /// The user for whom a program speaks that vouches for users.
+    #[serde(default)]
+    user_id: Option<String>,
 }
 
 /// `POST /api/confirm`: the user's answer to a request for consent, for clients that have no stream to send it on.
@@ -150,12 +155,14 @@ async fn consent(
         conversation_id,
         token,
         approved,
+        user_id,
     } = said;
     let given = GivenAnswer {
         conversation: ConversationId::new(conversation_id),
         token,
         approved,
         key: entrance.key.clone(),
+        user: user_id,
     };
     state.chat.confirm(&entrance.caller, given).await
 }
@@ -224,7 +231,6 @@ impl Entrance {
         origin: Option<HeaderValue>,
         is_secure: bool,
     ) -> Result<Self, Response<Body>> {
-        let headers = &head.headers;
         if state.is_draining() {
             return Err(later(error(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -232,14 +238,8 @@ impl Entrance {
                 "the server is shutting down",
             )));
         }
-        let (caller, cookie) = client(state, headers, is_secure).map_err(|problem| {
-            tracing::error!(%problem, "no client id could be minted");
-            error(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "internal",
-                "the server cannot tell clients apart now",
-            )
-        })?;
+        let caller = client(state, showing(head, Purpose::Text), is_secure).await;
+        let (caller, cookie) = caller.map_err(|no_caller| signing_in::refused(&no_caller))?;
         let peer: Option<&Peer> = head.extensions.get();
         let standing = standing(state, peer, &caller);
         let served = standing.with_the_address_charged();
@@ -248,7 +248,7 @@ impl Entrance {
         let mut body_bytes = standing.hold(Held::BodyBytes, 0).map_err(exceeded)?;
         let body = bodies::read(body, state.request_bytes_max, &mut body_bytes).await;
         let body = body.map_err(unread)?;
-        let key = key_of(headers, &body)
+        let key = key_of(&head.headers, &body)
             .map_err(|problem| error(StatusCode::BAD_REQUEST, "bad_message", problem))?;
         Ok(Self {
             caller,

@@ -1,8 +1,11 @@
 //! `POST /v1/chat/completions` and `GET /v1/models`: any program that speaks OpenAI's protocol gets an answer of this server,
 //! whose tools run here. Each request is a session of its own. Knows that protocol's requests and statuses.
 
+use super::access::refused as refused_entry;
 use super::chat::{Entrance, allow, events, no_text_model};
+use super::client::{known, showing};
 use super::{State, exceeded, typed};
+use crate::access::Purpose;
 use crate::chat::picture::{PictureLimits, Pictures};
 use crate::chat::record::{TurnRecord, TurnWriter};
 use crate::chat::single::Completion;
@@ -11,7 +14,9 @@ use crate::clock;
 use axum::body::Body;
 use axum::extract::State as Extract;
 use axum::extract::{Path, Request};
-use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue, ORIGIN, RETRY_AFTER};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -140,19 +145,27 @@ async fn answer(state: &State, entrance: &Entrance) -> Response<Body> {
 /// The one model that there is, under its own name.
 pub(super) async fn models(
     Extract(state): Extract<Arc<State>>,
-    headers: HeaderMap,
+    request: Request,
 ) -> Response<Body> {
+    let (head, _) = request.into_parts();
+    if let Err(no_caller) = known(&state, showing(&head, Purpose::Text)).await {
+        return in_their_form(&refused_entry(&no_caller));
+    }
     let list = json!({"object": "list", "data": [model_object(&state)]});
     let response = typed("application/json", list.to_string());
-    for_pages(&state, &headers, response)
+    for_pages(&state, &head.headers, response)
 }
 
 /// The same, asked for by name.
 pub(super) async fn model(
     Extract(state): Extract<Arc<State>>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    request: Request,
 ) -> Response<Body> {
+    let (head, _) = request.into_parts();
+    if let Err(no_caller) = known(&state, showing(&head, Purpose::Text)).await {
+        return in_their_form(&refused_entry(&no_caller));
+    }
     let model = model_object(&state);
     let response = match model["id"] == *id {
         true => typed("application/json", model.to_string()),
@@ -161,7 +174,7 @@ pub(super) async fn model(
             failure(StatusCode::NOT_FOUND, ErrorCode::BadMessage, problem)
         }
     };
-    for_pages(&state, &headers, response)
+    for_pages(&state, &head.headers, response)
 }
 
 /// Programs put the id into addresses and command lines, where a space is trouble.
@@ -460,6 +473,10 @@ fn in_their_form(refused: &Response<Body>) -> Response<Body> {
             ErrorCode::Overloaded,
             "a share of this server is used up; come back when Retry-After says",
         ),
+        StatusCode::UNAUTHORIZED => (
+            ErrorCode::Unauthorized,
+            "this API key or token does not count here; make a key with `windlass keys add`",
+        ),
         StatusCode::FORBIDDEN => (
             ErrorCode::BadMessage,
             "pages of this origin may not ask here; add it to server.allowed_origins",
@@ -470,8 +487,10 @@ fn in_their_form(refused: &Response<Body>) -> Response<Body> {
         ),
     };
     let mut response = failure(status, code, message);
-    if let Some(seconds) = refused.headers().get(RETRY_AFTER) {
-        response.headers_mut().insert(RETRY_AFTER, seconds.clone());
+    for name in [WWW_AUTHENTICATE, RETRY_AFTER] {
+        if let Some(value) = refused.headers().get(&name) {
+            response.headers_mut().insert(name, value.clone());
+        }
     }
     if let Some(origin) = refused.headers().get(ACCESS_CONTROL_ALLOW_ORIGIN) {
         allow(origin.clone(), response.headers_mut());

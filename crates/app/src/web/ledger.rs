@@ -17,13 +17,18 @@ use windlass_tool::id::{ConversationId, EffectId};
 pub(super) struct Behind {
     #[serde(default)]
     after: u64,
+    /// The user for whom a program speaks that vouches for users.
+    #[serde(default, rename = "userId")]
+    user_id: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Within {
     #[serde(default)]
     conversation_id: Option<String>,
+    #[serde(default)]
+    user_id: Option<String>,
 }
 
 /// What was said and done in a conversation.
@@ -41,7 +46,8 @@ pub(super) async fn conversation(
         (Ok(Query(behind)), Ok(())) => {
             let id = ConversationId::new(id);
             let after = EntryNumber(behind.after);
-            state.chat.conversation(&entrance.caller, &id, after)
+            let caller = entrance.caller.speaking_for(behind.user_id.as_deref());
+            state.chat.conversation(&caller, &id, after)
         }
         (Err(_), _) => {
             let problem = "after must be the number of an entry";
@@ -69,13 +75,13 @@ pub(super) async fn effect(
         Ok(entrance) => entrance,
         Err(refused) => return refused,
     };
-    let conversation = within.ok().and_then(|Query(within)| within.conversation_id);
+    let within = within.map(|Query(within)| within).unwrap_or_default();
+    let conversation = within.conversation_id;
+    let caller = entrance.caller.speaking_for(within.user_id.as_deref());
     let shown = match request::check_id(&id) {
         Ok(()) => {
             let id = EffectId::new(id);
-            state
-                .chat
-                .effect(&entrance.caller, &id, conversation.as_deref())
+            state.chat.effect(&caller, &id, conversation.as_deref())
         }
         Err(_) => Err(ChatRefusal::Unknown),
     };

@@ -4,6 +4,7 @@
 use super::patience::{ComingBody, EndingBody, Patience, PatientStream, WhileAnswering};
 use super::peer::peer;
 use super::rare_line::RareLine;
+use crate::access::SocketPeer;
 use axum::Router;
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
@@ -252,6 +253,7 @@ impl Served {
         let until = Instant::now() + patience.request;
         let peer = peer(self.address, &self.limits.proxies, request.headers());
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(SocketPeer(self.address));
         request.extensions_mut().insert(self.place);
         let request = request.map(|body| ComingBody::new(body, patience));
         let answered = timeout_at(until, self.router.call(request)).await;

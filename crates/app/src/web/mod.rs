@@ -1,6 +1,7 @@
 //! What the server answers over HTTP: the page, facts about the server, its health, its metrics, and the way to a voice
 //! session. Knows no session from the inside.
 
+mod access;
 mod assets;
 mod bodies;
 mod chat;
@@ -18,16 +19,17 @@ mod ui;
 pub(crate) mod upgrade;
 mod voice;
 
+use crate::access::{Access, Means, Purpose};
 use crate::chat::ChatHost;
 use crate::chat::picture::PictureLimits;
 use crate::knowledge::LiveKnowledge;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::State as Extract;
+use axum::extract::{Request, State as Extract};
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use hosts::HostRule;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use origin::OriginRule;
 use serde::Serialize;
@@ -44,11 +46,10 @@ pub(crate) struct State {
     pub(crate) info: Info,
     pub(crate) host_rule: HostRule,
     pub(crate) origin_rule: OriginRule,
-    pub(crate) client_key: ClientKey,
+    pub(crate) access: Access,
+    pub(crate) client_key: Arc<ClientKey>,
     pub(crate) knowledge: Arc<LiveKnowledge>,
     pub(crate) knowledge_folder: Arc<Path>,
-    /// In which a proxy says who has signed in.
-    pub(crate) user_header: Option<HeaderName>,
     pub(crate) voice: Arc<VoiceService>,
     pub(crate) chat: Arc<ChatHost>,
     /// Of one request to a text endpoint.
@@ -122,6 +123,18 @@ pub(crate) fn router(state: Arc<State>) -> Router {
             "/v1/models/{*id}",
             get(completions::model).fallback(chat::preflight),
         )
+        .route(
+            "/api/tickets",
+            post(access::ticket).fallback(chat::preflight),
+        )
+        .route(
+            "/api/session",
+            get(access::session)
+                .post(access::begin_session)
+                .merge(delete(access::end_session)),
+        )
+        .route("/auth/login", get(access::login))
+        .route("/auth/callback", get(access::callback))
         .route("/api/info", get(info))
         .route("/health", get(health))
         .route("/ready", get(ready))
@@ -161,7 +174,11 @@ fn typed(content_type: &'static str, body: String) -> Response<Body> {
     response
 }
 
-async fn info(Extract(state): Extract<Arc<State>>) -> Response<Body> {
+async fn info(Extract(state): Extract<Arc<State>>, request: Request) -> Response<Body> {
+    let (head, _) = request.into_parts();
+    if let Err(no_caller) = client::known(&state, client::showing(&head, Purpose::Other)).await {
+        return access::refused(&no_caller);
+    }
     let body = serde_json::to_string(&state.info).expect("facts are plain JSON");
     typed("application/json", body)
 }
@@ -185,8 +202,26 @@ async fn ready(Extract(state): Extract<Arc<State>>) -> Response<Body> {
     }
 }
 
-async fn metrics(Extract(state): Extract<Arc<State>>, headers: HeaderMap) -> Response<Body> {
-    if wants_prometheus(&headers) {
+/// Where callers sign in, the counts are for programs with a key: they tell of every user's sessions.
+async fn metrics(Extract(state): Extract<Arc<State>>, request: Request) -> Response<Body> {
+    let (head, _) = request.into_parts();
+    if state.access.is_required {
+        let identified = state
+            .access
+            .identify(client::showing(&head, Purpose::Other));
+        match identified.await {
+            Ok(Some(known)) if known.means == Means::Key => {}
+            Ok(_) => {
+                return chat::error(
+                    StatusCode::FORBIDDEN,
+                    "forbidden",
+                    "metrics are for API keys",
+                );
+            }
+            Err(problem) => return access::refused(&client::NoCaller::Refused(problem)),
+        }
+    }
+    if wants_prometheus(&head.headers) {
         typed(
             "text/plain; version=0.0.4; charset=utf-8",
             state.metrics.prometheus(),

@@ -39,7 +39,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [File; 18] = files![
+static FILES: [File; 19] = files![
     "/" => "index.html",
     "/index.html" => "index.html",
     "/app.js" => "app.js",
@@ -55,6 +55,7 @@ static FILES: [File; 18] = files![
     "/playback.js" => "playback.js",
     "/resample.js" => "resample.js",
     "/session.js" => "session.js",
+    "/sign-in.js" => "sign-in.js",
     "/socket.js" => "socket.js",
     "/style.css" => "style.css",
     "/transcript.js" => "transcript.js",

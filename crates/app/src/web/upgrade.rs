@@ -4,13 +4,17 @@
 use super::patience::PatientStream;
 use axum::body::Body;
 use http::header::{
-    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+/// The protocol of voice sessions.
+const PROTOCOL: &str = "windlass";
 
 /// The value of the header that accepts the upgrade; `Err` says what the request lacks.
 pub(crate) fn accept(headers: &HeaderMap) -> Result<HeaderValue, &'static str> {
@@ -29,6 +33,12 @@ pub(crate) fn accept(headers: &HeaderMap) -> Result<HeaderValue, &'static str> {
         .ok_or("the request has no Sec-WebSocket-Key, or not one of 24 characters")?;
     HeaderValue::from_str(&derive_accept_key(key.as_bytes()))
         .map_err(|_| "the request's Sec-WebSocket-Key cannot be answered")
+}
+
+/// The protocol that is spoken, where the client offers it. A browser that offers some has to be answered with one of them.
+pub(crate) fn protocol(headers: &HeaderMap) -> Option<HeaderValue> {
+    has_token(headers, &SEC_WEBSOCKET_PROTOCOL, PROTOCOL)
+        .then(|| HeaderValue::from_static(PROTOCOL))
 }
 
 fn has_token(headers: &HeaderMap, name: &http::HeaderName, token: &str) -> bool {

@@ -1,13 +1,16 @@
 //! `GET /voice`: who may connect, the client's signed id, and the hand-over of the raw connection to the voice service. Knows
 //! nothing of what is said on it.
 
-use super::client::{client, standing};
+use super::access as signing_in;
+use super::client::{client, showing, standing};
 use super::listener::Place;
+use super::origin::Refused as OriginRefused;
 use super::{State, exceeded, line, upgrade};
+use crate::access::Purpose;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::extract::State as Extract;
-use http::header::{RETRY_AFTER, SET_COOKIE};
+use http::header::{RETRY_AFTER, SEC_WEBSOCKET_PROTOCOL, SET_COOKIE};
 use http::{HeaderValue, Response, StatusCode};
 use std::sync::Arc;
 use windlass_runtime::shares::Held;
@@ -16,39 +19,40 @@ use windlass_runtime::voice::Connection;
 /// Upgrades the connection and serves a voice session on it.
 pub(super) async fn connect(
     Extract(state): Extract<Arc<State>>,
-    mut request: Request,
+    request: Request,
 ) -> Response<Body> {
-    let accept = match upgrade::accept(request.headers()) {
+    let (mut head, _) = request.into_parts();
+    let accept = match upgrade::accept(&head.headers) {
         Ok(accept) => accept,
         Err(problem) => return line(StatusCode::BAD_REQUEST, problem),
     };
-    let is_secure = match state.origin_rule.check(request.headers()) {
+    let is_secure = match state.origin_rule.check(&head.headers) {
         Ok(is_secure) => is_secure,
+        // A program has no origin, and where everybody has to sign in, what it shows says enough. A browser always says one.
+        Err(OriginRefused::Missing) if state.access.is_required => false,
         Err(refused) => return line(StatusCode::FORBIDDEN, &refused.to_string()),
     };
     if state.is_draining() {
         let problem = "the server is shutting down";
         return later(line(StatusCode::SERVICE_UNAVAILABLE, problem));
     }
-    let (caller, cookie) = match client(&state, request.headers(), is_secure) {
+    let (caller, cookie) = match client(&state, showing(&head, Purpose::Voice), is_secure).await {
         Ok(client) => client,
-        Err(problem) => {
-            tracing::error!(%problem, "no client id could be minted");
-            return line(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "the server cannot tell clients apart now",
-            );
+        Err(no_caller) => {
+            let (status, _, message) = signing_in::refusal(&no_caller);
+            return signing_in::hinted(line(status, &message));
         }
     };
-    let standing = standing(&state, request.extensions().get(), &caller);
+    let standing = standing(&state, head.extensions.get(), &caller);
     // The address was charged with the connection when that was accepted.
     let served = standing.with_the_address_charged();
     let connection = match served.hold(Held::Connections, 1) {
         Ok(connection) => connection,
         Err(share) => return exceeded(share),
     };
-    let upgrading = hyper::upgrade::on(&mut request);
-    let place: Option<Place> = request.extensions_mut().remove();
+    let protocol = upgrade::protocol(&head.headers);
+    let place: Option<Place> = head.extensions.remove();
+    let upgrading = hyper::upgrade::on(Request::from_parts(head, Body::empty()));
     let voice = state.voice.clone();
     tokio::spawn(async move {
         // Where the connection ended before the answer was out, nobody is there any more.
@@ -64,6 +68,11 @@ pub(super) async fn connect(
         }
     });
     let mut response = upgrade::switching(accept);
+    if let Some(protocol) = protocol {
+        response
+            .headers_mut()
+            .insert(SEC_WEBSOCKET_PROTOCOL, protocol);
+    }
     if let Some(cookie) = cookie {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }

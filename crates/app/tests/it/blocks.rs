@@ -1,5 +1,5 @@
-//! Blocks of users where the server is killed: what its client was told of holds in the next process, under each of the names
-//! that the user had.
+//! Blocks: what a client was told of holds in the next process, under each name that it gives itself, and for nobody who has not
+//! proven to be the same.
 
 use crate::support::http::post_with;
 use crate::support::program::{Running, command, folders};
@@ -31,20 +31,20 @@ fn cookie(address: &str) -> String {
 }
 
 /// What a session that such a client wants begins with.
-async fn told(address: &str, cookie: Option<&str>, user: &str) -> Value {
-    let headers: Vec<(&str, &str)> = cookie.iter().map(|cookie| ("Cookie", *cookie)).collect();
+async fn told(address: &str, cookie: &str, user: &str) -> Value {
+    let headers = [("Cookie", cookie)];
     let mut client = VoiceClient::connect(address, &headers).await.unwrap();
     client.send(json!({"type": "start", "userId": user})).await;
     client.expect("timeout").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_block_that_the_client_was_told_of_outlasts_a_kill_under_both_names() {
+async fn a_block_outlasts_a_kill_under_every_name_and_is_nobody_elses() {
     let folder = tempfile::tempdir().unwrap();
     let (mut server, mut address) = serve(folder.path());
     for round in 0..KILLS {
         let user = format!("rude-{round}");
-        let cookie = cookie(&address);
+        let (cookie, victims) = (cookie(&address), cookie(&address));
         let headers = [("Cookie", cookie.as_str())];
         let mut client = VoiceClient::connect(&address, &headers).await.unwrap();
         client.send(json!({"type": "start", "userId": user})).await;
@@ -55,23 +55,27 @@ async fn a_block_that_the_client_was_told_of_outlasts_a_kill_under_both_names() 
         let block = client.expect("timeout").await;
         server.kill();
         (server, address) = serve(folder.path());
-        for (cookie, user) in [(None, user.as_str()), (Some(cookie.as_str()), "kind")] {
-            let told = told(&address, cookie, user).await;
+        for user in [user.as_str(), "kind"] {
+            let told = told(&address, &cookie, user).await;
             assert_eq!(told["timeoutUntil"], block["timeoutUntil"], "{user}");
             assert_eq!(told["farewellMessage"], "Enough.");
         }
-        // A program that speaks for its user by name gets no further.
-        for (user, status) in [(user.as_str(), 403), ("kind", 200)] {
+        // Whoever claims a name proves nothing, so that nobody is shut out by somebody else who has claimed theirs.
+        for (cookie, status) in [(&cookie, 403), (&victims, 200)] {
             let body = json!({"model": "any", "user": user,
                 "messages": [{"role": "user", "content": "Hello."}]});
             let answer = post_with(
                 &address,
                 "/v1/chat/completions",
-                &[],
+                &[("Cookie", cookie.as_str())],
                 body.to_string().as_bytes(),
             );
-            assert_eq!(answer.status, status, "{user}: {}", answer.body);
+            assert_eq!(answer.status, status, "{}", answer.body);
         }
+        let victims = [("Cookie", victims.as_str())];
+        let mut client = VoiceClient::connect(&address, &victims).await.unwrap();
+        client.send(json!({"type": "start", "userId": user})).await;
+        client.expect("started").await;
     }
     server.kill();
 }

@@ -113,19 +113,27 @@ async fn a_token_speaks_for_no_user_who_is_blocked_since() {
     let keys = [
         ("tools.start_voice_session.requires_confirmation", "true"),
         ("tools.kb_search.requires_confirmation", "true"),
+        ("server.user_header", "X-User"),
     ];
     let chat = chat(echo, &keys).await;
-    let talk = json!({"id": "t", "userId": "ada", "message": "Talk."});
-    let written = question(&chat.ask(&talk))["token"].clone();
-    let start = json!({"type": "start", "conversationId": "v", "userId": "ada"});
-    let (mut client, _) = VoiceClient::start(&chat.address, start).await;
+    let ada = [("X-User", "ada")];
+    let ask = |body: Value| {
+        let body = body.to_string();
+        post_with(&chat.address, "/api/chat", &ada, body.as_bytes())
+    };
+    let written = question(&ask(json!({"id": "t", "message": "Talk."})))["token"].clone();
+    let mut client = VoiceClient::connect(&chat.address, &ada).await.unwrap();
+    client
+        .send(json!({"type": "start", "conversationId": "v"}))
+        .await;
+    client.expect("started").await;
     client.say("call kb_search {\"query\": \"Fram\"}").await;
     let spoken = client.expect("confirmation_request").await["token"].clone();
 
-    let block = "INSERT INTO blocks SELECT DISTINCT tenant, 'ada', 9000000000000, 'Enough.' FROM conversations";
+    let block = "INSERT INTO blocks SELECT DISTINCT tenant, 'user:ada', 9000000000000, 'Enough.' FROM conversations";
     database(chat.data.path()).execute(block, []).unwrap();
     for (conversation, token) in [("t", &written), ("v", &spoken)] {
-        let said = confirm(&chat.address, &[], conversation, token);
+        let said = confirm(&chat.address, &ada, conversation, token);
         assert_eq!(said["error"]["code"], "blocked", "{said}");
         assert_eq!(said["error"]["message"], "Enough.", "{said}");
     }
@@ -137,11 +145,11 @@ async fn a_token_speaks_for_no_user_who_is_blocked_since() {
         ("t", &spoken),
         ("v", &written),
     ] {
-        let said = confirm(&chat.address, &[], conversation, token);
+        let said = confirm(&chat.address, &ada, conversation, token);
         assert_eq!(said["error"]["code"], "CONFIRMATION_EXPIRED", "{said}");
     }
     let messages = [approval(written.as_str().unwrap(), true)];
-    let streamed = chat.ask(&json!({"id": "t", "messages": messages}));
+    let streamed = ask(json!({"id": "t", "messages": messages}));
     assert!(streamed.body.contains("Enough."), "{}", streamed.body);
     assert!(
         !streamed.body.contains("voice_session_start"),

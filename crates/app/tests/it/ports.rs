@@ -2,7 +2,7 @@
 
 use crate::support::config;
 use crate::support::http::get;
-use crate::support::program::{Running, command, folders};
+use crate::support::program::{Running, command, folders, run};
 use crate::support::voice_client::VoiceClient;
 use std::fs;
 use std::net::TcpStream;
@@ -58,15 +58,35 @@ async fn a_server_that_cannot_start_never_lets_anybody_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_on_every_address_names_one_that_can_be_opened_and_wants_an_origin() {
+async fn a_server_on_every_address_says_so_and_lets_in_whoever_shows_a_key_from_its_own_pages() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = command(folder.path());
-    command
-        .args(["serve", "--listen", "0.0.0.0:0"])
-        .args(folders(&folder.path().join("data")));
-    let mut server = Running::start(&mut command);
+    let data = folder.path().join("data");
+    let serve = || {
+        let mut serve = command(folder.path());
+        serve
+            .args(["serve", "--listen", "0.0.0.0:0", "--provider", "demo"])
+            .args(folders(&data));
+        serve
+    };
+    let refused = run(&mut serve());
+    assert_eq!(refused.code, 1);
+    let problem = refused.problems.join(" ");
+    for cure in [
+        "windlass keys add NAME",
+        "access.oidc.issuer",
+        "server.user_header",
+        "--listen 127.0.0.1:8080",
+    ] {
+        assert!(problem.contains(cure), "{problem}");
+    }
+    let added = run(command(folder.path())
+        .args(["keys", "add", "shop", "--data"])
+        .arg(&data));
+    let key = format!("Bearer {}", added.output.trim());
+    let mut server = Running::start(&mut serve());
     let address = server.address();
-    assert!(address.starts_with("127.0.0.1:"), "{address}");
+    assert!(address.starts_with("0.0.0.0:"), "{address}");
+    let address = address.replace("0.0.0.0", "127.0.0.1");
     assert_eq!(get(&address, "/ready").status, 200);
     let status = |connected: Result<VoiceClient, ConnectError>| match connected {
         Ok(_) => 101,
@@ -74,13 +94,21 @@ async fn a_server_on_every_address_names_one_that_can_be_opened_and_wants_an_ori
         Err(error) => panic!("{error}"),
     };
     let own = format!("http://{address}");
-    for (headers, expected) in [
-        (&[][..], 403),
-        (&[("Origin", "http://evil.example")], 403),
-        (&[("Origin", "null")], 403),
-        (&[("Origin", own.as_str())], 101),
+    for (origin, expected) in [
+        ("", 101),
+        ("http://evil.example", 403),
+        ("null", 403),
+        (own.as_str(), 101),
     ] {
-        let connected = VoiceClient::connect(&address, headers).await;
-        assert_eq!(status(connected), expected, "{headers:?}");
+        let origin = [("Origin", origin)];
+        let origin = origin.iter().filter(|(_, origin)| !origin.is_empty());
+        let with_key = origin.copied().chain([("Authorization", key.as_str())]);
+        let with_key: Vec<(&str, &str)> = with_key.collect();
+        let connected = VoiceClient::connect(&address, &with_key).await;
+        assert_eq!(status(connected), expected, "{with_key:?}");
+        let without = &with_key[..with_key.len() - 1];
+        let connected = VoiceClient::connect(&address, without).await;
+        let expected = if expected == 101 { 401 } else { expected };
+        assert_eq!(status(connected), expected, "{without:?}");
     }
 }

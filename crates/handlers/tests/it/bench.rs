@@ -125,6 +125,7 @@ impl Bench {
                 session_id: SessionId::new("session"),
                 user_id: UserId::new("user"),
                 conversation_id: ConversationId::new("conversation"),
+                rights: windlass_tool::rights::Rights::Anonymous,
             },
             mode: self.mode,
             registry_version: "1.0.00000000".into(),

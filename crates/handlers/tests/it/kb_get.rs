@@ -31,7 +31,7 @@ fn a_record_comes_whole_in_text() {
         [GetRequest {
             id: "person:a".into(),
             namespace: Some("public".into()),
-            user_id: UserId::new("user"),
+            reader: UserId::new("user").into(),
         }]
     );
 }

@@ -41,7 +41,7 @@ fn every_argument_reaches_the_knowledge_base() {
         updated_to: Some("2026-02-01T00:00:00Z".into()),
         top_k: 7,
         snippets: true,
-        user_id: UserId::new("user"),
+        reader: UserId::new("user").into(),
         mode: Mode::Text,
     };
     let defaults_only = SearchRequest {

@@ -66,7 +66,7 @@ pub(crate) fn request(query: String) -> SearchRequest {
         updated_to: None,
         top_k: 3,
         snippets: true,
-        user_id: UserId::new("user"),
+        reader: UserId::new("user").into(),
         mode: Mode::Voice,
     }
 }

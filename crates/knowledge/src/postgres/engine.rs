@@ -135,7 +135,7 @@ impl Engine {
             &lexicon.facets,
             &self.access,
             request.namespace.as_deref(),
-            &request.user_id,
+            &request.reader,
         )?;
         let filter = Filter::of(request, vec![namespace])?;
         let scope = Scope::of(&filter);
@@ -192,7 +192,7 @@ impl Engine {
         request: &SearchRequest,
         searched: &str,
     ) -> Result<Vec<String>, KnowledgeError> {
-        let others = catalogue::others(&lexicon.facets, &self.access, searched, &request.user_id);
+        let others = catalogue::others(&lexicon.facets, &self.access, searched, &request.reader);
         if others.is_empty() {
             return Ok(Vec::new());
         }
@@ -353,19 +353,19 @@ impl Engine {
         request: &GetRequest,
     ) -> Result<Result<Record, Vec<String>>, KnowledgeError> {
         let lexicon = self.lexicon();
-        let user = &request.user_id;
+        let reader = &request.reader;
         let namespace = match &request.namespace {
             Some(name) => Some(catalogue::readable(
                 &lexicon.facets,
                 &self.access,
                 Some(name),
-                user,
+                reader,
             )?),
             None => None,
         };
         let is_in_reach = |of_record: &str| match namespace {
             Some(namespace) => of_record == namespace,
-            None => self.access.may_read(user, of_record),
+            None => self.access.may_read(reader, of_record),
         };
         // What no record can be called, none is; and the database takes no zero byte in a text.
         let found = match request.id.contains('\0') {

@@ -12,9 +12,10 @@ use windlass_knowledge::embed::{Embedder, Purpose};
 use windlass_knowledge::{
     Access, EmbedderPresence, KnowledgeBase, Machine, Observer, Options, Readers, RecordsError,
 };
-use windlass_tool::handler::{CapabilityFuture, KnowledgeError, Record, SearchRequest};
+use windlass_tool::handler::{CapabilityFuture, KnowledgeError, Reader, Record, SearchRequest};
 use windlass_tool::id::UserId;
 use windlass_tool::kind::Mode;
+use windlass_tool::rights::{Rights, Role};
 use windlass_tool::sensitive::Sensitive;
 
 fn records() -> Vec<Record> {
@@ -179,20 +180,27 @@ fn a_misheard_name_is_put_right_before_the_question_is_embedded() {
 #[test]
 fn a_namespace_is_read_by_those_it_was_given_to_and_does_not_exist_for_others() {
     each_engine(|engine| {
-        let user = |name: &str| UserId::new(name);
-        let rules = |readers: Readers| {
-            let namespaces = BTreeMap::from([("studio".to_owned(), readers)]);
-            Access::new(
-                namespaces,
-                Arc::new(|user| user.as_str().starts_with("signed-in")),
-            )
+        let role = |name: &str| Role::parse(name).unwrap();
+        let user = |name: &str| Reader {
+            user_id: UserId::new(name),
+            rights: match name {
+                "anonymous" => Rights::Anonymous,
+                "signed-in-nurse" => Rights::signed_in([role("nurse")]),
+                _ => Rights::signed_in([]),
+            },
         };
-        let owners = Readers::Owners(BTreeSet::from([user("signed-in-owner")]));
+        let rules =
+            |readers: Readers| Access::new(BTreeMap::from([("studio".to_owned(), readers)]));
+        let owners = Readers::Owners(BTreeSet::from([UserId::new("signed-in-owner")]));
+        let nurses = Readers::Roles(BTreeSet::from([role("nurse"), role("doctor")]));
         for (readers, name, may_read) in [
             (Readers::Everybody, "anonymous", true),
             (Readers::SignedIn, "anonymous", false),
             (Readers::SignedIn, "signed-in-other", true),
             (owners.clone(), "signed-in-other", false),
+            (nurses.clone(), "anonymous", false),
+            (nurses.clone(), "signed-in-owner", false),
+            (nurses, "signed-in-nurse", true),
             (owners, "signed-in-owner", true),
         ] {
             let options = Options {
@@ -202,7 +210,7 @@ fn a_namespace_is_read_by_those_it_was_given_to_and_does_not_exist_for_others() 
             let base = engine.base_with(records(), &options);
             let studio = SearchRequest {
                 namespace: Some("studio".to_owned()),
-                user_id: user(name),
+                reader: user(name),
                 ..request("engine")
             };
             let found = search(&base, studio.clone()).map(|answer| answer.hits.len());
@@ -216,7 +224,7 @@ fn a_namespace_is_read_by_those_it_was_given_to_and_does_not_exist_for_others() 
                 windlass_tool::handler::GetRequest {
                     id: "doc:engine".to_owned(),
                     namespace: None,
-                    user_id: user(name),
+                    reader: user(name),
                 },
             ));
             match (got.unwrap(), may_read) {

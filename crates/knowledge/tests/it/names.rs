@@ -30,7 +30,6 @@ use crate::engines::{Base, each_engine};
 use crate::support::{ids, record, request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
 use windlass_knowledge::{Access, KnowledgeBase, Options, Readers};
 use windlass_tool::handler::{Record, SearchRequest};
 use windlass_tool::id::UserId;
@@ -257,10 +256,7 @@ fn a_misheard_name_is_put_right_though_records_that_are_not_searched_are_spelt_s
     let ada = UserId::new("ada");
     let owners = Readers::Owners(BTreeSet::from([ada.clone()]));
     let options = Options {
-        access: Access::new(
-            BTreeMap::from([("ada".to_owned(), owners)]),
-            Arc::new(|_| true),
-        ),
+        access: Access::new(BTreeMap::from([("ada".to_owned(), owners)])),
         ..Options::default()
     };
     let adas = |title: &str, body: &str| Record {
@@ -268,7 +264,7 @@ fn a_misheard_name_is_put_right_though_records_that_are_not_searched_are_spelt_s
         ..record("diary:monday", title, body)
     };
     let anybody = |query: &str| SearchRequest {
-        user_id: UserId::new("eve"),
+        reader: UserId::new("eve").into(),
         ..request(query)
     };
     let person = |query: &str| SearchRequest {
@@ -296,7 +292,7 @@ fn a_misheard_name_is_put_right_though_records_that_are_not_searched_are_spelt_s
             }
             let hers = SearchRequest {
                 namespace: Some("ada".to_owned()),
-                user_id: ada.clone(),
+                reader: ada.clone().into(),
                 ..request("Nanson")
             };
             assert_eq!(ids(&base, hers), ["diary:monday"], "{engine:?}");

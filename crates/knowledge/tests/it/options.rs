@@ -3,10 +3,10 @@
 use crate::engines::each_engine;
 use crate::support::{ids, record, request, search};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use windlass_knowledge::{Access, EmbedderPresence, Options, Readers};
-use windlass_tool::handler::{KnowledgeError, Record, SearchRequest};
+use windlass_tool::handler::{KnowledgeError, Reader, Record, SearchRequest};
 use windlass_tool::id::UserId;
+use windlass_tool::rights::Rights;
 
 #[test]
 fn a_user_hears_of_no_namespace_that_is_not_theirs() {
@@ -19,9 +19,15 @@ fn a_user_hears_of_no_namespace_that_is_not_theirs() {
         ("ada".to_owned(), owners("ada")),
         ("staff".to_owned(), Readers::SignedIn),
     ]);
-    let is_signed_in = |user: &UserId| user.as_str() == "eve";
+    let reader = |user: &str| Reader {
+        user_id: UserId::new(user),
+        rights: match user {
+            "eve" => Rights::signed_in([]),
+            _ => Rights::Anonymous,
+        },
+    };
     let options = Options {
-        access: Access::new(namespaces, Arc::new(is_signed_in)),
+        access: Access::new(namespaces),
         ..Options::default()
     };
     each_engine(|engine| {
@@ -38,7 +44,7 @@ fn a_user_hears_of_no_namespace_that_is_not_theirs() {
             ),
         ] {
             let nowhere = SearchRequest {
-                user_id: UserId::new(user),
+                reader: reader(user),
                 namespace: Some("nowhere".to_owned()),
                 ..request("ice")
             };
@@ -48,7 +54,7 @@ fn a_user_hears_of_no_namespace_that_is_not_theirs() {
             };
             assert_eq!(search(&base, nowhere), Err(unknown), "{user}");
             let asks = || SearchRequest {
-                user_id: UserId::new(user),
+                reader: reader(user),
                 ..request("ice")
             };
             assert_eq!(ids(&base, asks()), [found], "{user}");
@@ -68,10 +74,7 @@ fn a_hidden_records_name_takes_nothing_from_those_that_may_be_found() {
     };
     let owner = Readers::Owners(BTreeSet::from([UserId::new("ada")]));
     let options = Options {
-        access: Access::new(
-            BTreeMap::from([("ada".to_owned(), owner)]),
-            Arc::new(|_: &UserId| false),
-        ),
+        access: Access::new(BTreeMap::from([("ada".to_owned(), owner)])),
         ..Options::default()
     };
     each_engine(|engine| {
@@ -85,7 +88,7 @@ fn a_hidden_records_name_takes_nothing_from_those_that_may_be_found() {
             "{engine:?}: {scores:?}"
         );
         let asks = SearchRequest {
-            user_id: UserId::new("ada"),
+            reader: UserId::new("ada").into(),
             namespace: Some("ada".to_owned()),
             ..request("C#")
         };

@@ -3,7 +3,6 @@
 use crate::engines::{Base, Engine, each_engine};
 use crate::support::{get, ids, record, request, search};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use windlass_knowledge::{Access, KnowledgeBase, Options, Readers, RecordsError};
 use windlass_tool::handler::{Facets, Knowledge, KnowledgeError, Record, SearchRequest};
 use windlass_tool::id::UserId;
@@ -52,12 +51,8 @@ fn an_empty_answer_names_the_namespaces_that_have_the_words() {
         ..record(&format!("doc:{namespace}{number}"), "T", body)
     };
     let owners = Readers::Owners(BTreeSet::from([UserId::new("ada")]));
-    let is_signed_in = Arc::new(|_: &UserId| false);
     let options = Options {
-        access: Access::new(
-            BTreeMap::from([("hidden".to_owned(), owners)]),
-            is_signed_in,
-        ),
+        access: Access::new(BTreeMap::from([("hidden".to_owned(), owners)])),
         ..Options::default()
     };
     each_engine(|engine| {
@@ -91,7 +86,7 @@ fn an_empty_answer_names_the_namespaces_that_have_the_words() {
         );
         check(
             "oak",
-            &|request| request.user_id = UserId::new("ada"),
+            &|request| request.reader = UserId::new("ada").into(),
             &["hidden", "project"],
         );
     });

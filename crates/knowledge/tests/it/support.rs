@@ -57,7 +57,7 @@ pub(crate) fn request(query: &str) -> SearchRequest {
         updated_to: None,
         top_k: 5,
         snippets: true,
-        user_id: UserId::new("user"),
+        reader: UserId::new("user").into(),
         mode: Mode::Text,
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn get(
     now(base.get(GetRequest {
         id: id.to_owned(),
         namespace: namespace.map(str::to_owned),
-        user_id: UserId::new("user"),
+        reader: UserId::new("user").into(),
     }))
 }
 

@@ -80,6 +80,7 @@ pub(crate) fn tool(id: &str, behavior: Behavior) -> Arc<Tool> {
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
+        permissions: windlass_tool::rights::Permissions::default(),
         effect_key: Arc::default(),
         repeatable: false,
         sensitive: vec![],

@@ -9,15 +9,15 @@ mod values;
 pub use key::{Key, Kind};
 pub use overlay::{ConfigError, Environment, Flag, Sources};
 pub use sections::{
-    Audit, Config, EmbedderKind, Folders, Handlers, Journal, Knowledge, Log, LogFormat, LogLevel,
-    ModelChange, Namespace, NamespaceReaders, Provider, ProviderKind, RateLimitChange, ReadersKind,
-    Scripts, Server, Shares, Store, Text, TextProvider, TextProviderKind, Threads, ToolChange,
-    Vertex, Voice,
+    Access, Audit, AuthKind, Config, EmbedderKind, Folders, Handlers, Journal, Knowledge, Log,
+    LogFormat, LogLevel, ModelChange, Namespace, NamespaceReaders, Oidc, Provider, ProviderKind,
+    RateLimitChange, ReadersKind, Scripts, Server, Shares, Store, Text, TextProvider,
+    TextProviderKind, Threads, ToolChange, Vertex, Voice,
 };
 pub use values::{
-    AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId, Name,
-    NamespaceName, NoNamespace, NoSecretName, ProfileRow, ProviderUrl, ProxyAddress, Secret,
-    SecretName, Temperature, Unfit, WebAddress, Whole, Words,
+    AddressRange, AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId,
+    Name, NamespaceName, NoNamespace, NoSecretName, ProfileRow, ProviderUrl, ProxyAddress,
+    RoleName, Secret, SecretName, Temperature, Unfit, WebAddress, Whole, Words,
 };
 
 use overlay::Overlay;

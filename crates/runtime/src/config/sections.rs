@@ -3,9 +3,9 @@
 
 use super::key::section;
 use super::values::{
-    AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId, Name,
-    NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, Secret, SecretName, Temperature,
-    WebAddress, Whole, Words, choices,
+    AddressRange, AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId,
+    Name, NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName,
+    Temperature, WebAddress, Whole, Words, choices,
 };
 use crate::executor::ThreadLimits;
 use crate::fetch::{FetchLimits, Places};
@@ -23,6 +23,7 @@ use windlass_tool::artifact::Tightening;
 use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::{Mode, RateLimit};
+use windlass_tool::rights::Role;
 use windlass_tool::sensitive::Sensitive;
 
 /// The default of a list.
@@ -35,6 +36,8 @@ section! {
         server: Server,
         /// Who may have how much.
         shares: Shares,
+        /// Who may come in.
+        access: Access,
         /// Where things are.
         folders: Folders,
         /// The knowledge base.
@@ -88,6 +91,9 @@ section! {
         /// Name of the header in which a proxy says who has signed in, such as `X-Forwarded-User`. See
         /// [operations.md](operations.md#who-a-user-is).
         user_header: Option<Header>,
+        /// Addresses of the proxies that are believed in that header, as in `["10.0.0.5", "10.1.0.0/16"]`. From any other
+        /// address the header counts for nothing.
+        proxies: BTreeSet<AddressRange> = ["127.0.0.1", "::1"],
         /// Voice sessions at a time; one counts until nothing of it runs any more, also while its client is away. One
         /// more is refused with `overloaded`; a client that comes back to its session is not.
         sessions_max: Whole<1, 1_000_000> = 1_000,
@@ -194,6 +200,60 @@ impl Shares {
 }
 
 section! {
+    /// Who may come in, and how callers show who they are; see [security.md](security.md#who-may-come-in).
+    pub struct Access {
+        /// Whether every caller has to sign in. `auto`: where others than this machine reach the server, where an API key
+        /// exists at the start, or where `access.oidc` is set. `none` is for a loopback address alone.
+        auth: AuthKind = "auto",
+        /// API keys that `windlass keys add` makes at most.
+        keys_max: Whole<1, 100_000> = 1_000,
+        /// Seconds that a ticket is good for.
+        ticket_seconds: Whole<1, 600> = 60,
+        /// Used tickets that are remembered until their time is over; with more the server takes no further ticket.
+        tickets_max: Whole<1, 10_000_000> = 100_000,
+        /// Minutes that a browser stays signed in on the page.
+        page_minutes: Whole<1, 43_200> = 480,
+        /// Set where users sign in at an OpenID provider.
+        oidc: Option<Oidc>,
+    }
+}
+
+section! {
+    /// The OpenID provider whose tokens are believed.
+    pub struct Oidc {
+        /// Its address, as its tokens name it under `iss`. Set, callers may show its tokens.
+        issuer: WebAddress,
+        /// What its tokens name under `aud` when they are for this server.
+        audience: Words,
+        /// Where its keys are. Not set: where the issuer's `/.well-known/openid-configuration` says.
+        keys_url: Option<WebAddress>,
+        /// The claim that names the user. Not set: `sub`.
+        user_claim: Option<Name>,
+        /// The claim that names the tenant. Not set: all users are of one.
+        tenant_claim: Option<Name>,
+        /// The claim that lists the roles; dots lead into objects, as in `realm_access.roles`. Not set: `roles`.
+        roles_claim: Option<Name>,
+        /// This server's id at the provider. Set, the page offers to sign in there.
+        client_id: Option<Words>,
+        /// The secret that belongs to it, where the provider gave one.
+        client_secret: Option<Secret>,
+        /// The page's origin, as in `https://agent.example`; the provider has to know `/auth/callback` beneath it. Not set:
+        /// `http://` and the host that the browser asks for.
+        page_origin: Option<AllowedOrigin>,
+        /// What the page asks the provider for, beside `openid`, separated by spaces.
+        scope: Option<Words>,
+        /// Seconds that the provider's keys are believed before they are fetched again. Not set: 3,600.
+        keys_seconds: Option<Whole<1, 604_800>>,
+        /// Seconds between two attempts to fetch the keys. Not set: 60.
+        refetch_seconds: Option<Whole<1, 86_400>>,
+        /// Seconds that the provider may take for one answer. Not set: 5.
+        answer_seconds: Option<Whole<1, 60>>,
+        /// Bytes of one answer. Not set: 262,144.
+        answer_bytes_max: Option<Whole<1_024, 16_777_216>>,
+    }
+}
+
+section! {
     /// Relative ones are relative to the working directory.
     pub struct Folders {
         /// Tool directories; see [tools.md](tools.md).
@@ -276,10 +336,12 @@ section! {
 section! {
     /// Who may read a namespace, as it is written down.
     pub struct Namespace {
-        /// Who may read the namespace. Not set: everybody, or the owners where some are named.
+        /// Who may read the namespace. Not set: everybody, or the owners or the roles where some are named.
         readers: Option<ReadersKind>,
         /// The ids of the users who alone may read it.
         owners: Option<BTreeSet<Words>>,
+        /// The roles whose users alone may read it.
+        roles: Option<BTreeSet<RoleName>>,
     }
 }
 
@@ -457,6 +519,12 @@ section! {
         timeout_ms: Option<Whole<1, 60_000>>,
         /// Both of its keys are set, or none.
         rate_limit: Option<RateLimitChange>,
+        /// `true` keeps the tool from callers that have not signed in.
+        requires_auth: Option<bool>,
+        /// The roles whose users alone may use the tool: a part of its own, where its `schema.json` names some.
+        roles: Option<BTreeSet<RoleName>>,
+        /// The roles whose users alone may approve its calls, in the same way.
+        approver_roles: Option<BTreeSet<RoleName>>,
     }
 }
 
@@ -640,7 +708,17 @@ pub enum EmbedderKind {
 pub enum ReadersKind {
     Everybody,
     SignedIn,
+    Roles,
     Owners,
+}
+
+/// Whether callers have to sign in, as it is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuthKind {
+    Auto,
+    None,
+    Required,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -665,6 +743,7 @@ choices!(
     TextProviderKind,
     EmbedderKind,
     ReadersKind,
+    AuthKind,
     LogLevel,
     LogFormat,
     CallSupport,
@@ -677,28 +756,40 @@ choices!(
 pub enum NamespaceReaders {
     Everybody,
     SignedIn,
+    Roles(BTreeSet<Role>),
     Owners(BTreeSet<String>),
 }
 
 impl Namespace {
     /// Else the key that makes no sense beside the other one, and why.
     pub(super) fn check(&self) -> Result<NamespaceReaders, (&'static str, &'static str)> {
-        let owners = self.owners.as_ref();
-        match (self.readers, owners) {
-            (Some(ReadersKind::Owners) | None, Some(owners)) if !owners.is_empty() => {
+        match (self.readers, self.owners.as_ref(), self.roles.as_ref()) {
+            (Some(ReadersKind::Owners) | None, Some(owners), None) if !owners.is_empty() => {
                 let owners = owners.iter().map(|owner| owner.as_str().to_owned());
                 Ok(NamespaceReaders::Owners(owners.collect()))
             }
-            (Some(ReadersKind::Owners), _) => Err((
+            (Some(ReadersKind::Roles) | None, None, Some(roles)) if !roles.is_empty() => {
+                let roles = roles.iter().map(|role| role.get().clone());
+                Ok(NamespaceReaders::Roles(roles.collect()))
+            }
+            (Some(ReadersKind::Owners), ..) => Err((
                 "readers",
                 "names no owners; list them under owners beside it, as in owners = [\"ada\"]",
             )),
-            (_, Some(_)) => Err((
+            (Some(ReadersKind::Roles), ..) => Err((
+                "readers",
+                "names no roles; list them under roles beside it, as in roles = [\"staff\"]",
+            )),
+            (_, Some(_), _) => Err((
                 "owners",
                 "is of no use with those readers; write readers = \"owners\", or leave one of the two out",
             )),
-            (Some(ReadersKind::SignedIn), None) => Ok(NamespaceReaders::SignedIn),
-            (Some(ReadersKind::Everybody) | None, None) => Ok(NamespaceReaders::Everybody),
+            (_, None, Some(_)) => Err((
+                "roles",
+                "is of no use with those readers; write readers = \"roles\", or leave one of the two out",
+            )),
+            (Some(ReadersKind::SignedIn), None, None) => Ok(NamespaceReaders::SignedIn),
+            (Some(ReadersKind::Everybody) | None, None, None) => Ok(NamespaceReaders::Everybody),
         }
     }
 }
@@ -790,8 +881,15 @@ impl ToolChange {
                 calls: limit.calls.narrow(),
                 window_ms: limit.window_ms.get(),
             }),
+            requires_auth: self.requires_auth,
+            roles: roles(self.roles.as_ref()),
+            approver_roles: roles(self.approver_roles.as_ref()),
         }
     }
+}
+
+fn roles(named: Option<&BTreeSet<RoleName>>) -> Option<BTreeSet<Role>> {
+    named.map(|named| named.iter().map(|role| role.get().clone()).collect())
 }
 
 impl Store {

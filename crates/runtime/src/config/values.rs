@@ -14,6 +14,7 @@ use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
 use windlass_provider::profile::is_row;
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
+use windlass_tool::rights::Role;
 use windlass_tool::sensitive::Sensitive;
 
 /// A value that its key refuses. What would fit is said by the key.
@@ -245,6 +246,10 @@ text!(
 );
 
 impl WebAddress {
+    pub fn is_encrypted(&self) -> bool {
+        self.0.starts_with("https:")
+    }
+
     /// Whether it names more than a host.
     pub fn has_path(&self) -> bool {
         let behind_scheme = self.0.split_once("://");
@@ -378,6 +383,82 @@ impl TryFrom<String> for ProxyAddress {
 impl Leaf for ProxyAddress {
     fn takes() -> String {
         "an address such as 10.0.0.1".to_owned()
+    }
+}
+
+/// The name of a role.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct RoleName(Role);
+
+impl RoleName {
+    pub fn get(&self) -> &Role {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for RoleName {
+    type Error = Unfit;
+
+    fn try_from(text: String) -> Result<Self, Unfit> {
+        Role::parse(text.trim()).map(Self).ok_or(Unfit)
+    }
+}
+
+impl Leaf for RoleName {
+    fn takes() -> String {
+        "a role, in letters, digits and marks out of . _ : / -".to_owned()
+    }
+}
+
+/// An address, or all that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct AddressRange {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl AddressRange {
+    /// Whether an address is one of them. An IPv4 address that arrives as IPv6 counts as what it is.
+    pub fn contains(self, address: IpAddr) -> bool {
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                let differing = own.to_bits() ^ other.to_bits();
+                differing.leading_zeros() >= u32::from(self.bits)
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                let differing = own.to_bits() ^ other.to_bits();
+                differing.leading_zeros() >= u32::from(self.bits)
+            }
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+        }
+    }
+}
+
+impl TryFrom<String> for AddressRange {
+    type Error = Unfit;
+
+    fn try_from(text: String) -> Result<Self, Unfit> {
+        let (address, bits) = match text.trim().split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse::<u8>().map_err(|_| Unfit)?)),
+            None => (text.trim(), None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| Unfit)?;
+        let most = match address {
+            IpAddr::V4(_) => 32,
+            IpAddr::V6(_) => 128,
+        };
+        let bits = bits.unwrap_or(most);
+        (bits <= most)
+            .then_some(Self { address, bits })
+            .ok_or(Unfit)
+    }
+}
+
+impl Leaf for AddressRange {
+    fn takes() -> String {
+        "an address such as 10.0.0.5, or a range such as 10.1.0.0/16".to_owned()
     }
 }
 

@@ -34,6 +34,7 @@ fn tool(id: &str, category: Category, modes: &[Mode], documentation: &str) -> To
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
+        permissions: windlass_tool::rights::Permissions::default(),
         effect_key: Arc::default(),
         repeatable: false,
         sensitive: Vec::new(),

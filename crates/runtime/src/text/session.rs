@@ -26,8 +26,9 @@ use windlass_session::saved::Began;
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
 use windlass_store::{ConversationRef, EntryNumber, LegNumber, NewEntry, QuestionNumber};
-use windlass_tool::handler::World;
-use windlass_tool::id::{CallNumber, ClientId, EffectId, SessionId, UserId};
+use windlass_tool::handler::{Reader, World};
+use windlass_tool::id::{CallNumber, ClientId, EffectId, SessionId};
+use windlass_tool::rights::Rights;
 use windlass_tool::sensitive::Sensitive;
 
 /// What a text session is made of.
@@ -230,8 +231,18 @@ impl TextSession {
         &self.core.config().session_id
     }
 
-    pub fn user_id(&self) -> &UserId {
-        &self.core.config().user_id
+    /// What was proven of the caller whose session it is.
+    pub fn rights(&self) -> &Rights {
+        &self.core.config().rights
+    }
+
+    /// As the knowledge base knows its user.
+    pub(super) fn reader(&self) -> Reader {
+        let config = self.core.config();
+        Reader {
+            user_id: config.user_id.clone(),
+            rights: config.rights.clone(),
+        }
     }
 
     /// Whether the core has closed the session, so that the conversation goes on in another one.

@@ -1,4 +1,4 @@
-//! A client of one HTTP/1.1 server: posts a body and hands over what comes back piece by piece. hyper-util keeps the connections
+//! A client of one HTTP/1.1 server: gets, or posts a body, and hands over what comes back piece by piece. hyper-util keeps the connections
 //! for the next request. Owns headers, patience and limits; never shows a header's value, because keys travel there. Knows
 //! nothing of what is posted.
 
@@ -138,8 +138,26 @@ impl HttpClient {
     ///
     /// No connection, no answer within its time, or one that is no HTTP.
     pub async fn post(self: &Arc<Self>, path: &str, body: Bytes) -> Result<Answer, HttpError> {
+        self.ask(Method::POST, path, body).await
+    }
+
+    /// Asks for what is at a path beneath the client's own and waits for the head of the answer.
+    ///
+    /// # Errors
+    ///
+    /// As of [`HttpClient::post`].
+    pub async fn get(self: &Arc<Self>, path: &str) -> Result<Answer, HttpError> {
+        self.ask(Method::GET, path, Bytes::new()).await
+    }
+
+    async fn ask(
+        self: &Arc<Self>,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Answer, HttpError> {
         let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
+        *request.method_mut() = method;
         *request.uri_mut() = self.uri(path)?;
         request.headers_mut().clone_from(&self.headers);
         let after = self.limits.head_timeout;

@@ -198,7 +198,8 @@ fn admitted(
     let presented = caller.presents(leg.resume_token, user_id, &leg.client_id);
     let id = start.conversation_id.as_deref();
     let is_of_it = id.is_none_or(|id| id == conversation.conversation_id.as_str());
-    if !is_of_it || !leg.admits(&conversation.user_id, &presented, now_unix_ms) {
+    let is_of_tenant = conversation.tenant == caller.tenant;
+    if !is_of_it || !is_of_tenant || !leg.admits(&conversation.user_id, &presented, now_unix_ms) {
         return Err(unknown());
     }
     Ok(presented)

@@ -1,10 +1,13 @@
-//! The client's socket with what belongs to it: how audio travels, how many bad messages came, when it was last heard.
+//! The client's socket with what belongs to it: how audio travels, how many bad messages came, when it was last heard, and
+//! whether what it has shown still counts.
 //! Knows no session.
 
 use super::VoiceSettings;
+use crate::caller::Validity;
 use crate::client_protocol::{AudioMode, ServerMessage};
 use crate::transport::websocket::{AudioForm, Role, Socket};
 use std::io;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::time::Instant;
 use windlass_session::client::ErrorCode;
@@ -17,6 +20,8 @@ pub(super) struct ClientSide {
     is_pinged: bool,
     has_peer_closed: bool,
     is_absent: bool,
+    /// What the client has shown does not count any more; `None` once that is known.
+    withdrawn: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     state: State,
 }
 
@@ -29,7 +34,7 @@ enum State {
 }
 
 impl ClientSide {
-    pub(super) fn new(socket: Socket, now: Instant) -> Self {
+    pub(super) fn new(socket: Socket, validity: Validity, now: Instant) -> Self {
         Self {
             socket,
             audio: AudioMode::default(),
@@ -38,6 +43,7 @@ impl ClientSide {
             is_pinged: false,
             has_peer_closed: false,
             is_absent: false,
+            withdrawn: Some(Box::pin(validity.over())),
             state: State::Open,
         }
     }
@@ -49,8 +55,19 @@ impl ClientSide {
         Ok(Self {
             is_absent: true,
             state: State::Gone,
-            ..Self::new(socket, now)
+            ..Self::new(socket, Validity::default(), now)
         })
+    }
+
+    /// Whether it has turned out just now that what the client has shown does not count any more.
+    pub(super) fn poll_withdrawn(&mut self, context: &mut Context<'_>) -> bool {
+        let withdrawn = self.withdrawn.as_mut();
+        let is_withdrawn =
+            withdrawn.is_some_and(|withdrawn| withdrawn.as_mut().poll(context).is_ready());
+        if is_withdrawn {
+            self.withdrawn = None;
+        }
+        is_withdrawn
     }
 
     pub(super) fn socket(&mut self) -> &mut Socket {

@@ -71,9 +71,9 @@ impl ClientTask {
             connection.already_read,
         )?;
         Ok(Self {
+            client: ClientSide::new(socket, connection.caller.validity.clone(), now),
             caller: connection.caller,
             traffic: Traffic::new(connection.standing),
-            client: ClientSide::new(socket, now),
             stage: Stage::AwaitingStart {
                 until: now + settings.start_timeout,
             },
@@ -123,6 +123,9 @@ impl ClientTask {
                     }
                 }
                 self.shut_down(now);
+            }
+            if self.client.poll_withdrawn(context) {
+                self.turn_out(now);
             }
             self.look_after(now);
             let mut progressed = self.poll_visit(context, now);
@@ -336,6 +339,22 @@ impl ClientTask {
                 self.close(1001, "the server is shutting down", now);
             }
             Stage::Running(running) => running.shut_down(&mut self.client, now),
+            Stage::Closing { .. } => {}
+        }
+    }
+
+    /// What the client has shown was withdrawn.
+    fn turn_out(&mut self, now: Instant) {
+        let code = ErrorCode::Unauthorized;
+        let message = "the key with which this session began was revoked; sign in anew";
+        self.client.error(code, message);
+        match &mut self.stage {
+            Stage::AwaitingStart { .. } | Stage::Beginning { .. } => {
+                self.close(1008, code.as_str(), now);
+            }
+            Stage::Running(running) => {
+                running.client_event(ClientEvent::Stop, &mut self.client, now);
+            }
             Stage::Closing { .. } => {}
         }
     }

@@ -16,11 +16,7 @@ pub(super) fn started_message<'a>(
         resume_token: resume_token.expose(),
         mode: session.mode,
         registry_version: session.registry.version(),
-        tools: session
-            .registry
-            .declared(session.mode)
-            .map(|tool| &tool.id)
-            .collect(),
+        tools: session.offered().map(|tool| &tool.id).collect(),
     }
 }
 

@@ -183,7 +183,7 @@ async fn search(context: &Context, asked: Search) -> Answer {
         updated_to: dates.end,
         top_k: asked.top_k.unwrap_or(TOP_K).clamp(1, TOP_K_MAX),
         snippets: asked.include_snippets.unwrap_or(true),
-        user_id: context.caller.user_id.clone(),
+        reader: context.caller.reader(),
         mode: context.mode,
     };
     let found = context.world.knowledge().search(request).await;
@@ -201,7 +201,7 @@ async fn get(context: &Context, asked: Get) -> Answer {
     let request = GetRequest {
         id: asked.id,
         namespace: asked.namespace,
-        user_id: context.caller.user_id.clone(),
+        reader: context.caller.reader(),
     };
     let found = context.world.knowledge().get(request).await;
     Ok(match found.map_err(knowledge_error)? {

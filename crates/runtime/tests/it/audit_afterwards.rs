@@ -181,6 +181,8 @@ fn identity() -> SessionIdentity {
         client_id: ClientId::new("client"),
         session_id: SessionId::new("s"),
         user_id: UserId::new("ada"),
+        tenant: windlass_tool::id::TenantId::default(),
+        rights: windlass_tool::rights::Rights::Anonymous,
         conversation_id: of.conversation_id.clone(),
         mode: Mode::Voice,
         ledger: Some(of),

@@ -20,6 +20,8 @@ pub(crate) fn identity(session: &str) -> SessionIdentity {
         client_id: ClientId::new("client"),
         session_id: SessionId::new(session),
         user_id: UserId::new("ada"),
+        tenant: windlass_tool::id::TenantId::default(),
+        rights: windlass_tool::rights::Rights::Anonymous,
         conversation_id: ConversationId::new("c-1"),
         mode: Mode::Voice,
         ledger: None,

@@ -147,6 +147,8 @@ fn the_peak_of_a_context_is_the_most_that_any_session_has_had() {
             client_id: ClientId::new("client"),
             session_id: SessionId::new(session),
             user_id: UserId::new("ada"),
+            tenant: windlass_tool::id::TenantId::default(),
+            rights: windlass_tool::rights::Rights::Anonymous,
             conversation_id: ConversationId::new("c"),
             mode: Mode::Voice,
             ledger: None,

@@ -84,6 +84,7 @@ fn invocation(arguments: Value, time_ms: u64, outbox: Arc<Said>) -> Invocation {
             session_id: SessionId::new("s-1"),
             user_id: UserId::new("ada"),
             conversation_id: ConversationId::new("c-1"),
+            rights: windlass_tool::rights::Rights::Anonymous,
         },
         mode: Mode::Text,
         registry_version: "1.0.00000000".into(),

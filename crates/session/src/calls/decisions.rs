@@ -10,7 +10,7 @@ use crate::event::{DuplicateRule, Resolution, SessionEvent};
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
 use crate::io::{AnswerRequest, News, Output, RateCharge, StoreProblem};
 use crate::ledger;
-use crate::policy::{BLOCKING_TOOL, EffectRun, Judged, Settled, confirm};
+use crate::policy::{BLOCKING_TOOL, EffectRun, Judged, Settled, confirm, refused_approval};
 use crate::talk::Talk;
 use crate::turn::Charge;
 use std::sync::Arc;
@@ -358,6 +358,12 @@ impl Calls {
             let error = refuse(format!(
                 "{open} answers are being carried out; send this one again"
             ));
+            return self.approvals.refuse(&question, error, talk);
+        }
+        let config = &talk.step.config;
+        let tool = config.registry.get(question.tool.as_str());
+        let tool = tool.filter(|_| is_approval);
+        if let Some(error) = tool.and_then(|tool| refused_approval(tool, &config.rights)) {
             return self.approvals.refuse(&question, error, talk);
         }
         // Everything that may have changed is checked again.

@@ -119,6 +119,7 @@ impl Calls {
         let gates = Gates {
             registry: &talk.step.config.registry,
             mode: talk.step.config.mode,
+            rights: &talk.step.config.rights,
             top_k_max: talk.step.limits().turn.top_k_max,
             open: self.open.len(),
             open_max: talk.step.limits().open_calls_max,

@@ -11,6 +11,7 @@ use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::SessionFacts;
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::{Registry, Tool};
+use windlass_tool::rights::{Permissions, Rights, Role};
 
 /// Why nothing runs.
 pub(crate) type Refused = Box<(Slot, CallError)>;
@@ -19,6 +20,7 @@ pub(crate) type Refused = Box<(Slot, CallError)>;
 pub(crate) struct Gates<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) mode: Mode,
+    pub(crate) rights: &'a Rights,
     pub(crate) top_k_max: i64,
     /// Calls that are open, and how many may be.
     pub(crate) open: usize,
@@ -52,18 +54,22 @@ pub(crate) fn examine(
 
 /// The tool; or why it is not to be called, and which it is.
 fn look_up(gates: &Gates<'_>, name: &str) -> Result<Arc<Tool>, (CallError, Option<Arc<Tool>>)> {
+    let may_use = |tool: &Tool| tool.permissions.allow(gates.rights);
     let Some(tool) = gates.registry.get(name) else {
         let error = CallError::new(
             ErrorType::NotFound,
             format!("there is no tool {:?}", shorten(name)),
         );
-        let error = match gates.registry.nearest(name) {
+        let error = match gates.registry.nearest(name, may_use) {
             Some(id) => error.with_suggestion(format!("The nearest tool is {id}.")),
             None => error,
         };
         return Err((error, None));
     };
     let refusal = |error| (error, Some(tool.clone()));
+    if !may_use(tool) {
+        return Err(refusal(not_for(tool, gates.rights)));
+    }
     if !tool.allows(gates.mode) {
         return Err(refusal(CallError::new(
             ErrorType::ModeRestricted,
@@ -77,6 +83,45 @@ fn look_up(gates: &Gates<'_>, name: &str) -> Result<Arc<Tool>, (CallError, Optio
         )));
     }
     Ok(tool.clone())
+}
+
+/// The caller may not use the tool.
+fn not_for(tool: &Tool, rights: &Rights) -> CallError {
+    match rights.is_signed_in() {
+        false => CallError::new(
+            ErrorType::Auth,
+            format!("{} is for users who have signed in", tool.id),
+        ),
+        true => CallError::new(ErrorType::Auth, format!("{} is not for this user", tool.id))
+            .with_suggestion("Do not call it again. Say that this user may not do that here."),
+    }
+}
+
+/// Why a caller may not approve a call of the tool, if it may not.
+pub(crate) fn refused_approval(tool: &Tool, rights: &Rights) -> Option<CallError> {
+    let permissions = &tool.permissions;
+    if permissions.allow_approval(rights) {
+        return None;
+    }
+    let Permissions {
+        roles,
+        approver_roles,
+        ..
+    } = permissions;
+    let named = match approver_roles.is_empty() {
+        true => roles,
+        false => approver_roles,
+    };
+    let named: Vec<&str> = named.iter().map(Role::as_str).collect();
+    let message = match named.is_empty() {
+        true => format!("{} is approved by users who have signed in", tool.id),
+        false => format!(
+            "{} is approved by users with the role {}",
+            tool.id,
+            named.join(" or ")
+        ),
+    };
+    Some(CallError::new(ErrorType::Auth, message))
 }
 
 /// The last step: what passed every gate, and the ledger where it asks that, may run once.

@@ -13,7 +13,7 @@ mod outcome;
 mod reconnect;
 mod retry;
 
-pub(crate) use admit::{Gates, admitted, examine};
+pub(crate) use admit::{Gates, admitted, examine, refused_approval};
 pub use admitted::{AdmittedCall, EffectRun};
 pub(crate) use arguments::Completed;
 pub(crate) use budget::BLOCKING_TOOL;

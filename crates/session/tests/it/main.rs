@@ -20,6 +20,7 @@ mod legs;
 mod nested;
 mod non_blocking;
 mod onsets;
+mod permissions;
 mod pipeline;
 mod provider_loss;
 mod put_again;

@@ -9,10 +9,11 @@ use crate::kind::{Category, Mode, RateLimit, SideEffects};
 use crate::manifest::{Manifest, effects, rules};
 use crate::problem::Report;
 use crate::registry::{Registry, Tool};
+use crate::rights::Role;
 use crate::validate::Validator;
 use crate::wording::nearest;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Makes handlers of `handler.js` files.
@@ -64,6 +65,11 @@ pub struct Tightening {
     /// Milliseconds.
     pub timeout_ms: Option<u64>,
     pub rate_limit: Option<RateLimit>,
+    pub requires_auth: Option<bool>,
+    /// Those that may use the tool.
+    pub roles: Option<BTreeSet<Role>>,
+    /// Those that may approve its calls.
+    pub approver_roles: Option<BTreeSet<Role>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -349,6 +355,39 @@ fn tighten(manifest: &mut Manifest, tightening: &Tightening) -> Result<(), Strin
         }
         manifest.rate_limit = Some(limit);
     }
+    let permissions = &mut manifest.permissions;
+    match tightening.requires_auth {
+        Some(false) if permissions.requires_auth => {
+            return Err("requires_auth is true in its schema.json".to_owned());
+        }
+        Some(required) => permissions.requires_auth = required,
+        None => {}
+    }
+    for (name, own, roles) in [
+        ("roles", &mut permissions.roles, &tightening.roles),
+        (
+            "approver_roles",
+            &mut permissions.approver_roles,
+            &tightening.approver_roles,
+        ),
+    ] {
+        let Some(roles) = roles else { continue };
+        if roles.is_empty() {
+            return Err(format!(
+                "{name} is empty, which would let everybody: name a role, or leave it out"
+            ));
+        }
+        if !own.is_empty() && !roles.is_subset(own) {
+            return Err(format!("{name} has a role that its schema.json has not"));
+        }
+        own.clone_from(roles);
+    }
+    if !permissions.approver_roles.is_empty() && !manifest.requires_confirmation {
+        return Err(
+            "approver_roles needs requires_confirmation = true beside it: without it nobody is asked"
+                .to_owned(),
+        );
+    }
     Ok(())
 }
 
@@ -376,6 +415,7 @@ pub(crate) fn tool(entry: Entry, handler: Arc<dyn Handler>) -> Tool {
             .confirmation
             .map(|confirmation| confirmation.preview),
         rate_limit: manifest.rate_limit,
+        permissions: manifest.permissions,
         effect_key: manifest
             .effect_key
             .iter()

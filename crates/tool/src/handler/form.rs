@@ -78,6 +78,7 @@ impl<'a> ContextForm<'a> {
             session_id,
             user_id,
             conversation_id,
+            rights: _,
         } = &context.caller;
         let SessionFacts {
             is_active,

@@ -3,6 +3,7 @@
 use super::CapabilityFuture;
 use crate::id::UserId;
 use crate::kind::Mode;
+use crate::rights::Rights;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -20,6 +21,23 @@ pub trait Knowledge: Send + Sync {
     ) -> CapabilityFuture<Result<Result<Record, Vec<String>>, KnowledgeError>>;
     /// The vocabularies that `kb_search` declares.
     fn facets(&self) -> Facets;
+}
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reader {
+    pub user_id: UserId,
+    pub rights: Rights,
+}
+
+impl From<UserId> for Reader {
+    /// One of whom nothing was proven.
+    fn from(user_id: UserId) -> Self {
+        Self {
+            user_id,
+            rights: Rights::Anonymous,
+        }
+    }
 }
 
 /// The record types and namespaces that occur in the knowledge base, each list sorted.
@@ -43,7 +61,7 @@ pub struct SearchRequest {
     pub updated_to: Option<String>,
     pub top_k: usize,
     pub snippets: bool,
-    pub user_id: UserId,
+    pub reader: Reader,
     /// How long a search may take depends on whether somebody listens.
     pub mode: Mode,
 }
@@ -81,7 +99,7 @@ pub struct Snippet {
 pub struct GetRequest {
     pub id: String,
     pub namespace: Option<String>,
-    pub user_id: UserId,
+    pub reader: Reader,
 }
 
 /// One record of the knowledge base.

@@ -5,6 +5,7 @@ use crate::id::ToolId;
 use crate::kind::{Mode, RateLimit};
 use crate::problem::Report;
 use crate::reference;
+use crate::rights::Permissions;
 use crate::wording::{brief, kind_of};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -272,6 +273,31 @@ impl<'o> Fields<'o, '_, '_> {
             self.wrong("rateLimit", message.to_owned(), CURE);
         }
         limit
+    }
+
+    pub(super) fn permissions(&mut self) -> Option<Permissions> {
+        const CURE: &str = "write {\"requiresAuth\": true, \"roles\": [\"staff\"], \"approverRoles\": [\"manager\"]}, or some of it";
+        let value = self.get("permissions", Presence::Optional, CURE)?;
+        let permissions = serde_json::from_value::<Permissions>(value.clone());
+        // An empty list reads as nobody to one and as everybody to another.
+        let lists = ["roles", "approverRoles"].map(|name| value.get(name));
+        let has_empty = lists
+            .iter()
+            .flatten()
+            .any(|list| *list == &Value::Array(Vec::new()));
+        match permissions {
+            Ok(permissions) if !has_empty => Some(permissions),
+            Ok(_) => {
+                let message = "`permissions` has an empty list of roles".to_owned();
+                self.wrong("permissions", message, "name a role, or leave the list out");
+                None
+            }
+            Err(error) => {
+                let message = format!("`permissions` does not say who may use the tool: {error}");
+                self.wrong("permissions", message, CURE);
+                None
+            }
+        }
     }
 
     pub(super) fn effect_key(&mut self) -> Vec<String> {

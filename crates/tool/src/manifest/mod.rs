@@ -13,6 +13,7 @@ use crate::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
 };
 use crate::problem::{Report, Severity};
+use crate::rights::Permissions;
 use crate::wording::{brief, kind_of, nearest, pointer};
 use fields::{Fields, Presence};
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,8 @@ pub(crate) struct Manifest {
     pub(crate) confirmation: Option<Confirmation>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rate_limit: Option<RateLimit>,
+    #[serde(default, skip_serializing_if = "Permissions::is_empty")]
+    pub(crate) permissions: Permissions,
     /// JSON pointers, sorted, so that writing them in another order changes nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) effect_key: Vec<String>,
@@ -70,7 +73,7 @@ pub(crate) struct Confirmation {
 }
 
 /// The fields that a `schema.json` may have.
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 23] = [
     "toolId",
     "version",
     "description",
@@ -89,6 +92,7 @@ const FIELDS: [&str; 22] = [
     "responseSchema",
     "confirmation",
     "rateLimit",
+    "permissions",
     "effectKey",
     "repeatable",
     "sensitive",
@@ -121,6 +125,7 @@ pub(crate) struct Readable {
     pub(crate) response_schema: Option<Value>,
     pub(crate) confirmation: Option<Confirmation>,
     pub(crate) rate_limit: Option<RateLimit>,
+    pub(crate) permissions: Option<Permissions>,
     /// In the order of the file, malformed and repeated ones among them.
     pub(crate) effect_key: Vec<String>,
     pub(crate) repeatable: Option<bool>,
@@ -158,6 +163,7 @@ impl Readable {
             reach: self.reach.unwrap_or_default(),
             confirmation: self.confirmation,
             rate_limit: self.rate_limit,
+            permissions: self.permissions.unwrap_or_default(),
             effect_key: self.effect_key,
             repeatable: self.repeatable.unwrap_or_default(),
             sensitive: self.sensitive,
@@ -259,6 +265,7 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
         response_schema: fields.response_schema(),
         confirmation: fields.confirmation(TEMPLATE_CHARACTERS_MAX),
         rate_limit: fields.rate_limit(),
+        permissions: fields.permissions(),
         effect_key: fields.effect_key(),
         repeatable: fields.boolean("repeatable", Presence::Optional),
         sensitive: fields.sensitive(),

@@ -49,6 +49,17 @@ pub(super) fn check(
             "write true, unless the user would expect it to just happen",
         );
     }
+    let has_approvers = manifest
+        .permissions
+        .as_ref()
+        .is_some_and(|permissions| !permissions.approver_roles.is_empty());
+    if has_approvers && manifest.requires_confirmation == Some(false) {
+        report.error(
+            "/permissions/approverRoles",
+            "`approverRoles` means little on a tool that runs without an approval",
+            "write \"requiresConfirmation\": true, or remove it",
+        );
+    }
     effects::check(manifest, object, is_built_in, report);
     if let Some(parameters) = &manifest.parameters {
         check_parameters(manifest, parameters, report);

@@ -3,7 +3,7 @@
 use crate::fixture::{Folder, manifest, manifest_with};
 use expect_test::expect;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_tool::artifact::{
     ActivationError, Artifact, Clamp, Loaders, Script, ScriptLoader, Tightening,
@@ -12,6 +12,7 @@ use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::{Mode, RateLimit};
 use windlass_tool::registry::{Registry, declaration_tree};
+use windlass_tool::rights::{Permissions, Role};
 
 struct Echo(&'static str);
 
@@ -116,6 +117,10 @@ fn handlers_that_are_missing_broken_or_of_another_version_are_named() {
     expect!["the tool some_tool needs a built-in handler that this program does not have; run `windlass build` with this program"].assert_eq(&error.to_string());
 }
 
+fn roles(names: &[&str]) -> BTreeSet<Role> {
+    names.iter().filter_map(|name| Role::parse(name)).collect()
+}
+
 #[test]
 fn the_configuration_may_tighten_a_tool() {
     let registry = activate(
@@ -128,10 +133,19 @@ fn the_configuration_may_tighten_a_tool() {
                 calls: 1,
                 window_ms: 10,
             }),
+            requires_auth: Some(true),
+            roles: Some(roles(&["staff"])),
+            approver_roles: Some(roles(&["manager"])),
         },
     )
     .unwrap();
     let tool = registry.get("some_tool").unwrap();
+    let permissions = Permissions {
+        requires_auth: true,
+        roles: roles(&["staff"]),
+        approver_roles: roles(&["manager"]),
+    };
+    assert_eq!(tool.permissions, permissions);
     assert!(tool.requires_confirmation && !tool.allows(Mode::Voice) && tool.timeout_ms == 500);
     assert_eq!(
         tool.rate_limit,
@@ -192,6 +206,7 @@ fn the_configuration_may_not_loosen_a_tool() {
     let strict = json!({
         "/requiresConfirmation": true, "/allowedModes": ["text"], "/timeoutMs": 1_000,
         "/rateLimit": {"calls": 5, "windowMs": 100},
+        "/permissions": {"requiresAuth": true, "roles": ["staff"]},
     });
     let plain = Tightening::default;
     for (tightening, expected) in [
@@ -253,6 +268,33 @@ fn the_configuration_may_not_loosen_a_tool() {
             },
             expect![
                 "the configuration would loosen the tool some_tool: rate_limit may be at most 5 calls in at least 100 ms; it may only make a tool stricter"
+            ],
+        ),
+        (
+            Tightening {
+                requires_auth: Some(false),
+                ..plain()
+            },
+            expect![
+                "the configuration would loosen the tool some_tool: requires_auth is true in its schema.json; it may only make a tool stricter"
+            ],
+        ),
+        (
+            Tightening {
+                roles: Some(roles(&["staff", "guest"])),
+                ..plain()
+            },
+            expect![
+                "the configuration would loosen the tool some_tool: roles has a role that its schema.json has not; it may only make a tool stricter"
+            ],
+        ),
+        (
+            Tightening {
+                approver_roles: Some(BTreeSet::new()),
+                ..plain()
+            },
+            expect![
+                "the configuration would loosen the tool some_tool: approver_roles is empty, which would let everybody: name a role, or leave it out; it may only make a tool stricter"
             ],
         ),
     ] {

@@ -68,7 +68,38 @@ fn unknown_fields_name_the_nearest_known_one() {
         expect![[r#"
             tools/some-tool/schema.json:7:3: error: there is no field `catgory` (did you mean `category`?)
             tools/some-tool/schema.json:10:3: error: there is no field `latencyBudget` (did you mean `latencyBudgetMs`?)
-            tools/some-tool/schema.json:36:3: error: there is no field `zzz` (remove it; the fields are toolId, version, description, category, sideEffects, idempotent, requiresConfirmation, allowedModes, latencyBudgetMs, parameters, timeoutMs, behavior, scheduling, onInterrupt, reach, responseSchema, confirmation, rateLimit, effectKey, repeatable, sensitive, status)"#]],
+            tools/some-tool/schema.json:36:3: error: there is no field `zzz` (remove it; the fields are toolId, version, description, category, sideEffects, idempotent, requiresConfirmation, allowedModes, latencyBudgetMs, parameters, timeoutMs, behavior, scheduling, onInterrupt, reach, responseSchema, confirmation, rateLimit, permissions, effectKey, repeatable, sensitive, status)"#]],
+    );
+}
+
+#[test]
+fn permissions_name_roles() {
+    for permissions in [
+        json!(["staff"]),
+        json!({"role": ["staff"]}),
+        json!({"roles": []}),
+        json!({"approverRoles": []}),
+        json!({"roles": ["two words"]}),
+        json!({"requiresAuth": "yes"}),
+    ] {
+        let folder = Folder::new();
+        folder.tool(
+            "some-tool",
+            &manifest_with(json!({"/permissions": permissions})),
+        );
+        let problems = folder.problems();
+        assert!(
+            problems.lines().count() == 1 && problems.contains("`permissions`"),
+            "{permissions} {problems:?}"
+        );
+    }
+    check(
+        json!({"/permissions": {"approverRoles": ["manager"]}}),
+        expect![[""]],
+    );
+    check(
+        json!({"/requiresConfirmation": true, "/permissions": {"approverRoles": ["manager"]}}),
+        expect![[""]],
     );
 }
 
@@ -79,6 +110,7 @@ fn optional_fields_are_taken_when_they_are_right() {
             "/timeoutMs": 5_000, "/behavior": "non_blocking", "/scheduling": "silent", "/onInterrupt": "cancel",
             "/reach": "external", "/responseSchema": {"type": "object"}, "/sensitive": ["/title", "/attendees/0"],
             "/confirmation": {"preview": "Create {title} with {attendees.length} guests"},
+            "/permissions": {"requiresAuth": true, "roles": ["staff", "app:Admin"]},
             "/rateLimit": {"calls": 3, "windowMs": 1_000}, "/status": "Creating for {attendees.length}",
         }),
         expect![""],

@@ -205,7 +205,7 @@ fn search(arguments: &SearchArguments) -> Result<(), Failure> {
         updated_to: arguments.to.clone(),
         top_k: usize::from(arguments.top_k),
         snippets: true,
-        user_id: operator(),
+        reader: operator().into(),
         mode: Mode::Text,
     };
     let answer = bench
@@ -229,7 +229,7 @@ fn get(arguments: &GetArguments) -> Result<(), Failure> {
     let request = GetRequest {
         id: arguments.id.clone(),
         namespace: None,
-        user_id: operator(),
+        reader: operator().into(),
     };
     let found = bench
         .runtime

@@ -69,7 +69,7 @@ fn get(id: &str) -> GetRequest {
     GetRequest {
         id: id.to_owned(),
         namespace: None,
-        user_id: UserId::new("user"),
+        reader: UserId::new("user").into(),
     }
 }
 

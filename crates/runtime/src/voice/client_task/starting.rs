@@ -20,7 +20,8 @@ impl ClientTask {
             return self.bad_message(ErrorCode::SessionActive, message);
         }
         let audio = start.audio;
-        let (service, caller) = (self.service.clone(), self.caller.clone());
+        let caller = self.caller.speaking_for(start.user_id.as_deref());
+        let service = self.service.clone();
         let standing = self.traffic.standing.clone();
         let work: Beginning = match start.resume.take() {
             Some(token) => Box::pin(beginning::resume(service, standing, caller, token, start)),

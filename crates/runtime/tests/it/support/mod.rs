@@ -131,6 +131,7 @@ pub(crate) fn session_config(mode: Mode, registry: Arc<Registry>) -> SessionConf
         epoch: Epoch(1),
         tenant: TenantId::default(),
         user_id: UserId::new("ada"),
+        rights: windlass_tool::rights::Rights::Anonymous,
         conversation_id: ConversationId::new("c-1"),
         mode,
         registry,

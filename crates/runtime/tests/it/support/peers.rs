@@ -370,10 +370,10 @@ impl Stage {
 
     /// A client that has shown nothing, and was given an id.
     pub(crate) async fn client_without_id(&self) -> Peer {
-        self.connected(Caller {
-            client_id: ClientId::new("client-passing"),
-            acquaintance: Acquaintance::Passing,
-        })
+        self.connected(Caller::unproven(
+            ClientId::new("client-passing"),
+            Acquaintance::Passing,
+        ))
         .await
     }
 

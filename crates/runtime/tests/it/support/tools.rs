@@ -64,6 +64,7 @@ pub(crate) fn tool_at(
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
+        permissions: windlass_tool::rights::Permissions::default(),
         effect_key: Arc::default(),
         repeatable: false,
         sensitive: vec!["/pin".to_owned()],

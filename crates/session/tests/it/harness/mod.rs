@@ -6,7 +6,7 @@ mod leg;
 mod names;
 mod parse;
 mod render;
-mod tools;
+pub(crate) mod tools;
 
 use expect_test::Expect;
 use ledger::{Answer, Asked, Ledger, Purpose, Recording, Takes};
@@ -81,6 +81,7 @@ impl Bench {
             epoch: Epoch(1),
             tenant: self.ledger.of.tenant.clone(),
             user_id: self.ledger.of.user_id.clone(),
+            rights: windlass_tool::rights::Rights::Anonymous,
             conversation_id: self.ledger.of.conversation_id.clone(),
             mode,
             registry: Arc::new(registry()),

@@ -1,6 +1,7 @@
 //! Tools of every kind that a policy tells apart, none of which ever runs.
 
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use windlass_session::model::{
     AnswerBatching, CallSupport, DeclarationForm, HistoryInput, ModelProfile, TextInput, Thinking,
@@ -13,6 +14,7 @@ use windlass_tool::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
 };
 use windlass_tool::registry::{Declarations, Registry, Tool};
+use windlass_tool::rights::{Permissions, Role};
 use windlass_tool::validate::Validator;
 
 /// A handler that is never called; whether it says that it can be asked what became of an effect.
@@ -61,6 +63,7 @@ pub(crate) fn tool(
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
+        permissions: Permissions::default(),
         effect_key: Arc::default(),
         repeatable: false,
         sensitive: Vec::new(),
@@ -91,6 +94,10 @@ pub(crate) fn changed_registry() -> Registry {
         tool.version = "2.0.0".into();
     }
     Registry::new("1.0.test0001", None, tools)
+}
+
+pub(crate) fn roles(names: &[&str]) -> BTreeSet<Role> {
+    names.iter().filter_map(|name| Role::parse(name)).collect()
 }
 
 fn tools() -> Vec<Tool> {
@@ -131,6 +138,22 @@ fn tools() -> Vec<Tool> {
         Tool {
             effect_key: [Arc::from("about")].into(),
             ..tool("book", Category::Action, SideEffects::Writes, booking)
+        },
+        // Not for everybody, and not for everybody to approve.
+        Tool {
+            permissions: Permissions {
+                roles: roles(&["staff"]),
+                ..Permissions::default()
+            },
+            ..make("inspect", Category::Utility, SideEffects::None)
+        },
+        Tool {
+            requires_confirmation: true,
+            permissions: Permissions {
+                approver_roles: roles(&["manager"]),
+                ..Permissions::default()
+            },
+            ..make("release", Category::Action, SideEffects::Writes)
         },
         Tool {
             repeatable: true,

@@ -1,0 +1,339 @@
+//! Who may come in: by an API key, by a ticket, by a token of an OpenID provider, by the page's cookie, or because a proxy says
+//! so. Decides who a caller is; knows no route, no session and no tool.
+
+pub(crate) mod cost;
+mod key_file;
+mod key_ring;
+pub(crate) mod oidc;
+mod proxy;
+mod tickets;
+
+pub(crate) use key_file::{KeyChange, KeyFile, NewKey};
+pub(crate) use tickets::{Grant, GrantedName, Means, TicketTerms, no_page_cookie};
+
+use crate::failure::Failure;
+use crate::{clock, users};
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, COOKIE, HeaderName, ORIGIN, SEC_WEBSOCKET_PROTOCOL};
+use key_ring::{KeyId, KeyRing};
+use oidc::{Oidc, TokenProblem};
+use proxy::ProxyRule;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use tickets::{PAGE_COOKIE, PageSessions, TicketOffice, TicketProblem};
+use windlass_runtime::caller::{Proven, Validity};
+use windlass_runtime::client_key::ClientKey;
+use windlass_runtime::config::{AuthKind, Config};
+use windlass_tool::kind::Mode;
+
+/// What stands before a ticket in `Sec-WebSocket-Protocol`.
+const TICKET_PROTOCOL: &str = "ticket.";
+
+/// The address at the other end of a connection, in the extensions of each of its requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SocketPeer(pub(crate) IpAddr);
+
+/// Who may come in to one server.
+pub(crate) struct Access {
+    pub(crate) is_required: bool,
+    pub(crate) keys: Arc<KeyRing>,
+    pub(crate) tickets: TicketOffice,
+    pub(crate) pages: PageSessions,
+    pub(crate) oidc: Option<Arc<Oidc>>,
+    proxy: Option<ProxyRule>,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Voice,
+    Text,
+    /// The page wants to be signed in.
+    Page,
+    /// Anything else, for which no ticket is given.
+    Other,
+}
+
+/// What a request shows of its caller.
+#[derive(Clone, Copy)]
+pub(crate) struct Showing<'a> {
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) query: Option<&'a str>,
+    pub(crate) peer: Option<IpAddr>,
+    pub(crate) purpose: Purpose,
+}
+
+/// Why a caller does not come in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error(
+        "sign in first: show an API key or a token as `Authorization: Bearer …`, or a ticket; \
+         docs/security.md says how"
+    )]
+    Missing,
+    #[error("{0}")]
+    Invalid(&'static str),
+    #[error("{0}")]
+    Unavailable(&'static str),
+}
+
+/// A caller, and by what it is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Identified {
+    pub(crate) proven: Proven,
+    pub(crate) means: Means,
+    /// The key that stands behind it, where one does.
+    pub(crate) key: Option<KeyId>,
+}
+
+enum Credential<'a> {
+    Key(&'a str),
+    Ticket(&'a str),
+    Token(&'a str),
+}
+
+impl Access {
+    /// # Errors
+    ///
+    /// The keys cannot be read, or the server would let everybody in whom its address reaches.
+    pub(crate) fn open(
+        config: &Config,
+        address: SocketAddr,
+        client_key: &Arc<ClientKey>,
+    ) -> Result<Self, Failure> {
+        let keys = KeyRing::open(&config.folders.data).map_err(Failure::of)?;
+        let oidc = config.access.oidc.as_ref();
+        let proxy = ProxyRule::of(&config.server);
+        let has_way = !keys.is_empty() || oidc.is_some() || proxy.is_some();
+        let is_loopback = address.ip().is_loopback();
+        let is_required = match config.access.auth {
+            AuthKind::None if is_loopback => false,
+            AuthKind::None => return Err(open_to_all(address, "access.auth is \"none\"")),
+            AuthKind::Required => true,
+            AuthKind::Auto => !is_loopback || !keys.is_empty() || oidc.is_some(),
+        };
+        if is_required && !has_way {
+            return Err(match is_loopback {
+                true => Failure::Failed(format!(
+                    "access.auth is \"required\" and nobody could sign in: {WAYS}"
+                )),
+                false => open_to_all(address, "nobody has to sign in"),
+            });
+        }
+        let access = &config.access;
+        Ok(Self {
+            is_required,
+            keys: Arc::new(keys),
+            tickets: TicketOffice::new(access).map_err(Failure::of)?,
+            pages: PageSessions::new(client_key.clone(), access.page_minutes.get()),
+            oidc: oidc.map(|oidc| Oidc::new(oidc).map(Arc::new)).transpose()?,
+            proxy,
+        })
+    }
+
+    /// Who a caller has proven to be; `None` where it has proven nothing, and does not have to.
+    pub(crate) async fn identify(
+        &self,
+        showing: Showing<'_>,
+    ) -> Result<Option<Identified>, Refused> {
+        let known = match credential(&showing)? {
+            Some(Credential::Key(key)) => Some(self.by_key(key)?),
+            Some(Credential::Ticket(ticket)) => Some(self.by_ticket(ticket, &showing)?),
+            Some(Credential::Token(token)) => self.by_token(token).await?,
+            None => None,
+        };
+        let known = known
+            .or_else(|| self.by_page(showing.headers))
+            .or_else(|| self.by_proxy(&showing));
+        match known {
+            None if self.is_required => Err(Refused::Missing),
+            known => Ok(known),
+        }
+    }
+
+    fn by_key(&self, key: &str) -> Result<Identified, Refused> {
+        const UNKNOWN: Refused = Refused::Invalid("this API key is not known here, or was revoked");
+        let (id, proven) = self.keys.find(key).ok_or(UNKNOWN)?;
+        Ok(Identified {
+            proven,
+            means: Means::Key,
+            key: Some(id),
+        })
+    }
+
+    fn by_ticket(&self, ticket: &str, showing: &Showing<'_>) -> Result<Identified, Refused> {
+        let mode = match showing.purpose {
+            Purpose::Voice => Some(Mode::Voice),
+            Purpose::Text => Some(Mode::Text),
+            Purpose::Page | Purpose::Other => None,
+        };
+        let origin = showing.headers.get(ORIGIN);
+        let used_for = TicketTerms {
+            mode,
+            origin: origin.and_then(|origin| origin.to_str().ok().map(str::to_owned)),
+        };
+        let grant = self
+            .tickets
+            .redeem(ticket, &used_for, clock::now_unix_ms())
+            .map_err(|problem| match problem {
+                TicketProblem::Full => {
+                    Refused::Unavailable("too many tickets are in use; try again later")
+                }
+                TicketProblem::Unknown => {
+                    Refused::Invalid("this ticket was not made by this server, or was used before")
+                }
+                TicketProblem::Expired => {
+                    Refused::Invalid("this ticket has expired; ask for a new one")
+                }
+                TicketProblem::OtherMode => Refused::Invalid("this ticket is for the other mode"),
+                TicketProblem::OtherOrigin => {
+                    Refused::Invalid("this ticket is for pages of another origin")
+                }
+            })?;
+        self.of_grant(grant, Means::Ticket)
+            .ok_or(Refused::Invalid("the key behind this ticket was revoked"))
+    }
+
+    /// Who somebody is whom a grant speaks for, where the key behind it still counts.
+    fn of_grant(&self, grant: Grant, means: Means) -> Option<Identified> {
+        let validity = match &grant.key {
+            Some(key) => self.keys.validity(key)?,
+            None => Validity::default(),
+        };
+        Some(Identified {
+            key: grant.key.clone(),
+            proven: grant.proven(validity),
+            means,
+        })
+    }
+
+    async fn by_token(&self, token: &str) -> Result<Option<Identified>, Refused> {
+        let Some(oidc) = &self.oidc else {
+            // Programs of OpenAI's protocol send a key whether anybody wants one or not.
+            return match self.is_required {
+                true => Err(Refused::Invalid(
+                    "this is no API key and no ticket of this server, and it takes no other tokens",
+                )),
+                false => Ok(None),
+            };
+        };
+        match oidc.verify(token).await {
+            Ok(proven) => Ok(Some(Identified {
+                proven,
+                means: Means::Token,
+                key: None,
+            })),
+            Err(problem) => Err(refused_token(problem)),
+        }
+    }
+
+    /// A cookie that does not count is none.
+    fn by_page(&self, headers: &HeaderMap) -> Option<Identified> {
+        let mut shown = cookies(headers, PAGE_COOKIE);
+        let now_unix_ms = clock::now_unix_ms();
+        let grant = shown.find_map(|text| self.pages.open(text, now_unix_ms))?;
+        self.of_grant(grant, Means::Page)
+    }
+
+    fn by_proxy(&self, showing: &Showing<'_>) -> Option<Identified> {
+        let proven = self.proxy.as_ref()?.user(showing.headers, showing.peer)?;
+        Some(Identified {
+            proven,
+            means: Means::Proxy,
+            key: None,
+        })
+    }
+}
+
+pub(crate) fn refused_token(problem: TokenProblem) -> Refused {
+    match problem {
+        TokenProblem::Invalid(cause) => {
+            tracing::debug!(cause, "a token was refused");
+            Refused::Invalid(
+                "this token does not count here: it is not of the configured issuer and audience, or has expired",
+            )
+        }
+        TokenProblem::KeysUnavailable => Refused::Unavailable(
+            "the keys of the token's issuer cannot be fetched now; try again later",
+        ),
+    }
+}
+
+/// The values of the cookies of this name.
+pub(crate) fn cookies<'h>(
+    headers: &'h HeaderMap,
+    name: &'static str,
+) -> impl Iterator<Item = &'h str> {
+    headers
+        .get_all(COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .filter_map(move |pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
+}
+
+fn credential<'a>(showing: &Showing<'a>) -> Result<Option<Credential<'a>>, Refused> {
+    if let Some(value) = only(showing.headers, &AUTHORIZATION)? {
+        let bearer = value
+            .split_once(' ')
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        // Other schemes are for whoever stands in front of this server.
+        return Ok(bearer.map(|(_, shown)| Credential::of(shown.trim())));
+    }
+    if showing.purpose != Purpose::Voice {
+        return Ok(None);
+    }
+    // A browser cannot set headers where it opens a WebSocket.
+    let by_protocol = showing
+        .headers
+        .get_all(SEC_WEBSOCKET_PROTOCOL)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .find_map(|protocol| protocol.trim().strip_prefix(TICKET_PROTOCOL));
+    let by_query = || {
+        let mut pairs = showing.query.unwrap_or_default().split('&');
+        pairs.find_map(|pair| pair.strip_prefix("ticket="))
+    };
+    Ok(by_protocol.or_else(by_query).map(Credential::Ticket))
+}
+
+impl<'a> Credential<'a> {
+    fn of(shown: &'a str) -> Self {
+        if shown.starts_with(key_file::KEY_PREFIX) {
+            Self::Key(shown)
+        } else if shown.starts_with(tickets::TICKET_PREFIX) {
+            Self::Ticket(shown)
+        } else {
+            Self::Token(shown)
+        }
+    }
+}
+
+fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Refused> {
+    const ODD: Refused =
+        Refused::Invalid("the request has more than one Authorization, or one that cannot be read");
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| ODD),
+        (Some(_), Some(_)) => Err(ODD),
+    }
+}
+
+/// How a server can be given a way in.
+const WAYS: &str = "make an API key with `windlass keys add NAME`, set access.oidc.issuer and access.oidc.audience, or \
+                    set server.user_header behind a proxy that signs users in";
+
+fn open_to_all(address: SocketAddr, why: &str) -> Failure {
+    Failure::Failed(format!(
+        "others could reach {address}, and {why}: {WAYS}; or listen on a loopback address, as in --listen 127.0.0.1:8080"
+    ))
+}
+
+/// Whether a text can be the name of a user: of a sensible length, without characters that nobody sees.
+pub(crate) fn is_user_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.chars().count() <= users::NAME_CHARACTERS_MAX
+        && !name.chars().any(char::is_control)
+}
