@@ -31,8 +31,8 @@ after(async () => {
   if (folder) rmSync(folder, { recursive: true, force: true });
 });
 
-/** What a refused key leaves in the browser's console. */
-const REFUSED = /401/;
+/** What a refused key leaves in the browser's console, and a conversation in which nothing was said yet. */
+const REFUSED = /40[14]/;
 
 test("a page that has to sign in says so, refuses what does not count, and goes on with a key", async () => {
   await visit(browser, server.url, { excused: REFUSED }, async (page) => {

@@ -160,11 +160,11 @@ async fn a_ticket_lets_one_browser_in_once_as_whom_it_names() {
     let voice = json!({"user": "ada", "mode": "voice", "origin": own});
     let first = ticket(&address, &shop, voice.clone());
     let mut client = with_ticket(&address, &first, &own).await.unwrap();
-    let connected = client.expect("connected").await;
-    assert_eq!(connected["clientId"], "user:ada");
     client
         .send(json!({"type": "start", "conversationId": "c", "userId": "eve"}))
         .await;
+    let connected = client.expect("connected").await;
+    assert_eq!(connected["clientId"], "user:ada");
     client.expect("started").await;
     assert_eq!(
         status(with_ticket(&address, &first, &own).await),
@@ -237,8 +237,8 @@ async fn a_page_stays_signed_in_by_a_cookie_that_ends_with_its_key() {
     assert_eq!(session(&headers)["signedIn"], true);
     assert_eq!(request(&address, "GET", "/api/info", &headers).status, 200);
     let mut client = VoiceClient::connect(&address, &headers).await.unwrap();
-    assert_eq!(client.expect("connected").await["clientId"], "user:ada");
     client.send(json!({"type": "start"})).await;
+    assert_eq!(client.expect("connected").await["clientId"], "user:ada");
     client.expect("started").await;
     let (used, _) = ask_ticket(&address, &shown, json!({}));
     assert_eq!(used, 401, "its ticket is used up");

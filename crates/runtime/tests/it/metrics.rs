@@ -176,6 +176,8 @@ fn what_nobody_understands_is_counted_by_kind_and_kinds_have_an_end() {
         conversation_id: ConversationId::new("c"),
         mode: Mode::Voice,
         ledger: None,
+        tenant: windlass_tool::id::TenantId::default(),
+        rights: windlass_tool::rights::Rights::Anonymous,
     };
     let odd = |problem: String| {
         metrics.event(&identity, 0, &SessionEvent::ProviderOddity { problem });
