@@ -3,15 +3,12 @@
 
 use super::connection::{Link, Pool, PostgresSettings};
 use super::error::PostgresError;
-use super::postings::{FIELDS, Postings};
+use super::postings::FIELDS;
 use super::schema::{self, next_generation};
 use super::source::{Row, Source};
 use super::{near, verify};
-use crate::analysis;
 use crate::catalogue::Ordinal;
-use crate::date::{self, DayEdge};
-use crate::hash::{Hash, sha256};
-use crate::manifest::ANALYSER;
+use crate::hash::Hash;
 use crate::options::{Observer, Progress};
 use crate::search::KnowledgeBase;
 use serde::Serialize;
