@@ -72,7 +72,6 @@ fn language(arguments: &NewToolArguments) -> Result<Language, Failure> {
         )),
         (_, Some(_)) => Err(Failure::Usage("--url goes with --kind http".to_owned())),
         (LanguageName::Js, None) => Ok(Language::JavaScript),
-        (LanguageName::Ts, None) => Ok(Language::TypeScript),
         (LanguageName::Node, None) => Ok(Language::Node),
         (LanguageName::Python, None) => Ok(Language::Python),
     }

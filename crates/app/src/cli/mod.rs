@@ -252,8 +252,6 @@ struct NewToolArguments {
 enum LanguageName {
     /// JavaScript, in the engine that comes with the program
     Js,
-    /// TypeScript, in the same
-    Ts,
     /// Node, in a process of its own
     Node,
     /// Python, in a process of its own
