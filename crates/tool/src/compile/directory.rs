@@ -72,6 +72,10 @@ impl ToolFiles {
         self.directory.join(file).display().to_string()
     }
 
+    fn has_script(&self) -> bool {
+        self.handlers.iter().any(is_script_handler)
+    }
+
     pub(super) fn has_handler(&self) -> bool {
         let is_there = |(_, file): &(&str, File)| !matches!(file, File::Missing);
         self.handlers.iter().any(is_there)
@@ -127,7 +131,7 @@ pub(super) fn read(tools: &Path) -> Result<Snapshot, Box<Problem>> {
     for name in names {
         read_entry(tools, &name, &mut snapshot);
     }
-    if snapshot.tools.iter().any(|tool| !tool.scripts.is_empty()) {
+    if snapshot.tools.iter().any(ToolFiles::has_script) {
         let mut reading = ScriptReading::new(SHARED, &mut snapshot.problems);
         reading.folder(&tools.join(SHARED), SHARED, 0);
         snapshot.shared = reading.files;
@@ -195,10 +199,8 @@ fn read_entry(tools: &Path, name: &std::ffi::OsStr, snapshot: &mut Snapshot) {
     check_listing(&shown, &path, &mut snapshot.problems);
     let mut read = |file: &str| read_file(&shown, &path.join(file), &mut snapshot.problems);
     let handlers: Vec<(&'static str, File)> = HANDLERS.map(|name| (name, read(name))).into();
-    let is_script =
-        |(name, file): &(&str, File)| !name.ends_with(".json") && !matches!(file, File::Missing);
     let mut scripts = ScriptFiles::new();
-    if handlers.iter().any(is_script) {
+    if handlers.iter().any(is_script_handler) {
         let mut reading = ScriptReading::new(&shown, &mut snapshot.problems);
         reading.folder(&path, &shown, 0);
         scripts = reading.files;
@@ -355,6 +357,10 @@ impl<'a> ScriptReading<'a> {
             });
         }
     }
+}
+
+fn is_script_handler((name, file): &(&'static str, File)) -> bool {
+    !name.ends_with(".json") && !matches!(file, File::Missing)
 }
 
 /// Whether a file of a tool's own folder is read whatever its handler is.
