@@ -80,11 +80,10 @@ mod tests {
     use crate::data::Data;
     use crate::error::FailureKind;
     use crate::handler::{HandlerMessage, Report, Success};
-    use serde_json::json;
 
     fn nested(levels: usize) -> Value {
         (0..levels).fold(Value::Null, |inside, level| match level % 2 {
-            0 => json!([inside]),
+            0 => Value::Array(vec![inside]),
             _ => Value::Object([("in".to_owned(), inside)].into_iter().collect()),
         })
     }

@@ -251,7 +251,9 @@ async fn streamed(
             (Ok(_), None) => return,
         };
         let opened = outlet.opened.take();
-        if let Some(Err(_)) = opened.map(|opened| opened.send(Some(response))) {
+        if let Some(opened) = opened
+            && opened.send(Some(response)).is_err()
+        {
             outlet.writer.send(&mut { late });
         }
     });

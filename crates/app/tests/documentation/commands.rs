@@ -19,8 +19,12 @@ fn arguments(line: &str) -> Option<Vec<String>> {
             Some((plain, _)) => (plain, true),
             None => (part, false),
         };
+        let (plain, is_sent_on) = match plain.split_once('>') {
+            Some((plain, _)) => (plain, true),
+            None => (plain, false),
+        };
         arguments.extend(plain.split_whitespace().map(str::to_owned));
-        if is_over {
+        if is_over || is_sent_on {
             break;
         }
     }

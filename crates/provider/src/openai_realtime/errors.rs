@@ -46,10 +46,7 @@ pub(super) fn described(error: &ServerError<'_>) -> String {
     let name = [text(&error.code), text(&error.kind)]
         .into_iter()
         .find(|name| !name.is_empty())
-        .map_or_else(
-            || "an error without a code".to_owned(),
-            |name| printable(name),
-        );
+        .map_or_else(|| "an error without a code".to_owned(), printable);
     match text(&error.param) {
         "" => name,
         param => format!("{name} ({})", printable(param)),

@@ -12,7 +12,8 @@ use windlass_runtime::audit::{Audit, AuditedArguments};
 use windlass_runtime::store_thread::{StoreThread, Surroundings, ThreadSettings};
 use windlass_store::SqliteStore;
 use windlass_tool::handler::{
-    Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, OutcomeLookup, Success,
+    Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, OutcomeLookup, Placement,
+    Success,
 };
 use windlass_tool::kind::{RateLimit, SideEffects};
 use windlass_tool::registry::Tool;
@@ -223,6 +224,11 @@ impl Handler for Remembering {
         let _ = self.0.order(&invocation);
         // The service took the order, and its answer never comes.
         Execution::Pending(Box::pin(std::future::pending()))
+    }
+
+    /// The order is placed before the process can be killed.
+    fn placement(&self) -> Placement {
+        Placement::Inline
     }
 
     fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {

@@ -31,6 +31,8 @@ const STOPPED: i32 = -32_001;
 fn short() -> Limits {
     Limits {
         compute_max: Duration::from_millis(100),
+        // A quick machine fills the usual room with promises before the time is over.
+        memory_bytes_max: 512 * 1024 * 1024,
         ..limits()
     }
 }

@@ -43,7 +43,7 @@ fn a_call_without_a_name_or_with_broken_arguments_is_refused_not_dropped() {
             client: ModelGenerating
             call-1 rejected Validation
             call-2 rejected Validation
-            to model: function-call-1 VALIDATION the call names no tool + function-call-2 VALIDATION the arguments are no JSON object: the key "query" is there twice (line 1, column 18)
+            to model: function-call-1 VALIDATION the call names no tool + function-call-2 VALIDATION the arguments are no JSON object: the key "query" is there twice: keep one of the two (line 1, column 18)
             client: ToolsComplete { tool_count: 2 }
         "#]],
     );

@@ -54,7 +54,8 @@ pub(super) fn check(
         .as_ref()
         .is_some_and(|permissions| !permissions.approver_roles.is_empty());
     if has_approvers && manifest.requires_confirmation == Some(false) {
-        report.error(
+        report.at_pointer(
+            Severity::Warning,
             "/permissions/approverRoles",
             "`approverRoles` means little on a tool that runs without an approval",
             "write \"requiresConfirmation\": true, or remove it",

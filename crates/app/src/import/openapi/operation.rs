@@ -169,6 +169,8 @@ fn parameters(
             }
         }
     }
+    // Those of the path keep their names; others that are called the same get longer ones.
+    declared.sort_by_key(|parameter| parameter.get("in").is_none_or(|place| place != "path"));
     for parameter in declared {
         add_parameter(parameter, converter, request)?;
     }
