@@ -95,7 +95,8 @@ fn permissions_name_roles() {
     }
     check(
         json!({"/permissions": {"approverRoles": ["manager"]}}),
-        expect![[""]],
+        expect![[r#"
+            tools/some-tool/schema.json:31:5: warning: `approverRoles` means little on a tool that runs without an approval (write "requiresConfirmation": true, or remove it)"#]],
     );
     check(
         json!({"/requiresConfirmation": true, "/permissions": {"approverRoles": ["manager"]}}),
