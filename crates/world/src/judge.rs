@@ -143,8 +143,34 @@ impl World {
             Some((new, old)) => (new.question, &old.effect_id),
             None => (approved.question, &earlier.effect_id),
         };
-        let question = question.and_then(|number| self.question_of(approved.conversation, number));
-        question.is_some_and(|question| question.hazards.names(earlier))
+        question.is_some_and(|number| self.was_told(approved.conversation, number, earlier))
+    }
+
+    /// Whether a question named an effect, or named a repeat of it that the user had approved when the effect was named then.
+    fn was_told(&self, conversation: usize, number: QuestionNumber, earlier: &EffectId) -> bool {
+        let store = self.any_store();
+        let tenant = &self.conversations[conversation].tenant;
+        let mut numbers = vec![number];
+        while let Some(number) = numbers.pop() {
+            let Some(question) = self.question_of(conversation, number) else {
+                continue;
+            };
+            if question.hazards.names(earlier) {
+                return true;
+            }
+            for named in &question.hazards.earlier {
+                let repeat = store
+                    .inner()
+                    .effect(tenant, &named.effect_id)
+                    .ok()
+                    .flatten();
+                let attempts = repeat.into_iter().flat_map(|(_, repeat)| repeat.attempts);
+                // Only questions before this one, so that there is an end.
+                let before = attempts.filter_map(|attempt| attempt.question);
+                numbers.extend(before.filter(|before| *before < number));
+            }
+        }
+        false
     }
 
     fn runs_what_was_approved(&mut self, new: &OutsideRequest, number: QuestionNumber) {
