@@ -12,7 +12,7 @@ pub enum Readers {
     Everybody,
     /// Every user who has signed in.
     SignedIn,
-    /// Whoever has one of these roles.
+    /// Users with one of these roles.
     Roles(BTreeSet<Role>),
     /// Its owner, or its owners.
     Owners(BTreeSet<UserId>),

@@ -94,7 +94,7 @@ pub struct Permissions {
     /// Only callers with one of these roles. Empty: every caller.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub roles: BTreeSet<Role>,
-    /// Only they approve a call. Empty: whoever may use the tool.
+    /// Only they approve a call. Empty: every user of the tool.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub approver_roles: BTreeSet<Role>,
 }

@@ -19,7 +19,7 @@ const KNOWN: &[u64] = &[6201];
 
 const USAGE: &str = "usage: windlass-soak [--first N] [--seeds N] [--sqlite N] [--violations N] | --seed N [--sqlite 1]\n\
      --sqlite N      how many of the worlds have their rows in SQLite\n\
-     --violations N  stops after so many worlds with a violation; 1 unless said\n";
+     --violations N  stops after so many worlds with a violation; unless said, after the first that is not known\n";
 
 /// What is asked for on the command line.
 struct Request {

@@ -1,4 +1,4 @@
-//! The file of API keys in the data folder: named keys as hashes, with what each lets its holder do. Whoever changes it holds
+//! The file of API keys in the data folder: named keys as hashes, with what each lets its holder do. A writer holds
 //! its lock and puts a whole new file in its place. Knows no request.
 
 use serde::{Deserialize, Serialize};

@@ -277,7 +277,7 @@ fn credential<'a>(showing: &Showing<'a>) -> Result<Option<Credential<'a>>, Refus
         let bearer = value
             .split_once(' ')
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        // Other schemes are for whoever stands in front of this server.
+        // Other schemes are for a proxy in front of this server.
         return Ok(bearer.map(|(_, shown)| Credential::of(shown.trim())));
     }
     if showing.purpose != Purpose::Voice {

@@ -306,7 +306,7 @@ impl ChatHost {
             );
             return false;
         };
-        // Whoever has other rights now has another session, which knows what was said.
+        // A user with other rights now gets another session, which knows what was said.
         if let Some(session) = slot.take_if(|session| *session.rights() != maker.rights) {
             session.suspend().await;
         }

@@ -206,7 +206,7 @@ impl Outlet for Opening {
     fn send(&mut self, bytes: &mut Vec<u8>) {
         self.writer.send(bytes);
         if let Some(opened) = self.opened.take() {
-            // Whoever asked may have left.
+            // The client may have left.
             let _ = opened.send(None);
         }
     }

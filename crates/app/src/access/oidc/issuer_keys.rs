@@ -64,7 +64,7 @@ pub(super) struct IssuerKeys {
     good_for: Duration,
     pause: Duration,
     known: ArcSwapOption<Known>,
-    /// When the last attempt began, and whether it brought keys. Whoever holds it makes the next.
+    /// When the last attempt began, and whether it brought keys. The holder makes the next.
     last: Mutex<Option<Attempt>>,
 }
 

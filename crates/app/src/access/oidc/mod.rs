@@ -74,7 +74,7 @@ impl Oidc {
             let issuer = config.issuer.as_str();
             tracing::warn!(
                 issuer,
-                "the keys of this issuer travel unencrypted: whoever can change them can sign in as anybody"
+                "the keys of this issuer travel unencrypted: anybody who can change them can sign in as anybody"
             );
         }
         Ok(Self {

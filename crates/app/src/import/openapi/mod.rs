@@ -65,7 +65,7 @@ pub(crate) struct Imported {
 struct Operation<'d> {
     path: &'d str,
     method: &'static str,
-    /// The path's own members, of which its parameters count for every method.
+    /// The path's own members. Its parameters count for every method.
     item: &'d Map<String, Value>,
     value: &'d Map<String, Value>,
 }
