@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use crate::simulator::{Service, Simulator};
 use crate::toolbox::Declared;
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use windlass_provider::gemini_live::address::{Backend, Credentials};
 use windlass_provider::gemini_live::{Compression, SpeechDetection, ThinkingLevel};
 use windlass_provider::openai_chat::ReasoningEffort;
 use windlass_provider::profile::{FoundProfile, GEMINI_LIVE_MODEL, OPENAI_REALTIME_MODEL, Profile};
+use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::{openai_realtime, profile};
 use windlass_runtime::codec::LiveProvider;
 use windlass_runtime::config::{Config, Provider, ProviderKind, Vertex};
@@ -118,28 +120,56 @@ pub(crate) fn model_of(config: &Config) -> &str {
 
 /// What the model is known to do: its row of the built-in table, with the configuration's changes.
 pub(crate) fn profile_of(config: &Config) -> Arc<ModelProfile> {
+    Arc::new(configured(config, model_of(config), found_profile(config)).model)
+}
+
+fn found_profile(config: &Config) -> FoundProfile {
     let model = model_of(config);
-    let found = match config.provider.kind {
+    match config.provider.kind {
         ProviderKind::OpenaiRealtime => profile::openai_realtime(model),
         ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => {
             profile::gemini_live(model)
         }
-    };
-    Arc::new(configured(config, model, found).model)
+    }
 }
 
 /// A profile with the configuration's changes of it. What an operator should know of the model goes into the log.
 pub(crate) fn configured(config: &Config, model: &str, found: FoundProfile) -> Profile {
-    let id = model.strip_prefix("models/").unwrap_or(model);
-    let change = config.models.get(model).or_else(|| config.models.get(id));
-    let found = match change {
-        Some(change) => found.changed(&change.profile_change()),
-        None => found,
-    };
+    let found = changed(config, model, found);
     if let Some(note) = &found.note {
         tracing::warn!(model, note, "a note on this model");
     }
     found.profile
+}
+
+fn changed(config: &Config, model: &str, found: FoundProfile) -> FoundProfile {
+    let id = model.strip_prefix("models/").unwrap_or(model);
+    let change = config.models.get(model).or_else(|| config.models.get(id));
+    match change {
+        Some(change) => found.changed(&change.profile_change()),
+        None => found,
+    }
+}
+
+/// Refuses tools of the provider that a model does not take beside functions.
+pub(crate) fn check_provider_tools(
+    section: &str,
+    model: &str,
+    wanted: &BTreeSet<ProviderTool>,
+    taken: &[ProviderTool],
+) -> Result<(), Failure> {
+    let Some(refused) = wanted.iter().find(|tool| !taken.contains(tool)) else {
+        return Ok(());
+    };
+    let names: Vec<_> = taken.iter().map(|tool| tool.name()).collect();
+    let cure = match names.is_empty() {
+        true => "it takes none: leave the key out, or choose another model".to_owned(),
+        false => format!("it takes {}", names.join(" and ")),
+    };
+    Err(Failure::Failed(format!(
+        "{section}.provider_tools: the model {model:?} does not take {} beside functions; {cure}",
+        refused.name()
+    )))
 }
 
 /// What all sessions with the provider share.
@@ -177,6 +207,10 @@ pub(crate) async fn settings(
     choice: Choice,
     shutdown: watch::Receiver<bool>,
 ) -> Result<Settings, Failure> {
+    let model = model_of(config);
+    let found = changed(config, model, found_profile(config));
+    let taken = found.profile.provider_tools;
+    check_provider_tools("provider", model, &config.provider.provider_tools, taken)?;
     Ok(match choice {
         Choice::GeminiLive | Choice::Demo => {
             Settings::GeminiLive(gemini_live(config, choice, shutdown).await?)

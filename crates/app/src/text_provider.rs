@@ -2,7 +2,7 @@
 //! conversation.
 
 use crate::failure::Failure;
-use crate::provider::{Choice, check_thinking, configured, start_demo};
+use crate::provider::{Choice, check_provider_tools, check_thinking, configured, start_demo};
 use crate::text_simulator::TextSimulator;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use std::sync::Arc;
@@ -129,6 +129,10 @@ pub(crate) async fn settings(
     };
     // It is named last, and asked for nothing else.
     let summary_model = text.summary_model.as_ref().and_then(|_| models.pop());
+    for model in &models {
+        let taken = model.protocol.provider_tools();
+        check_provider_tools("text", &model.name, &text.provider_tools, taken)?;
+    }
     Ok(Arc::new(TextSettings {
         models,
         summary_model,

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use windlass_handlers::describe_tool::{self, describe_tool};
+use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::{gemini_live, openai_realtime};
 use windlass_runtime::config::{Config, TextProvider};
 use windlass_runtime::declared::DeclaredHandlers;
@@ -283,6 +284,10 @@ impl Workshop {
                 texts: texts.clone(),
                 mode,
                 profile: self.profile.clone(),
+                provider_tools: match mode {
+                    Mode::Voice => self.config.provider.provider_tools.clone(),
+                    Mode::Text => text.provider_tools.clone(),
+                },
                 guides_tokens_max,
                 retrieval_calls_max: limits.turn.retrieval_calls_max,
             }))
@@ -436,6 +441,7 @@ struct Recipe {
     texts: Arc<Texts>,
     mode: Mode,
     profile: Arc<ModelProfile>,
+    provider_tools: BTreeSet<ProviderTool>,
     guides_tokens_max: u64,
     retrieval_calls_max: u32,
 }
@@ -513,12 +519,14 @@ impl Recipe {
                 Mode::Text => CallSupport::BlockingOnly,
             },
         });
-        let text_declared = TextTools::new(offered.declared(mode), offered.version());
+        let text_declared = TextTools::new(offered.declared(mode), offered.version())
+            .beside(self.provider_tools.iter().copied());
         ModeTools {
             registry: Arc::new(registry),
             offered,
             mode,
             profile: self.profile.clone(),
+            provider_tools: self.provider_tools.iter().copied().collect(),
             declared: OnceLock::new(),
             text_declared: Arc::new(text_declared),
             prompt,
@@ -534,6 +542,7 @@ pub(crate) struct ModeTools {
     offered: Registry,
     mode: Mode,
     profile: Arc<ModelProfile>,
+    provider_tools: Vec<ProviderTool>,
     /// Joined by the first voice session that declares them.
     declared: OnceLock<Declared>,
     pub(crate) text_declared: Arc<TextTools>,
@@ -565,8 +574,11 @@ impl ModeTools {
     }
 
     pub(crate) fn declared(&self) -> &Declared {
-        self.declared
-            .get_or_init(|| Declared::new(&self.offered, self.mode, &self.profile))
+        self.declared.get_or_init(|| {
+            let mut declared = Declared::new(&self.offered, self.mode, &self.profile);
+            declared.gemini_live = declared.gemini_live.beside(&self.provider_tools);
+            declared
+        })
     }
 
     pub(crate) fn estimate(&self, instruction: &str) -> ContextEstimate {

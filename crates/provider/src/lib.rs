@@ -14,6 +14,7 @@ pub mod openai_realtime;
 pub mod openai_responses;
 pub mod profile;
 mod projection;
+pub mod provider_tools;
 pub mod request;
 mod spelling;
 pub mod sse;

@@ -2,6 +2,7 @@
 //! configuration can change a few fields of a row. Behaviour differs more by model than by version of an API, and each new
 //! model has changed the rules. Knows nothing of a session.
 
+use crate::provider_tools::ProviderTool;
 use serde::{Deserialize, Serialize};
 use windlass_session::model::{
     AnswerBatching, CallSupport, DeclarationForm, HistoryInput, ModelProfile, TextInput, Thinking,
@@ -20,6 +21,8 @@ pub struct Profile {
     pub model: ModelProfile,
     #[serde(flatten)]
     pub request: RequestRules,
+    /// The provider's own tools that it takes beside our functions.
+    pub provider_tools: &'static [ProviderTool],
 }
 
 /// What a request over HTTP may hold. A live codec asks for none of it.
@@ -197,6 +200,7 @@ const UNKNOWN_REALTIME: ModelProfile = ModelProfile {
 
 /// Only what nearly every server of Chat Completions takes.
 const UNKNOWN_CHAT: Profile = Profile {
+    provider_tools: &[],
     model: ModelProfile {
         declaration: DeclarationForm::Openai,
         ..UNKNOWN_REALTIME
@@ -218,6 +222,7 @@ const UNKNOWN_CHAT: Profile = Profile {
 /// The prompt cache's fields: <https://developers.openai.com/docs/guides/prompt-caching>. Over Chat Completions its models
 /// refuse tools while they reason (openai/openai-openapi issue 541).
 const OPENAI: Profile = Profile {
+    provider_tools: &[ProviderTool::WebSearch, ProviderTool::CodeInterpreter],
     model: chat(Thinking::Level, true, 128_000),
     request: RequestRules {
         transport: TextTransport::Responses,
@@ -228,8 +233,15 @@ const OPENAI: Profile = Profile {
     },
 };
 
-/// Its models reason by themselves, and the newest take no effort.
+/// Which of the service's own tools it has is not known.
+const AZURE: Profile = Profile {
+    provider_tools: &[],
+    ..OPENAI
+};
+
+/// Its models reason by themselves, and the newest take no effort. Its tools: <https://docs.x.ai/developers/tools/overview>.
 const XAI: Profile = Profile {
+    provider_tools: &[ProviderTool::WebSearch],
     model: chat(Thinking::Omit, true, 131_072),
     request: RequestRules {
         transport: TextTransport::Responses,
@@ -245,6 +257,7 @@ const GEMINI_CHAT: Profile = Profile {
         thought_signatures: true,
         ..UNKNOWN_CHAT.request
     },
+    ..UNKNOWN_CHAT
 };
 
 const OPENROUTER: Profile = Profile {
@@ -254,6 +267,7 @@ const OPENROUTER: Profile = Profile {
         reasoning: Reasoning::DetailsReturned,
         ..UNKNOWN_CHAT.request
     },
+    ..UNKNOWN_CHAT
 };
 
 /// Thinks by default, and then refuses answers with calls that come back without their reasoning (anomalyco/opencode
@@ -264,6 +278,7 @@ const DEEPSEEK: Profile = Profile {
         reasoning: Reasoning::ReturnedWithCalls,
         ..UNKNOWN_CHAT.request
     },
+    ..UNKNOWN_CHAT
 };
 
 /// Refuses fields that it does not know, `stream_options` (openai/openai-agents-python issue 442) and
@@ -279,6 +294,7 @@ const MISTRAL: Profile = Profile {
         user_after_tool: false,
         ..UNKNOWN_CHAT.request
     },
+    ..UNKNOWN_CHAT
 };
 
 /// Its documentation lists `tool_choice` as not supported (ollama/ollama:docs/api/openai-compatibility.mdx).
@@ -288,10 +304,13 @@ const OLLAMA: Profile = Profile {
         tool_choice: false,
         ..UNKNOWN_CHAT.request
     },
+    ..UNKNOWN_CHAT
 };
 
-/// Levels of thinking, signed calls, ids on everything.
+/// Levels of thinking, signed calls, ids on everything. It takes the service's own tools beside functions
+/// (<https://ai.google.dev/gemini-api/docs/tool-combination>); its predecessors take them alone.
 const GEMINI_3: Profile = Profile {
+    provider_tools: &[ProviderTool::GoogleSearch, ProviderTool::CodeExecution],
     model: ModelProfile {
         declaration: DeclarationForm::GeminiJson,
         ..chat(Thinking::Level, true, 1_048_576)
@@ -305,6 +324,7 @@ const GEMINI_3: Profile = Profile {
 
 /// A budget of thinking; signatures are optional.
 const GEMINI_2_5: Profile = Profile {
+    provider_tools: &[],
     model: ModelProfile {
         thinking: Thinking::Budget,
         ..GEMINI_3.model
@@ -343,6 +363,7 @@ const UNKNOWN_GEMINI: Profile = Profile {
         context_tokens_max: 131_072,
         ..GEMINI_NEWEST.model
     },
+    provider_tools: &[],
     ..GEMINI_3
 };
 
@@ -362,9 +383,9 @@ const MISTRAL_MODELS: [&str; 5] = ["mistral", "ministral", "magistral", "devstra
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    live("gemini-3.8-live", LIVE_3_8, None),
-    live("gemini-3.8-live-extended-thinking", LIVE_3_8_EXTENDED_THINKING, None),
-    live("gemini-3.1-flash-live", LIVE_3_1, None),
+    searching(live("gemini-3.8-live", LIVE_3_8, None)),
+    searching(live("gemini-3.8-live-extended-thinking", LIVE_3_8_EXTENDED_THINKING, None)),
+    searching(live("gemini-3.1-flash-live", LIVE_3_1, None)),
     live("gemini-2.5-flash-native-audio", NATIVE_AUDIO_2_5, None),
     live("gemini-live-2.5-flash", VERTEX_2_5, None),
     live("gemini-3.5-live-translate-preview", SPEECH_ONLY, Some(NO_TOOLS)),
@@ -385,7 +406,7 @@ const ROWS: &[Row] = &[
     row(Transport::GeminiText, "gemini-flash-lite-latest", GEMINI_NEWEST, None),
     row(Transport::GeminiText, "", UNKNOWN_GEMINI, Some("is a Gemini 3 model that neither sees nor takes a thinking level")),
     row(Transport::OpenaiChat, OPENAI_ROW, OPENAI, None),
-    row(Transport::OpenaiChat, "openai.azure.com", OPENAI, None),
+    row(Transport::OpenaiChat, "openai.azure.com", AZURE, None),
     row(Transport::OpenaiChat, "api.x.ai", XAI, None),
     row(Transport::OpenaiChat, "generativelanguage.googleapis.com", GEMINI_CHAT, None),
     row(Transport::OpenaiChat, "openrouter.ai", OPENROUTER, None),
@@ -413,6 +434,11 @@ const fn live(name: &'static str, model: ModelProfile, note: Option<&'static str
     row(Transport::GeminiLive, name, beside_http(model), note)
 }
 
+const fn searching(mut row: Row) -> Row {
+    row.profile.provider_tools = &[ProviderTool::GoogleSearch];
+    row
+}
+
 const fn realtime(name: &'static str, model: ModelProfile, note: Option<&'static str>) -> Row {
     row(Transport::OpenaiRealtime, name, beside_http(model), note)
 }
@@ -420,7 +446,7 @@ const fn realtime(name: &'static str, model: ModelProfile, note: Option<&'static
 const fn beside_http(model: ModelProfile) -> Profile {
     Profile {
         model,
-        request: UNKNOWN_CHAT.request,
+        ..UNKNOWN_CHAT
     }
 }
 
@@ -683,7 +709,7 @@ mod tests {
             (
                 "https://mine.openai.azure.com/openai/v1",
                 "openai.azure.com",
-                OPENAI,
+                AZURE,
             ),
             (
                 "https://generativelanguage.googleapis.com/v1beta/openai/",

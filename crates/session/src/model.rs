@@ -1,6 +1,7 @@
 //! The vocabulary between the core and a provider's codec: what a model says and asks for, what it is told, and what one
 //! model id can do. Codecs translate it to and from wire formats; audio never passes here.
 
+use crate::client::Citation;
 pub use crate::policy::names_delivery;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,10 @@ pub enum ModelEvent {
     },
     /// The user spoke into the answer; what was not played is void.
     Interrupted,
+    /// The provider's own tools gave the model external content to read, from these sources where it names them.
+    ExternalContent {
+        sources: Sensitive<Vec<Citation>>,
+    },
     /// The connection will end in this time.
     GoAway {
         time_left: Option<Duration>,

@@ -272,6 +272,7 @@ impl Session {
                 }
                 self.talk.speech.interruption_known();
             }
+            ModelEvent::ExternalContent { sources } => talk.on_external_content(sources.0),
             ModelEvent::GoAway { time_left } => talk.link.go_away(time_left, &mut talk.step),
             ModelEvent::ResumptionUpdate { handle } => {
                 let is_any_open = calls.is_any_open(talk.link.generation());

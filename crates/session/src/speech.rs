@@ -210,6 +210,14 @@ impl Speech {
         self.transcript.show(image, step.limits().citations_max);
     }
 
+    /// Gathers what the provider's own tools found for the model's answer.
+    pub(crate) fn cite(&mut self, sources: Vec<Citation>, step: &Step) {
+        for source in sources {
+            self.transcript
+                .push_citation(source, step.limits().citations_max);
+        }
+    }
+
     /// Gathers what the model's answer is to cite of a result, and the pictures in it. What the client was shown meanwhile is among
     /// them, and has its caption.
     pub(crate) fn collect(&mut self, tool: &Tool, response: &ToolResponse, step: &Step) {

@@ -2,7 +2,7 @@
 //! answers and the end of the session, each of which owns its state. Knows no ledger, and of calls their answers alone.
 
 use crate::answers::{Answers, CallAnswer, Notice, Produced};
-use crate::client::{ClientUpdate, ErrorCode, MessageKey};
+use crate::client::{Citation, ClientUpdate, ErrorCode, MessageKey};
 use crate::deadlines::Deadline;
 use crate::ending::Ending;
 use crate::event::{EndReason, SessionEvent, StateChange};
@@ -583,8 +583,19 @@ impl Talk {
 
     /// The model is given this to read. External content may come up again in each session of the conversation.
     pub(crate) fn note_external(&mut self, settled: &Settled) {
-        let is_external = settled.quoted && settled.response.is_ok();
-        if is_external && !std::mem::replace(&mut self.is_tainted, true) {
+        if settled.quoted && settled.response.is_ok() {
+            self.taint();
+        }
+    }
+
+    /// The model has read external content that the provider's own tools found.
+    pub(crate) fn on_external_content(&mut self, sources: Vec<Citation>) {
+        self.taint();
+        self.speech.cite(sources, &self.step);
+    }
+
+    fn taint(&mut self) {
+        if !std::mem::replace(&mut self.is_tainted, true) {
             self.step.push(Output::Taint);
         }
     }

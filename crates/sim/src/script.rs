@@ -4,7 +4,7 @@
 use crate::gemini_live::Family;
 use crate::template;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use serde_saphyr::Spanned;
 
 /// A parsed script. The language is described in `docs/simulator.md`.
@@ -117,6 +117,8 @@ pub enum Action {
     Call(CallForm),
     /// Several calls in one message.
     Calls(Vec<CallForm>),
+    /// The service's own search of the web, where it was declared; its pages are cited in what is said.
+    Search(SearchForm),
     ExpectResponse,
     /// Takes back the open calls of this exchange.
     Cancel,
@@ -177,6 +179,30 @@ pub struct CallForm {
     pub deliver: Delivery,
 }
 
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchForm {
+    pub query: String,
+    pub pages: Vec<Page>,
+}
+
+/// A page that a search has found.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Page {
+    pub url: String,
+    pub title: String,
+}
+
+impl SearchForm {
+    /// As Gemini says what an answer rests on.
+    pub(crate) fn grounding(&self) -> Value {
+        let chunks = self.pages.iter();
+        let chunks = chunks.map(|page| json!({"web": {"uri": page.url, "title": page.title}}));
+        json!({"webSearchQueries": [self.query], "groundingChunks": chunks.collect::<Vec<_>>()})
+    }
+}
+
 /// Which id a call carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CallId {
@@ -229,6 +255,7 @@ const REFUSALS_MAX: u32 = 1_000;
 const TEXT_BYTES_MAX: u64 = 40_000;
 const NAME_BYTES_MAX: usize = 1_024;
 const CALLS_MAX: usize = 64;
+const PAGES_MAX: u64 = 64;
 /// A frame of the service stays below 1 MiB.
 pub(crate) const FRAME_BYTES_MAX: usize = (1 << 20) - 1;
 
@@ -397,6 +424,7 @@ fn check_action(action: &Action) -> Result<(), String> {
                 failure.status
             ))
         }
+        Action::Search(search) => at_most("search: pages", search.pages.len() as u64, PAGES_MAX),
         Action::ExpectResponse
         | Action::Cancel
         | Action::EndTurn

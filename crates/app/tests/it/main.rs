@@ -44,6 +44,7 @@ mod planted_secrets;
 mod ports;
 mod processes;
 mod provider_cuts;
+mod provider_tools;
 mod provider_wire;
 mod questions_run_out;
 mod refusals;

@@ -9,6 +9,7 @@ use super::wire::{
 use crate::base64::decode_base64;
 use crate::failure::printable;
 use crate::message::{PassedOver, Path, Text};
+use crate::provider_tools::external_content;
 use crate::spelling::{blank, tokens};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -153,6 +154,9 @@ impl DecoderState {
         if let Some(turn) = content.model_turn {
             self.model_turn(turn, sink);
         }
+        if let Some(event) = content.grounding.and_then(|grounding| grounding.event()) {
+            sink.event(event);
+        }
         if let Some((text, finished)) = content.output_transcription.and_then(transcript) {
             sink.event(ModelEvent::OutputTranscript { text, finished });
         }
@@ -196,6 +200,9 @@ impl DecoderState {
                 sink.event(ModelEvent::OutputText {
                     text: text.0.into_owned().into(),
                 });
+            }
+            if part.code_result.is_some() {
+                sink.event(external_content(Vec::new()));
             }
             if let Some(call) = part.function_call {
                 self.part_call(call.incoming());

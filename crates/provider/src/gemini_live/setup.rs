@@ -1,6 +1,7 @@
 //! The first message of a connection: the model, its voice, its tools and how it listens. Knows which fields a model
 //! profile forbids; the values are the configuration's.
 
+use crate::provider_tools::{ProviderTool, beside};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -108,6 +109,11 @@ impl DeclaredTools {
         text.push_str(CLOSING);
         let text = RawValue::from_string(text).expect("declarations are JSON, joined as JSON");
         Self(Some(text.into()))
+    }
+
+    /// These, and the provider's own beside them.
+    pub fn beside(self, own: &[ProviderTool]) -> Self {
+        Self(beside(self.0, own))
     }
 
     /// The declarations as they are sent, for reckoning how much context they take; empty without tools.

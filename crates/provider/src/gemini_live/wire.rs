@@ -4,6 +4,7 @@
 
 use super::call::FunctionCall;
 use crate::message::{Count, List, Text, message};
+use crate::provider_tools::Grounding;
 
 message! {
     /// One frame.
@@ -40,12 +41,12 @@ message! {
         waiting_for_input: bool = "waitingForInput" or "waiting_for_input",
         turn_complete_reason: Text<'a> = "turnCompleteReason" or "turn_complete_reason",
         interaction_status: Text<'a> = "interactionStatus" or "interaction_status",
+        grounding: Grounding<'a> = "groundingMetadata" or "grounding_metadata",
     }
     reports others
     // An interim transcript is superseded by the transcript itself, whose pieces are to add up.
     but [
         "interimInputTranscription", "interim_input_transcription",
-        "groundingMetadata", "grounding_metadata",
         "urlContextMetadata", "url_context_metadata"
     ]
 }
@@ -64,18 +65,26 @@ message! {
         text: Text<'a> = "text",
         thought: bool = "thought",
         function_call: FunctionCall<'a> = "functionCall" or "function_call",
+        code_result: CodeResult<'a> = "codeExecutionResult" or "code_execution_result",
     }
     reports others
-    // Code that a model wrote is neither run nor spoken, nor is what the provider made of it.
+    // Code that a model wrote is neither run nor spoken.
     but [
         "executableCode", "executable_code",
-        "codeExecutionResult", "code_execution_result",
         "thoughtSignature", "thought_signature",
         "videoMetadata", "video_metadata",
         "mediaResolution", "media_resolution",
         "fileData", "file_data",
         "functionResponse", "function_response"
     ]
+}
+
+message! {
+    /// What the provider made of a model's code. That it is there is all that counts.
+    CodeResult<'a> {
+        outcome: Text<'a> = "outcome",
+    }
+    skips others
 }
 
 message! {

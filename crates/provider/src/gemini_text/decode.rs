@@ -4,8 +4,9 @@
 use super::call;
 use crate::answer::{Answer, AnswerLimits, AnswerPiece, Ending, Trouble};
 use crate::failure::{Failure, RetryRule, printable};
-use crate::log::{Opaque, TextPiece};
+use crate::log::{Opaque, TextPiece, UnreadItem};
 use crate::message::{Count, List, PassedOver, Text, message};
+use crate::provider_tools::{Grounding, external_content};
 use crate::sse::{self, Item, Splitter};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -105,6 +106,7 @@ message! {
         index: Count = "index",
         content: Content<'a> = "content",
         finish_reason: Text<'a> = "finishReason" or "finish_reason",
+        grounding: Grounding<'a> = "groundingMetadata" or "grounding_metadata",
     }
     skips others
 }
@@ -117,12 +119,15 @@ message! {
 }
 
 message! {
-    /// Code that a model wrote is neither run nor shown, nor is what the provider made of it.
     Part<'a> {
         text: Text<'a> = "text",
         thought: bool = "thought",
         thought_signature: Text<'a> = "thoughtSignature" or "thought_signature",
         function_call: &'a RawValue = "functionCall" or "function_call",
+        tool_call: &'a RawValue = "toolCall" or "tool_call",
+        tool_response: &'a RawValue = "toolResponse" or "tool_response",
+        code: &'a RawValue = "executableCode" or "executable_code",
+        code_result: &'a RawValue = "codeExecutionResult" or "code_execution_result",
     }
     skips others
 }
@@ -223,11 +228,26 @@ impl State {
         for part in parts.into_iter().flat_map(|list| list.items) {
             self.part(part, events);
         }
+        events.extend(candidate.grounding.and_then(|grounding| grounding.event()));
     }
 
     fn part(&mut self, part: Part<'_>, events: &mut Vec<ModelEvent>) {
         let signature = part.thought_signature.map(|signature| signature.0);
         let signature = signature.filter(|signature| !signature.is_empty());
+        // What the service's own tools did is neither run nor shown by us.
+        for (name, own, is_result) in [
+            ("toolCall", part.tool_call, false),
+            ("toolResponse", part.tool_response, true),
+            ("executableCode", part.code, false),
+            ("codeExecutionResult", part.code_result, true),
+        ] {
+            if let Some(own) = own {
+                if is_result {
+                    events.push(external_content(Vec::new()));
+                }
+                return self.unread(name, own, signature.as_deref());
+            }
+        }
         self.text_bytes += signature.as_ref().map_or(0, |signature| signature.len());
         let signature =
             signature.map(|signature| Opaque::ThoughtSignature(Arc::<str>::from(signature).into()));
@@ -249,6 +269,26 @@ impl State {
             self.passed_on = true;
             events.push(ModelEvent::OutputText { text: text.into() });
         }
+    }
+
+    /// A part of the service's own tools goes back as it came, with the signature that stood on it.
+    fn unread(&mut self, name: &str, value: &RawValue, signature: Option<&str>) {
+        let signature = signature.map(|signature| {
+            let signature = Value::from(signature);
+            format!(",\"thoughtSignature\":{signature}")
+        });
+        let signature = signature.unwrap_or_default();
+        let part = format!("{{\"{name}\":{value}{signature}}}");
+        self.text_bytes += part.len();
+        if !self.trouble.check_text(self.text_bytes) {
+            return;
+        }
+        let part = RawValue::from_string(part).expect("JSON joined as JSON");
+        self.pieces.push(AnswerPiece::Text(TextPiece {
+            text: String::new().into(),
+            is_thought: true,
+            opaque: Some(Opaque::Item(UnreadItem::new(&part))),
+        }));
     }
 
     /// Parts with a signature go back as they came; the others are one text.
@@ -287,8 +327,9 @@ impl State {
         let ending = self.ending();
         if ending != Ending::Complete {
             self.calls.clear();
+            // A call of the service's own tools without its result would be refused when it comes back.
             self.pieces.retain(|piece| match piece {
-                AnswerPiece::Text(_) => true,
+                AnswerPiece::Text(text) => !matches!(text.opaque, Some(Opaque::Item(_))),
                 AnswerPiece::Call(_) => false,
             });
         }

@@ -4,14 +4,14 @@
 use super::tools::DeclaredTools;
 use crate::gemini_live::ThinkingLevel;
 use crate::log::{
-    FOUND, Found, Image, ModelItem, Opaque, Piece, Route, Sees, Step, UserItem, Window,
+    FOUND, Found, Image, ModelItem, Opaque, Piece, Route, Sees, Step, TextPiece, UserItem, Window,
     own_call_id, wire_name,
 };
 use crate::profile::{CallIds, Profile};
 use crate::projection::{GeminiResponse, Reading};
 use crate::request::{Instruction, ToolUse};
 use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
+use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -58,7 +58,12 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
         .tools
         .raw()
         .filter(|_| !is_cached && request.tool_use != ToolUse::Forbidden);
-    let mode = (request.tool_use == ToolUse::Required).then_some("ANY");
+    // Where functions stand beside tools of the service, it takes no mode `AUTO`, which is what it assumes.
+    let is_mixed = request.tools.is_mixed();
+    let mode = match request.tool_use {
+        ToolUse::Required => Some("ANY"),
+        ToolUse::Free | ToolUse::Forbidden => is_mixed.then_some("VALIDATED"),
+    };
     let thinking_config = match profile.model.thinking {
         Thinking::Omit => None,
         Thinking::Level => request
@@ -83,6 +88,7 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
         ),
         tool_config: mode.filter(|_| tools.is_some()).map(|mode| ToolConfig {
             function_calling_config: FunctionCallingConfig { mode },
+            include_server_side_tool_invocations: is_mixed.then_some(true),
         }),
         tools,
         generation_config: (!generation.is_empty()).then_some(generation),
@@ -166,6 +172,17 @@ fn model_contents<'a>(
                 .and_then(Opaque::thought_signature)
         };
         match &item.logged.piece {
+            Piece::Text(TextPiece {
+                opaque: Some(Opaque::Item(unread)),
+                ..
+            }) => {
+                if is_ours {
+                    parts.push(Part {
+                        unread: Some(unread.expose()),
+                        ..Part::default()
+                    });
+                }
+            }
             Piece::Text(piece) => {
                 let thought_signature = signature(&piece.opaque);
                 let text = piece.text.expose();
@@ -252,6 +269,7 @@ struct SystemText<'a> {
 #[derive(Serialize)]
 struct Content<'a> {
     role: &'static str,
+    #[serde(serialize_with = "parts")]
     parts: Vec<Part<'a>>,
 }
 
@@ -261,9 +279,23 @@ impl<'a> Content<'a> {
     }
 }
 
+fn parts<S: Serializer>(parts: &[Part<'_>], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut list = serializer.serialize_seq(Some(parts.len()))?;
+    for part in parts {
+        match part.unread {
+            Some(unread) => list.serialize_element(unread)?,
+            None => list.serialize_element(part)?,
+        }
+    }
+    list.end()
+}
+
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Part<'a> {
+    /// The whole part as the service gave it, in place of the other fields.
+    #[serde(skip)]
+    unread: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -345,6 +377,9 @@ impl Serialize for Response<'_> {
 #[serde(rename_all = "camelCase")]
 struct ToolConfig {
     function_calling_config: FunctionCallingConfig,
+    /// What the service's own tools did comes as parts, and goes back with the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    include_server_side_tool_invocations: Option<bool>,
 }
 
 #[derive(Serialize)]

@@ -1,5 +1,6 @@
 //! The tools of a request as text, joined once for every session of one registry, mode and model.
 
+use crate::provider_tools::{ProviderTool, beside};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use windlass_session::model::{DeclarationForm, ModelProfile};
@@ -10,7 +11,11 @@ const CLOSING: &str = "]}]";
 
 /// Declarations, ready to be copied into a request. Make it once and share it.
 #[derive(Clone, Debug, Default)]
-pub struct DeclaredTools(Option<Arc<RawValue>>);
+pub struct DeclaredTools {
+    list: Option<Arc<RawValue>>,
+    /// Whether functions and tools of the provider stand in it together.
+    is_mixed: bool,
+}
 
 impl DeclaredTools {
     pub fn new<'t>(tools: impl IntoIterator<Item = &'t Arc<Tool>>, profile: &ModelProfile) -> Self {
@@ -29,19 +34,34 @@ impl DeclaredTools {
             text.push_str(declaration.get());
         }
         if text.len() == OPENING.len() {
-            return Self(None);
+            return Self::default();
         }
         text.push_str(CLOSING);
         let text = RawValue::from_string(text).expect("declarations are JSON, joined as JSON");
-        Self(Some(text.into()))
+        Self {
+            list: Some(text.into()),
+            is_mixed: false,
+        }
+    }
+
+    /// These, and the provider's own beside them.
+    pub fn beside(self, own: &[ProviderTool]) -> Self {
+        Self {
+            is_mixed: self.list.is_some() && !own.is_empty(),
+            list: beside(self.list, own),
+        }
     }
 
     /// The declarations as they are sent, for reckoning how much context they take; empty without tools.
     pub fn text(&self) -> &str {
-        self.0.as_ref().map_or("", |text| text.get())
+        self.list.as_ref().map_or("", |text| text.get())
+    }
+
+    pub(super) fn is_mixed(&self) -> bool {
+        self.is_mixed
     }
 
     pub(super) fn raw(&self) -> Option<&RawValue> {
-        self.0.as_deref()
+        self.list.as_deref()
     }
 }

@@ -187,7 +187,7 @@ pub enum Opaque {
     ThoughtSignature(Sensitive<Arc<str>>),
     /// Fields beside those of the protocol.
     Fields(Sensitive<Map<String, Value>>),
-    /// A whole item of OpenAI's Responses.
+    /// A whole item of OpenAI's Responses, or a part of Gemini's that its own tools made.
     Item(UnreadItem),
 }
 

@@ -6,10 +6,12 @@ use crate::arguments::{read_arguments, read_arguments_text};
 use crate::failure::{Failure, RetryRule, printable};
 use crate::log::{Arguments, Call, Opaque, TextPiece, UnreadItem, own_call_id};
 use crate::message::{Count, List, Text, message};
+use crate::provider_tools::{SOURCES_MAX, external_content, source};
 use crate::sse::{self, Item as SseItem, Splitter};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use windlass_session::client::Citation;
 use windlass_session::model::{ArgumentsProblem, IncomingCall, ModelEvent, Usage};
 
 /// Which part of an answer a message is; models want it back.
@@ -171,6 +173,16 @@ message! {
     Part<'a> {
         text: Text<'a> = "text",
         refusal: Text<'a> = "refusal",
+        annotations: List<Annotation<'a>> = "annotations",
+    }
+    skips others
+}
+
+message! {
+    Annotation<'a> {
+        kind: Text<'a> = "type",
+        url: Text<'a> = "url",
+        title: Text<'a> = "title",
     }
     skips others
 }
@@ -308,8 +320,13 @@ impl State {
         match item.kind.as_ref().map_or("", |kind| &*kind.0) {
             "message" => self.message_done(&item, events),
             "function_call" => self.call(&item),
-            // Reasoning, and what the provider's own tools did: it goes back where it stood, unread.
-            _ => self.unread(raw),
+            // It goes back where it stood, unread.
+            "reasoning" => self.unread(raw),
+            // So does what the provider's own tools did, and the model has read it.
+            _ => {
+                events.push(external_content(Vec::new()));
+                self.unread(raw);
+            }
         }
         self.is_message_open = false;
     }
@@ -322,6 +339,16 @@ impl State {
                     self.said(&words.0, events);
                 }
             }
+        }
+        let parts = item.content.iter().flat_map(|content| &content.items);
+        let annotations = parts.filter_map(|part| part.annotations.as_ref());
+        let sources: Vec<Citation> = annotations
+            .flat_map(|annotations| &annotations.items)
+            .filter_map(source_of)
+            .take(SOURCES_MAX)
+            .collect();
+        if !sources.is_empty() {
+            events.push(external_content(sources));
         }
         let phase = item.phase.as_ref().filter(|phase| !phase.0.is_empty());
         if let (Some(phase), true, Some(AnswerPiece::Text(piece))) =
@@ -477,6 +504,12 @@ impl State {
             None => Ending::Cut,
         }
     }
+}
+
+fn source_of(annotation: &Annotation<'_>) -> Option<Citation> {
+    let is_page = annotation.kind.as_ref()?.0 == "url_citation";
+    let title = annotation.title.as_ref().map(|title| &*title.0);
+    source(&annotation.url.as_ref()?.0, title).filter(|_| is_page)
 }
 
 fn is_some(value: &RawValue) -> bool {

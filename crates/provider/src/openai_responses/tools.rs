@@ -1,5 +1,6 @@
 //! The tools of a request as text, joined once for every session of one registry and mode.
 
+use crate::provider_tools::{ProviderTool, beside};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -39,6 +40,11 @@ impl DeclaredTools {
         let text = RawValue::from_string(format!("[{}]", declarations.join(",")))
             .expect("declarations are JSON, joined as JSON");
         Self(Some(text.into()))
+    }
+
+    /// These, and the provider's own beside them.
+    pub fn beside(self, own: &[ProviderTool]) -> Self {
+        Self(beside(self.0, own))
     }
 
     /// The declarations as they are sent, for reckoning how much context they take; empty without tools.

@@ -215,6 +215,9 @@ fn a_message_may_say_several_things_and_each_comes_in_its_order() {
             }),
             event(ModelEvent::AudioStarted),
             Said::Audio(vec![0, 1]),
+            event(ModelEvent::ExternalContent {
+                sources: Vec::new().into(),
+            }),
             output("b", false),
             event(ModelEvent::GenerationComplete),
             event(ModelEvent::Usage(Usage {

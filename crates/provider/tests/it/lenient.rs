@@ -73,7 +73,10 @@ fn essence(said: &[Said]) -> Vec<&Said> {
             !matches!(
                 said,
                 Said::Event(
-                    ModelEvent::Usage(_) | ModelEvent::Unknown { .. } | ModelEvent::Ready { .. }
+                    ModelEvent::Usage(_)
+                        | ModelEvent::Unknown { .. }
+                        | ModelEvent::Ready { .. }
+                        | ModelEvent::ExternalContent { .. }
                 )
             )
         })

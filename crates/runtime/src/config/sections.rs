@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
 use windlass_provider::profile::{GEMINI_LIVE_MODEL, ProfileChange, TextTransport};
+use windlass_provider::provider_tools::ProviderTool;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, Thinking};
 use windlass_store::StoreLimits;
@@ -373,6 +374,9 @@ section! {
         thinking_level: Option<ThinkingLevel>,
         /// Tokens that the model may think; 0 turns thinking off. Sent only to models that take budgets.
         thinking_budget_tokens: Option<Whole<0, 1_000_000>>,
+        /// Tools that the provider runs itself, beside our own, such as `["google_search"]`. The server does not start with
+        /// a model that does not take them; see [providers.md](providers.md#tools-of-the-provider).
+        provider_tools: BTreeSet<ProviderTool> = NO_ITEMS,
         /// Whether the provider forgets the oldest turns when the model's window is full. Without it the session ends
         /// then.
         context_compression: bool = true,
@@ -458,6 +462,8 @@ section! {
         thinking_level: Option<ThinkingLevel>,
         /// Tokens that the model may think; 0 turns thinking off. Sent only to models that take budgets.
         thinking_budget_tokens: Option<Whole<0, 1_000_000>>,
+        /// Like `provider.provider_tools`, for conversations by text.
+        provider_tools: BTreeSet<ProviderTool> = NO_ITEMS,
         /// Bytes of one line of a model's answer. One with a picture in it is long.
         answer_line_bytes_max: Whole<65_536, 67_108_864> = 16_777_216,
         /// Tokens of the conversation that go to the model; the oldest turns are left out first. A token is reckoned as

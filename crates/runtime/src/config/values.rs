@@ -12,6 +12,7 @@ use std::path::Path;
 use windlass_provider::gemini_live::address::{Backend, Credentials};
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
 use windlass_provider::profile::is_row;
+use windlass_provider::provider_tools::ProviderTool;
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
 use windlass_tool::rights::Role;
@@ -576,7 +577,7 @@ macro_rules! choices {
 }
 pub(super) use choices;
 
-choices!(Mode, Sensitivity, ThinkingLevel);
+choices!(Mode, ProviderTool, Sensitivity, ThinkingLevel);
 
 /// A model's id, with or without `models/`.
 pub type ModelId = String;

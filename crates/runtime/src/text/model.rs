@@ -11,6 +11,7 @@ use windlass_provider::gemini_live::ThinkingLevel;
 use windlass_provider::log::{Route, Window};
 use windlass_provider::openai_chat::{PromptCache, ReasoningEffort};
 use windlass_provider::profile::{Profile, TextTransport};
+use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::request::{Delivery, ToolUse, WrittenInstruction};
 use windlass_provider::{gemini_text, openai_chat, openai_responses};
 use windlass_session::model::{DeclarationForm, ModelEvent, ModelProfile};
@@ -49,6 +50,21 @@ pub enum Protocol {
     },
 }
 
+impl Protocol {
+    /// Those that the model takes beside functions.
+    pub fn provider_tools(&self) -> &'static [ProviderTool] {
+        match self {
+            // Vertex AI does not know the field that the combination needs.
+            Self::Gemini { resource, .. } if !resource.starts_with("models/") => &[],
+            Self::Gemini { profile, .. } => profile.provider_tools,
+            Self::Openai { profile } => match profile.request.transport {
+                TextTransport::ChatCompletions => &[],
+                TextTransport::Responses => profile.provider_tools,
+            },
+        }
+    }
+}
+
 /// What the configuration asks of a model; what its profile does not know is not sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelOptions {
@@ -63,6 +79,7 @@ pub struct ModelOptions {
 #[derive(Clone, Debug, Default)]
 pub struct TextTools {
     tools: Vec<Arc<Tool>>,
+    own: Vec<ProviderTool>,
     gemini_native: OnceLock<gemini_text::DeclaredTools>,
     gemini_json: OnceLock<gemini_text::DeclaredTools>,
     openai: OnceLock<openai_chat::DeclaredTools>,
@@ -77,6 +94,14 @@ impl TextTools {
             tools: tools.into_iter().cloned().collect(),
             cache_key: format!("windlass-{name}"),
             ..Self::default()
+        }
+    }
+
+    /// These, and the provider's own beside them; every model of the settings takes them.
+    pub fn beside(self, own: impl IntoIterator<Item = ProviderTool>) -> Self {
+        Self {
+            own: own.into_iter().collect(),
+            ..self
         }
     }
 
@@ -98,12 +123,13 @@ impl TextTools {
             | DeclarationForm::Openai
             | DeclarationForm::OpenaiRealtime => &self.gemini_native,
         };
-        declared.get_or_init(|| gemini_text::DeclaredTools::new(&self.tools, profile))
+        declared
+            .get_or_init(|| gemini_text::DeclaredTools::new(&self.tools, profile).beside(&self.own))
     }
 
     fn responses(&self) -> &openai_responses::DeclaredTools {
         self.responses
-            .get_or_init(|| openai_responses::DeclaredTools::new(&self.tools))
+            .get_or_init(|| openai_responses::DeclaredTools::new(&self.tools).beside(&self.own))
     }
 
     fn openai(&self) -> &openai_chat::DeclaredTools {

@@ -187,6 +187,13 @@ impl Session {
             }
             Action::Call(form) => self.call(context, program, vec![form]),
             Action::Calls(forms) => self.call(context, program, forms),
+            Action::Search(search) => {
+                if self.setup.searches {
+                    self.open_turn(context);
+                    let body = json!({"groundingMetadata": search.grounding()});
+                    context.send(frames::content(body));
+                }
+            }
             Action::ExpectResponse => return self.expect(context, program),
             Action::Cancel => {
                 let ids = self.calls.cancel(program.number, false);

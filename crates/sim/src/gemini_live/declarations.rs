@@ -18,8 +18,12 @@ const DEPTH_MAX: usize = 32;
 pub(crate) fn read(tools: &[Value], profile: &Profile) -> Result<Vec<Declaration>, Refusal> {
     let mut declarations = Vec::new();
     let mut names = BTreeSet::new();
+    let mut searches = false;
     for (tool_index, tool) in tools.iter().enumerate() {
         refuse_unsupported(tool, profile)?;
+        if tool.get("googleSearch").is_some() {
+            searches = true;
+        }
         let functions = tool.get("functionDeclarations").and_then(Value::as_array);
         for (index, function) in functions.into_iter().flatten().enumerate() {
             let place = format!("setup.tools[{tool_index}].function_declarations[{index}]");
@@ -32,6 +36,9 @@ pub(crate) fn read(tools: &[Value], profile: &Profile) -> Result<Vec<Declaration
             }
             declarations.push(declaration);
         }
+    }
+    if searches && !declarations.is_empty() && profile.family == Family::Native25 {
+        return Err(Refusal::invalid_argument());
     }
     if declarations.len() > DECLARATIONS_MAX {
         return Err(Refusal::invalid_argument());

@@ -16,6 +16,8 @@ pub(crate) struct Setup {
     /// Characters of instruction and declarations, for the token count.
     pub(crate) preamble_characters: usize,
     pub(crate) declarations: Vec<Declaration>,
+    /// The service's own search is declared.
+    pub(crate) searches: bool,
     pub(crate) transcribes_input: bool,
     pub(crate) transcribes_output: bool,
     pub(crate) resumption: Option<Resumption>,
@@ -69,6 +71,10 @@ impl Setup {
             preamble_characters: characters(setup.get("systemInstruction"))
                 + characters(setup.get("tools")),
             declarations,
+            searches: tools
+                .into_iter()
+                .flatten()
+                .any(|tool| tool.get("googleSearch").is_some()),
             transcribes_input: setup.contains_key("inputAudioTranscription"),
             transcribes_output: setup.contains_key("outputAudioTranscription"),
             resumption,

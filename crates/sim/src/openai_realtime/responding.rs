@@ -138,6 +138,7 @@ impl Session {
             }),
             // Of other protocols.
             Action::Think(_)
+            | Action::Search(_)
             | Action::AudioMs(_)
             | Action::ExpectResponse
             | Action::Cancel

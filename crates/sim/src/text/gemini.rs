@@ -6,7 +6,7 @@ use super::{Answer, BODY_BYTES_MAX, Piece, Request, Stream};
 use crate::declaration::Declaration;
 use crate::pieces::split;
 use crate::runner::Options;
-use crate::script::{Action, CallForm, CallId, HttpFailure};
+use crate::script::{Action, CallForm, CallId, HttpFailure, SearchForm};
 use serde_json::{Value, json};
 
 fn refusal(status: u16, message: &str) -> Answer {
@@ -59,6 +59,8 @@ pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> A
         characters: content.characters,
         said: 0,
         calls: 0,
+        searches: content.searches,
+        grounding: None,
     };
     let is_complete = actions.iter().all(|action| speaker.act(action));
     speaker.answer(streams, is_complete)
@@ -94,6 +96,8 @@ fn route<'r>(request: &Request<'r>) -> Result<(&'r str, bool), Answer> {
 struct Content {
     said: Vec<Said>,
     tools: Vec<Declaration>,
+    /// The service's own search is declared.
+    searches: bool,
     characters: usize,
 }
 
@@ -128,9 +132,13 @@ impl Content {
         let Some(contents) = contents.filter(|contents| !contents.is_empty()) else {
             return Err("* GenerateContentRequest.contents: contents is not specified".to_owned());
         };
+        let tools = read_tools(&body["tools"]);
+        check_combination(&body, model, !tools.is_empty())?;
         Ok(Self {
             said: read_contents(contents, is_signed(model))?,
-            tools: read_tools(&body["tools"]),
+            tools,
+            searches: own_tools(&body["tools"])
+                .any(|name| is_named(name, "googleSearch", "google_search")),
             characters: contents
                 .iter()
                 .map(|content| content.to_string().len())
@@ -153,6 +161,42 @@ const KNOWN_FIELDS: [&str; 12] = [
     "labels",
     "serviceTier",
 ];
+
+fn is_named(name: &str, camel: &str, snake: &str) -> bool {
+    name == camel || name == snake
+}
+
+/// The names of the service's own tools in a request.
+fn own_tools(tools: &Value) -> impl Iterator<Item = &str> {
+    let tools = tools.as_array().into_iter().flatten();
+    let names = tools
+        .filter_map(Value::as_object)
+        .flat_map(|tool| tool.keys());
+    names
+        .map(String::as_str)
+        .filter(|name| !is_named(name, "functionDeclarations", "function_declarations"))
+}
+
+/// Functions beside the service's own tools: not before the third generation, and then only where the request says that it
+/// takes what these tools did.
+fn check_combination(body: &Value, model: &str, has_functions: bool) -> Result<(), String> {
+    if !has_functions || own_tools(&body["tools"]).next().is_none() {
+        return Ok(());
+    }
+    if !is_signed(model) {
+        return Err("Tool use with function calling is unsupported".to_owned());
+    }
+    let config = field(body, "toolConfig", "tool_config").unwrap_or(&Value::Null);
+    let takes = field(
+        config,
+        "includeServerSideToolInvocations",
+        "include_server_side_tool_invocations",
+    );
+    match takes.and_then(Value::as_bool) {
+        Some(true) => Ok(()),
+        Some(false) | None => Err("Please enable tool_config.include_server_side_tool_invocations to use Built-in tools with Function calling.".to_owned()),
+    }
+}
 
 fn read_tools(tools: &Value) -> Vec<Declaration> {
     let functions = tools.as_array().into_iter().flatten();
@@ -235,8 +279,38 @@ fn read_contents(contents: &[Value], is_signed: bool) -> Result<Vec<Said>, Strin
     }
 }
 
+/// Each call of the service's own tools comes back with its result, and both with the signatures that they had.
+fn check_own(parts: &[Value]) -> Result<(), String> {
+    let mut open: Option<&Value> = None;
+    for part in parts {
+        let call = field(part, "toolCall", "tool_call");
+        let response = field(part, "toolResponse", "tool_response");
+        if call.or(response).is_none() {
+            continue;
+        }
+        let signature = field(part, "thoughtSignature", "thought_signature");
+        if signature.is_none_or(|signature| signature != SIGNATURE) {
+            return Err("Invalid thought signature.".to_owned());
+        }
+        match (call, response, open) {
+            (Some(call), None, None) => open = Some(&call["id"]),
+            (None, Some(response), Some(id)) if response["id"] == *id => open = None,
+            _ => return Err(OWN_RULE.to_owned()),
+        }
+    }
+    match open {
+        None => Ok(()),
+        Some(_) => Err(OWN_RULE.to_owned()),
+    }
+}
+
+/// The wording is ours; no recorded answer has it.
+const OWN_RULE: &str =
+    "Please ensure that each tool call part is followed by its tool response part.";
+
 /// The calls of the model's content; the first may have to be signed.
 fn read_calls(parts: &[Value], is_due: bool) -> Result<Calls, String> {
+    check_own(parts)?;
     let mut calls = Calls::new();
     for part in parts {
         let Some(call) = field(part, "functionCall", "function_call") else {
@@ -298,6 +372,8 @@ struct Speaker<'r> {
     characters: usize,
     said: usize,
     calls: usize,
+    searches: bool,
+    grounding: Option<Value>,
 }
 
 const HALF: &str = "(half)";
@@ -309,6 +385,9 @@ impl Speaker<'_> {
         let mut candidate = json!({"content": {"role": "model", "parts": parts}, "index": 0});
         if let Some(reason) = finish_reason {
             candidate["finishReason"] = json!(reason);
+            if let Some(grounding) = &self.grounding {
+                candidate["groundingMetadata"] = grounding.clone();
+            }
         }
         json!({"candidates": [candidate], "modelVersion": self.model, "responseId": format!("response-{}", self.number),
             "usageMetadata": {"promptTokenCount": prompt, "candidatesTokenCount": answer,
@@ -333,6 +412,7 @@ impl Speaker<'_> {
             Action::Think(text) => self.part(json!({"text": text, "thought": true})),
             Action::Call(call) => self.call(call),
             Action::Calls(calls) => calls.iter().for_each(|call| self.call(call)),
+            Action::Search(search) => self.search(search),
             Action::Fail(failure) => {
                 self.stream.push(&failure_body(failure));
                 return false;
@@ -371,6 +451,17 @@ impl Speaker<'_> {
             | Action::Flood(_) => {}
         }
         true
+    }
+
+    fn search(&mut self, search: &SearchForm) {
+        if !self.searches {
+            return;
+        }
+        let id = format!("search_{}_{}", self.number, self.parts.len());
+        let kind = "GOOGLE_SEARCH_WEB";
+        self.part(json!({"toolCall": {"toolType": kind, "args": {"queries": [search.query]}, "id": id}, "thoughtSignature": SIGNATURE}));
+        self.part(json!({"toolResponse": {"toolType": kind, "response": {"search_suggestions": "<div></div>"}, "id": id}, "thoughtSignature": SIGNATURE}));
+        self.grounding = Some(search.grounding());
     }
 
     fn call(&mut self, call: &CallForm) {

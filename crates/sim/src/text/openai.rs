@@ -328,6 +328,7 @@ impl<'c> Speaker<'c> {
             }
             // Of spoken conversations.
             Action::AudioMs(_)
+            | Action::Search(_)
             | Action::ExpectResponse
             | Action::Cancel
             | Action::EndTurn

@@ -8,7 +8,7 @@ use super::{Answer, BODY_BYTES_MAX, Piece, Stream};
 use crate::declaration::Declaration;
 use crate::pieces::split;
 use crate::runner::Options;
-use crate::script::{Action, CallForm, CallId};
+use crate::script::{Action, CallForm, CallId, Page, SearchForm};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -37,6 +37,8 @@ struct Asked {
     model: String,
     said: Vec<Said>,
     tools: Vec<Declaration>,
+    /// The service's own search is declared.
+    searches: bool,
     streams: bool,
     /// The model reasons before each answer.
     reasons: bool,
@@ -137,6 +139,7 @@ impl Asked {
             model: model.to_owned(),
             said: read_input(&input, stores)?,
             tools: if forbids { Vec::new() } else { tools },
+            searches: !forbids && declares(body.get("tools"), "web_search"),
             streams: body.get("stream").and_then(Value::as_bool).unwrap_or(false),
             reasons: reasons && effort != Some("none"),
             wants_encrypted,
@@ -145,7 +148,12 @@ impl Asked {
     }
 }
 
-/// Functions are flat here. The service's own tools are taken, and do nothing.
+fn declares(tools: Option<&Value>, kind: &str) -> bool {
+    let mut tools = tools.and_then(Value::as_array).into_iter().flatten();
+    tools.any(|tool| tool["type"] == kind)
+}
+
+/// Functions are flat here.
 fn read_tools(tools: Option<&Value>) -> Result<Vec<Declaration>, Refusal> {
     let tools = tools
         .and_then(Value::as_array)
@@ -317,6 +325,8 @@ struct Speaker<'a> {
     text: Option<String>,
     said: usize,
     thought: usize,
+    /// Found and not cited yet.
+    pages: Vec<Page>,
 }
 
 const HALF: &str = "(half)";
@@ -332,6 +342,7 @@ impl<'a> Speaker<'a> {
             text: None,
             said: 0,
             thought: 0,
+            pages: Vec::new(),
         };
         for kind in ["response.created", "response.in_progress"] {
             let response = speaker.response("in_progress");
@@ -448,7 +459,10 @@ impl<'a> Speaker<'a> {
             "response.output_text.done",
             json!({"item_id": id, "output_index": index, "content_index": 0, "text": text, "logprobs": []}),
         );
-        let item = Self::message(&id, "completed", Some(&text));
+        let mut item = Self::message(&id, "completed", Some(&text));
+        let pages = std::mem::take(&mut self.pages).into_iter();
+        let annotations = pages.map(|page| json!({"type": "url_citation", "start_index": 0, "end_index": text.len(), "url": page.url, "title": page.title}));
+        item["content"][0]["annotations"] = annotations.collect();
         let part = item["content"][0].clone();
         self.event(
             "response.content_part.done",
@@ -483,6 +497,19 @@ impl<'a> Speaker<'a> {
         self.item_done(item("completed", &arguments));
     }
 
+    fn search(&mut self, search: &SearchForm) {
+        if !self.asked.searches {
+            return;
+        }
+        self.close_message();
+        let id = self.id("ws");
+        let action = json!({"type": "search", "query": search.query});
+        let item = |status: &str| json!({"id": id, "type": "web_search_call", "status": status, "action": action});
+        self.item("response.output_item.added", &item("in_progress"));
+        self.item_done(item("completed"));
+        self.pages.clone_from(&search.pages);
+    }
+
     /// False where the answer ends here, without its end.
     fn act(&mut self, action: &Action) -> bool {
         match action {
@@ -490,6 +517,7 @@ impl<'a> Speaker<'a> {
             Action::Think(text) => self.think(Some(text)),
             Action::Call(call) => self.call(call),
             Action::Calls(calls) => calls.iter().for_each(|call| self.call(call)),
+            Action::Search(search) => self.search(search),
             Action::Fail(failure) => {
                 let message = failure.message.as_deref().unwrap_or("The script says so.");
                 let code = match failure.status {

@@ -11,6 +11,7 @@ mod gemini_request;
 mod gemini_stream;
 mod hostile;
 mod prefixes;
+mod provider_tools;
 mod responses;
 
 use serde_json::{Value, json};
