@@ -1,7 +1,7 @@
 //! Tables and names in documents are those of the code.
 
 use crate::documents::{code, read, root, rows};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fs;
 use toml::Table;
@@ -66,54 +66,84 @@ fn every_type_of_error_is_explained() {
     }
 }
 
+/// Of the models and servers that a table's header names.
+fn profiles(header: &[String]) -> Vec<Map<String, Value>> {
+    let names = header[1..].iter().map(|cell| cell.split('`').nth(1));
+    let names: Vec<&str> = names
+        .map(|name| name.unwrap_or("nobody-knows-it"))
+        .collect();
+    let find = |name: &&str| match names[0] {
+        "gemini-3" => profile::gemini_text(name),
+        "gpt-realtime-2.1" => profile::openai_realtime(name),
+        server if server.starts_with("https://") => profile::openai_chat(name, "any"),
+        _ => profile::gemini_live(name),
+    };
+    let found = names.iter().map(|name| {
+        let found = find(name);
+        let is_named = name.starts_with("http") || found.row == *name;
+        assert!(is_named || found.row.is_empty(), "{name} is no row");
+        match serde_json::to_value(found.profile) {
+            Ok(Value::Object(fields)) => fields,
+            _ => panic!("a profile has fields"),
+        }
+    });
+    found.collect()
+}
+
+fn cell(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Array(names) if names.is_empty() => "none".to_owned(),
+        Value::Array(names) => {
+            let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+            names.join("`, `")
+        }
+        other => other.to_string(),
+    };
+    format!(" `{text}` |")
+}
+
+/// A table of profiles, with the fields that it has, and those behind them in which its profiles differ.
+fn profile_table(header: &[String], shown: &[String]) -> String {
+    let profiles = profiles(header);
+    let fields = profiles[0].keys();
+    let differing = fields.filter(|field| {
+        let differs = |profile: &Map<String, Value>| profile[*field] != profiles[0][*field];
+        !shown.contains(field) && profiles.iter().any(differs)
+    });
+    let lines = shown.iter().chain(differing).map(|field| {
+        let cells = profiles.iter().map(|profile| cell(&profile[field]));
+        format!("| `{field}` |{}\n", cells.collect::<String>())
+    });
+    lines.collect()
+}
+
+/// `UPDATE_EXPECT=1` writes the values, and a row for each new field; a new column's head is written by hand.
 #[test]
 fn the_model_profiles_are_those_in_force() {
-    let rows = rows("docs/providers.md");
-    let mut tables = 0;
-    for (at, header) in rows.iter().enumerate().filter(|(_, row)| row[0].is_empty()) {
-        let names = header[1..].iter().map(|cell| cell.split('`').nth(1));
-        let names: Vec<&str> = names
-            .map(|name| name.unwrap_or("nobody-knows-it"))
-            .collect();
-        let find = |name: &&str| match names[0] {
-            "gemini-3" => profile::gemini_text(name),
-            server if server.starts_with("https://") => profile::openai_chat(name, "any"),
-            _ => profile::gemini_live(name),
-        };
-        let found: Vec<_> = names.iter().map(find).collect();
-        for (name, found) in names.iter().zip(&found) {
-            let is_named = name.starts_with("http") || found.row == *name;
-            assert!(is_named || found.row.is_empty(), "{name} is no row");
-        }
-        let profiles = found
-            .into_iter()
-            .map(|found| serde_json::to_value(found.profile).unwrap());
-        let profiles: Vec<Value> = profiles.collect();
-        let mut shown = BTreeSet::new();
-        for row in rows[at + 1..]
-            .iter()
-            .take_while(|row| row.len() == header.len())
-        {
-            let field = code(&row[0]).unwrap();
-            for (cell, profile) in row[1..].iter().zip(&profiles) {
-                let value = &profile[field];
-                let text = value
-                    .as_str()
-                    .map_or_else(|| value.to_string(), str::to_owned);
-                assert_eq!(code(cell), Some(text.as_str()), "{field} in {header:?}");
-            }
-            shown.insert(field);
-        }
-        for (field, value) in profiles[0].as_object().unwrap() {
-            let differs = profiles.iter().any(|profile| profile[field] != *value);
-            assert!(
-                !differs || shown.contains(field.as_str()),
-                "{field} has no row in {header:?}"
-            );
+    const PROVIDERS: &str = "docs/providers.md";
+    let document = read(PROVIDERS);
+    let mut lines = document.lines().peekable();
+    let (mut expected, mut tables) = (String::new(), 0);
+    while let Some(line) = lines.next() {
+        expected += &format!("{line}\n");
+        if !line.starts_with("| |") {
+            continue;
         }
         tables += 1;
+        expected += &format!("{}\n", lines.next().unwrap());
+        let mut shown = Vec::new();
+        while let Some(row) = lines.next_if(|line| line.starts_with('|')) {
+            shown.extend(row.split('`').nth(1).map(str::to_owned));
+        }
+        let cells = line
+            .trim_matches('|')
+            .split('|')
+            .map(|cell| cell.trim().to_owned());
+        expected += &profile_table(&cells.collect::<Vec<_>>(), &shown);
     }
-    assert_eq!(tables, 3, "a table of profiles is not there");
+    assert_eq!(tables, 4, "a table of profiles is not there");
+    expect_test::expect_file![root().join(PROVIDERS)].assert_eq(&expected);
 }
 
 #[test]
