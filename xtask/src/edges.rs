@@ -118,6 +118,18 @@ const PLACES: &[Place] = &[
         world: World::Reached,
     },
     Place {
+        package: "windlass-fuzz",
+        may_use: &[
+            "windlass-app",
+            "windlass-knowledge",
+            "windlass-provider",
+            "windlass-runtime",
+            "windlass-session",
+            "windlass-tool",
+        ],
+        world: World::Reached,
+    },
+    Place {
         package: "xtask",
         may_use: &[],
         world: World::Fenced,

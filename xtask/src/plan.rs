@@ -3,6 +3,7 @@
 use crate::parts::{self, Missing};
 use crate::postgres::{self, Server};
 use crate::report::{Problem, Report};
+use crate::supply::{self, Tools};
 use crate::workspace::{Workspace, succeeds};
 use crate::{edges, soak, tidy};
 use std::path::PathBuf;
@@ -56,7 +57,11 @@ fn check_build(workspace: &Workspace, report: &mut Report, build: Build<'_>) {
     report.run("format", workspace.cargo(&["fmt", "--all", "--check"]));
     report.check("tidy", || tidy::check(workspace));
     report.check("crate edges", || edges::check(workspace));
-    licences(workspace, report);
+    let tools = match build {
+        Build::Usual => Tools::AsTheyAre,
+        Build::Whole { .. } => Tools::Install,
+    };
+    supply::check(workspace, report, tools);
     let mut clippy = workspace.cargo(&["clippy", "--workspace", "--all-targets"]);
     clippy.args(["--", "--deny", "warnings"]);
     report.run("lints", clippy);
@@ -107,18 +112,6 @@ pub(crate) fn test(workspace: &Workspace, report: &mut Report) {
         && let Err(Missing(reason)) = python_sdk_tests(workspace, report, &binary)
     {
         report.leave_out("Python SDK tests", &reason);
-    }
-}
-
-fn licences(workspace: &Workspace, report: &mut Report) {
-    if succeeds(workspace.cargo(&["deny", "--version"])) {
-        // The advisory database is a clone from GitHub, which not every machine reaches.
-        let arguments = ["deny", "check", "bans", "licenses", "sources"];
-        report.run("licences and sources", workspace.cargo(&arguments));
-    } else {
-        report.notice(
-            "cargo-deny is not installed, so licences and sources of dependencies go unchecked (`cargo install --locked cargo-deny`)",
-        );
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod access;
 pub mod adapters;
+pub mod bodies;
 mod body;
 mod chat;
 mod cli;

@@ -60,4 +60,5 @@ pub use options::{EmbedderPresence, Embedding, Observer, OpenError, Options, Pro
 pub use record::{DEFAULT_NAMESPACE, RecordError};
 pub use search::KnowledgeBase;
 pub use stats::Stats;
+pub use structured::records_in;
 pub use vector_store::VectorStoreError;

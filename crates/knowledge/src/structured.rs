@@ -67,6 +67,17 @@ pub(crate) struct Found {
     pub(crate) record: Result<Record, Fault>,
 }
 
+/// How many good records a file of this name and content has. `None` where it has none because of its name or its form.
+pub fn records_in(path: &str, bytes: &[u8]) -> Option<usize> {
+    let (_, extension) = path.rsplit_once('.')?;
+    let reading = Reading {
+        access: &Access::open([]),
+        documents: None,
+    };
+    let found = read(path, Format::of(extension)?, reading, bytes).ok()?;
+    Some(found.iter().filter(|found| found.record.is_ok()).count())
+}
+
 /// Reads all records of a file. The error is that of a file that holds none because of its form.
 pub(crate) fn read(
     path: &str,

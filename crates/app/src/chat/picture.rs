@@ -38,6 +38,13 @@ const GEMINI_TYPES: [&str; 5] = [
 const OPENAI_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 
 impl PictureLimits {
+    /// Whatever some provider takes.
+    pub(crate) const WIDEST: Self = Self {
+        images_max: 64,
+        bytes_max: 64 << 20,
+        types: &ALL_TYPES,
+    };
+
     pub(crate) fn of(config: &Config) -> Self {
         let text = &config.text;
         Self {

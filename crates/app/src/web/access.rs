@@ -84,6 +84,11 @@ struct TicketRequest {
     origin: Option<String>,
 }
 
+/// Whether a body asks for a ticket.
+pub(crate) fn understands_wish(body: &[u8]) -> bool {
+    crate::body::object::<TicketRequest>(body).is_ok()
+}
+
 /// `POST /api/tickets`: a ticket for a browser.
 pub(super) async fn ticket(
     Extract(state): Extract<Arc<State>>,

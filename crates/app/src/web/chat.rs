@@ -118,6 +118,11 @@ struct PostedAnswer {
     user_id: Option<String>,
 }
 
+/// Whether a body answers a question.
+pub(crate) fn understands_answer(body: &[u8]) -> bool {
+    crate::body::object::<PostedAnswer>(body).is_ok()
+}
+
 /// `POST /api/confirm`: the user's answer to a request for consent, for clients that have no stream to send it on.
 pub(super) async fn confirm(
     Extract(state): Extract<Arc<State>>,

@@ -363,6 +363,12 @@ fn check_wishes(wanted: &Wanted) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether a body is a request that gets an answer.
+pub(crate) fn understands(body: &[u8], limits: PictureLimits) -> bool {
+    let wanted = crate::body::object::<Wanted>(body);
+    wanted.is_ok_and(|wanted| read(&wanted, limits).is_ok())
+}
+
 fn read(wanted: &Wanted, limits: PictureLimits) -> Result<Asked, String> {
     check_wishes(wanted)?;
     if wanted.n.is_some_and(|answers| answers > 1) {

@@ -1,12 +1,12 @@
 //! What the server answers over HTTP: the page, facts about the server, its health, its metrics, and the way to a voice
 //! session. Knows no session from the inside.
 
-mod access;
+pub(crate) mod access;
 mod assets;
 mod bodies;
-mod chat;
+pub(crate) mod chat;
 mod client;
-mod completions;
+pub(crate) mod completions;
 mod gate;
 pub(crate) mod hosts;
 mod ledger;

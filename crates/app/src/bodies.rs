@@ -1,0 +1,39 @@
+//! The bodies that strangers send over HTTP, read as the server reads them and without it. For the
+//! fuzzer, and for programs that want to know beforehand whether a body is understood.
+
+use crate::chat::picture::PictureLimits;
+use crate::chat::request;
+use crate::web::{access, chat, completions};
+
+/// Which request a body is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyKind {
+    /// `POST /api/chat`.
+    Chat,
+    /// `POST /v1/chat/completions`.
+    Completion,
+    /// `POST /api/confirm`.
+    Confirmation,
+    /// `POST /api/tickets`.
+    Ticket,
+}
+
+impl BodyKind {
+    pub const ALL: &[Self] = &[
+        Self::Chat,
+        Self::Completion,
+        Self::Confirmation,
+        Self::Ticket,
+    ];
+}
+
+/// Whether some server would take this for a request of its kind.
+pub fn is_understood(kind: BodyKind, body: &[u8]) -> bool {
+    let limits = PictureLimits::WIDEST;
+    match kind {
+        BodyKind::Chat => request::parse(body, limits).is_ok(),
+        BodyKind::Completion => completions::understands(body, limits),
+        BodyKind::Confirmation => chat::understands_answer(body),
+        BodyKind::Ticket => access::understands_wish(body),
+    }
+}
