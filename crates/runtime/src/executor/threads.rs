@@ -542,10 +542,11 @@ mod tests {
     #[tokio::test]
     async fn what_waits_holds_no_thread_and_is_dropped_where_it_is_given_up() {
         let threads = HandlerThreads::new(LIMITS);
-        let (waits, mut begun) = (Arc::new(tokio::sync::Notify::new()), Vec::new());
+        // Whichever waits first goes on first, so that all are let go at once.
+        let (waits, mut begun) = (Arc::new(tokio::sync::Semaphore::new(0)), Vec::new());
         for _ in 0..50 {
             let waits = waits.clone();
-            let waiting = async move { waits.notified().await };
+            let waiting = async move { waits.acquire().await.unwrap().forget() };
             begun.push(threads.run(work("waits", "s-1", 60_000), waiting).unwrap());
         }
         let other = threads.run(work("waits", "s-1", 60_000), async { 7 });
@@ -557,8 +558,8 @@ mod tests {
         };
         drop(threads.run(work("waits", "s-1", 60_000), forever).unwrap());
         assert!(dropped.await.is_err());
+        waits.add_permits(begun.len());
         for running in begun {
-            waits.notify_one();
             running.await.unwrap().unwrap();
         }
     }
