@@ -126,7 +126,10 @@ pub(crate) fn profile_of(config: &Config) -> Arc<ModelProfile> {
 fn found_profile(config: &Config) -> FoundProfile {
     let model = model_of(config);
     match config.provider.kind {
-        ProviderKind::OpenaiRealtime => profile::openai_realtime(model),
+        ProviderKind::OpenaiRealtime => {
+            let url = config.provider.url.as_ref().map(|url| url.as_str());
+            profile::openai_realtime(url, model)
+        }
         ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => {
             profile::gemini_live(model)
         }
@@ -224,9 +227,21 @@ fn openai_realtime(config: &Config) -> Result<Arc<OpenaiRealtimeSettings>, Failu
     let key = provider.api_key.as_ref().map(|key| key.sensitive());
     let key = key.unwrap_or_else(|| Sensitive(ANY_KEY.to_owned()));
     let url = provider.url.as_ref().map(|url| url.as_str());
-    let address = openai_realtime::address::address(Some(&key), url, model_of(config))
-        .map_err(Failure::of)?;
+    let model = model_of(config);
+    let version = provider
+        .api_version
+        .as_ref()
+        .map(|version| version.as_str());
+    let address =
+        openai_realtime::address::address(Some(&key), url, model, version).map_err(Failure::of)?;
+    let found = changed(config, model, found_profile(config));
     Ok(Arc::new(OpenaiRealtimeSettings {
+        form: found.profile.realtime,
+        model: model.to_owned(),
+        transcription_model: voice
+            .transcription_model
+            .as_ref()
+            .map(|name| name.as_str().to_owned()),
         has_key: provider.api_key.is_some(),
         target: target(&address).map_err(Failure::of)?,
         connect_timeout: CONNECT_TIMEOUT,

@@ -23,6 +23,18 @@ pub struct Profile {
     pub request: RequestRules,
     /// The provider's own tools that it takes beside our functions.
     pub provider_tools: &'static [ProviderTool],
+    pub realtime: RealtimeForm,
+}
+
+/// Which of the realtime protocols a server speaks that are like OpenAI's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RealtimeForm {
+    #[default]
+    Openai,
+    Xai,
+    /// That of OpenAI's beta, as Azure Voice Live goes on speaking it.
+    VoiceLive,
 }
 
 /// What a request over HTTP may hold. A live codec asks for none of it.
@@ -39,6 +51,8 @@ pub struct RequestRules {
     /// Whether a call that comes back without a thought signature is refused.
     pub thought_signatures: bool,
     pub reasoning: Reasoning,
+    /// Whether Responses gives the reasoning of its models encrypted, although nothing can be said of how much they reason.
+    pub encrypted_reasoning: bool,
     pub call_ids: CallIds,
     /// Whether a user's message may follow the answers to calls.
     pub user_after_tool: bool,
@@ -201,6 +215,7 @@ const UNKNOWN_REALTIME: ModelProfile = ModelProfile {
 /// Only what nearly every server of Chat Completions takes.
 const UNKNOWN_CHAT: Profile = Profile {
     provider_tools: &[],
+    realtime: RealtimeForm::Openai,
     model: ModelProfile {
         declaration: DeclarationForm::Openai,
         ..UNKNOWN_REALTIME
@@ -214,6 +229,7 @@ const UNKNOWN_CHAT: Profile = Profile {
         prompt_cache: false,
         thought_signatures: false,
         reasoning: Reasoning::Dropped,
+        encrypted_reasoning: false,
         call_ids: CallIds::Short,
         user_after_tool: true,
     },
@@ -231,6 +247,7 @@ const OPENAI: Profile = Profile {
         prompt_cache: true,
         ..UNKNOWN_CHAT.request
     },
+    ..UNKNOWN_CHAT
 };
 
 /// Which of the service's own tools it has is not known.
@@ -239,15 +256,18 @@ const AZURE: Profile = Profile {
     ..OPENAI
 };
 
-/// Its models reason by themselves, and the newest take no effort. Its tools: <https://docs.x.ai/developers/tools/overview>.
+/// Its models reason by themselves, and the newest take no effort. Its tools:
+/// <https://docs.x.ai/developers/tools/overview>; its reasoning: <https://docs.x.ai/docs/guides/reasoning>.
 const XAI: Profile = Profile {
     provider_tools: &[ProviderTool::WebSearch],
     model: chat(Thinking::Omit, true, 131_072),
     request: RequestRules {
         transport: TextTransport::Responses,
         parallel_tool_calls: true,
+        encrypted_reasoning: true,
         ..UNKNOWN_CHAT.request
     },
+    ..UNKNOWN_CHAT
 };
 
 /// Gemini's compatibility layer. Since Gemini 3 a call must come back with its signature.
@@ -320,6 +340,7 @@ const GEMINI_3: Profile = Profile {
         call_ids: CallIds::Always,
         ..UNKNOWN_CHAT.request
     },
+    ..UNKNOWN_CHAT
 };
 
 /// A budget of thinking; signatures are optional.
@@ -334,6 +355,7 @@ const GEMINI_2_5: Profile = Profile {
         call_ids: CallIds::AsGiven,
         ..GEMINI_3.request
     },
+    ..GEMINI_3
 };
 
 const GEMINI_2_0: Profile = Profile {
@@ -374,6 +396,11 @@ const OLLAMA_NOTE: &str = "ollama drops the front of a prompt that is longer tha
 
 const OPENAI_ROW: &str = "api.openai.com";
 
+const XAI_ROW: &str = "api.x.ai";
+/// The row of addresses with this path.
+const VOICE_LIVE_ROW: &str = "voice-live";
+const VOICE_LIVE_PATH: &str = "/voice-live/";
+
 /// The row that a server on this port has, whatever its host is.
 const OLLAMA_ROW: &str = "ollama";
 const OLLAMA_PORT: &str = "11434";
@@ -396,6 +423,8 @@ const ROWS: &[Row] = &[
     realtime("gpt-realtime-1.5", REALTIME_1, None),
     realtime("gpt-realtime-mini", REALTIME_1, Some(ENDS)),
     realtime("gpt-realtime", REALTIME_1, Some(ENDS)),
+    of_form(RealtimeForm::Xai, realtime(XAI_ROW, UNKNOWN_REALTIME, None)),
+    of_form(RealtimeForm::VoiceLive, realtime(VOICE_LIVE_ROW, UNKNOWN_REALTIME, None)),
     realtime("", UNKNOWN_REALTIME, Some("has a window of 32,768 tokens and neither reasons nor sees")),
     row(Transport::GeminiText, "gemini-3", GEMINI_3, None),
     row(Transport::GeminiText, "gemini-2.5", GEMINI_2_5, None),
@@ -407,7 +436,7 @@ const ROWS: &[Row] = &[
     row(Transport::GeminiText, "", UNKNOWN_GEMINI, Some("is a Gemini 3 model that neither sees nor takes a thinking level")),
     row(Transport::OpenaiChat, OPENAI_ROW, OPENAI, None),
     row(Transport::OpenaiChat, "openai.azure.com", AZURE, None),
-    row(Transport::OpenaiChat, "api.x.ai", XAI, None),
+    row(Transport::OpenaiChat, XAI_ROW, XAI, None),
     row(Transport::OpenaiChat, "generativelanguage.googleapis.com", GEMINI_CHAT, None),
     row(Transport::OpenaiChat, "openrouter.ai", OPENROUTER, None),
     row(Transport::OpenaiChat, "api.deepseek.com", DEEPSEEK, None),
@@ -432,6 +461,11 @@ const fn row(
 
 const fn live(name: &'static str, model: ModelProfile, note: Option<&'static str>) -> Row {
     row(Transport::GeminiLive, name, beside_http(model), note)
+}
+
+const fn of_form(form: RealtimeForm, mut row: Row) -> Row {
+    row.profile.realtime = form;
+    row
 }
 
 const fn searching(mut row: Row) -> Row {
@@ -476,9 +510,16 @@ pub fn gemini_live(model: &str) -> FoundProfile {
     by_id(Transport::GeminiLive, model)
 }
 
-/// Finds what a model of OpenAI Realtime can do, by its id.
-pub fn openai_realtime(model: &str) -> FoundProfile {
-    by_id(Transport::OpenaiRealtime, model)
+/// Finds what a model of OpenAI Realtime can do, by its id; or what the server at an address can, where it speaks a protocol
+/// that is like OpenAI's.
+pub fn openai_realtime(url: Option<&str>, model: &str) -> FoundProfile {
+    let found = by_id(Transport::OpenaiRealtime, model);
+    let url = url.unwrap_or_default();
+    match host_and_port(url).0.as_str() {
+        XAI_ROW => found.like(XAI_ROW),
+        _ if url.contains(VOICE_LIVE_PATH) => found.like(VOICE_LIVE_ROW),
+        _ => found,
+    }
 }
 
 /// Finds what a model of Gemini's can do by text, by its id or its resource name.
@@ -531,6 +572,9 @@ impl Row {
         {
             profile.request.call_ids = CallIds::Nine;
             profile.request.user_after_tool = false;
+        }
+        if name.contains("non-reasoning") {
+            profile.request.encrypted_reasoning = false;
         }
         // Those before GPT-5 do not reason, and refuse what is said of it.
         let is_old = ["gpt-3", "gpt-4", "chatgpt-4"]
@@ -673,10 +717,23 @@ mod tests {
             ("gpt-realtime2", "", UNKNOWN_REALTIME),
             ("", "", UNKNOWN_REALTIME),
         ] {
-            let found = openai_realtime(model);
+            let found = openai_realtime(None, model);
             assert_eq!((found.row, found.profile.model), (row, profile), "{model}");
         }
-        assert!(openai_realtime("gpt-realtime").note.is_some());
+        assert!(openai_realtime(None, "gpt-realtime").note.is_some());
+        for (url, form) in [
+            ("https://api.x.ai/v1", RealtimeForm::Xai),
+            ("wss://api.x.ai/v1/realtime", RealtimeForm::Xai),
+            (
+                "https://r.services.ai.azure.com/voice-live/realtime",
+                RealtimeForm::VoiceLive,
+            ),
+            ("https://r.openai.azure.com/openai/v1", RealtimeForm::Openai),
+            ("wss://notapi.x.ai.example/v1", RealtimeForm::Openai),
+        ] {
+            let found = openai_realtime(Some(url), "gpt-realtime").profile;
+            assert_eq!(found.realtime, form, "{url}");
+        }
     }
 
     #[test]
@@ -755,7 +812,7 @@ mod tests {
         }
         assert_eq!(gemini_live(GEMINI_LIVE_MODEL).row, GEMINI_LIVE_MODEL);
         assert_eq!(
-            openai_realtime(OPENAI_REALTIME_MODEL).row,
+            openai_realtime(None, OPENAI_REALTIME_MODEL).row,
             OPENAI_REALTIME_MODEL
         );
     }

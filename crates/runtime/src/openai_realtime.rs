@@ -10,12 +10,15 @@ use windlass_provider::openai_chat::ReasoningEffort;
 use windlass_provider::openai_realtime::{
     self, DeclaredTools, Options, SetupRequest, encode_setup,
 };
+use windlass_provider::profile::RealtimeForm;
 use windlass_session::model::{LostReason, ModelCommand, ModelEvent, ModelProfile};
 
 /// What is the same for every session with one model.
 #[derive(Clone, Debug)]
 pub struct OpenaiRealtimeSettings {
     pub target: Target,
+    pub form: RealtimeForm,
+    pub model: String,
     /// Whether the target's headers hold a key of the configuration's.
     pub has_key: bool,
     /// From the first byte to the upgrade.
@@ -25,6 +28,7 @@ pub struct OpenaiRealtimeSettings {
     pub output_tokens_max: Option<u32>,
     pub reasoning_effort: Option<ReasoningEffort>,
     pub transcribe_input: bool,
+    pub transcription_model: Option<String>,
     pub speech_detection: SpeechDetection,
     pub barge_in: bool,
     /// Whether the oldest turns are forgotten when the window is full.
@@ -62,6 +66,7 @@ impl LiveProvider for OpenaiRealtime {
         let settings = self.settings.clone();
         let defaults = Options::default();
         let codec = openai_realtime::Codec::new(Options {
+            form: settings.form,
             barge_in: settings.barge_in,
             silence_ms: settings
                 .speech_detection
@@ -92,6 +97,8 @@ impl Codec for Connection {
     fn encode_setup(&mut self, frame: &mut Vec<u8>) {
         let settings = &self.provider.settings;
         let request = SetupRequest {
+            form: settings.form,
+            model: &settings.model,
             system_instruction: &self.provider.system_instruction,
             tools: &self.provider.tools,
             voice: settings.voice.as_deref(),
@@ -99,6 +106,7 @@ impl Codec for Connection {
             output_tokens_max: settings.output_tokens_max,
             reasoning_effort: settings.reasoning_effort,
             transcribe_input: settings.transcribe_input,
+            transcription_model: settings.transcription_model.as_deref(),
             speech_detection: settings.speech_detection,
             barge_in: settings.barge_in,
             truncate: settings.truncate,

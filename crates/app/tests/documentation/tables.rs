@@ -74,7 +74,12 @@ fn profiles(header: &[String]) -> Vec<Map<String, Value>> {
         .collect();
     let find = |name: &&str| match names[0] {
         "gemini-3" => profile::gemini_text(name),
-        "gpt-realtime-2.1" => profile::openai_realtime(name),
+        "gpt-realtime-2.1" => match *name {
+            "https://api.x.ai/v1" | "https://NAME.services.ai.azure.com/voice-live/realtime" => {
+                profile::openai_realtime(Some(name), "any")
+            }
+            name => profile::openai_realtime(None, name),
+        },
         server if server.starts_with("https://") => profile::openai_chat(name, "any"),
         _ => profile::gemini_live(name),
     };

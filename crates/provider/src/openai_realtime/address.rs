@@ -7,6 +7,11 @@ use windlass_tool::sensitive::Sensitive;
 /// The service's own address.
 pub const BASE_URL: &str = "https://api.openai.com/v1";
 
+/// Where Azure's Voice Live is, its version, and its own header for the key:
+/// <https://learn.microsoft.com/azure/ai-services/speech-service/voice-live-how-to>.
+const VOICE_LIVE: &str = "/voice-live/realtime";
+const VOICE_LIVE_VERSION: &str = "2026-04-10";
+
 /// The address of a new session with a model. `base_url` stands in for OpenAI's: a simulator, a proxy, a compatible
 /// server; without a path it is taken to have `/v1`. Only with it may the key be missing. The header of the beta is never
 /// sent, because the service refuses it (<https://github.com/api7/aisix/pull/1061>).
@@ -18,6 +23,7 @@ pub fn address(
     key: Option<&Sensitive<String>>,
     base_url: Option<&str>,
     model: &str,
+    azure_version: Option<&str>,
 ) -> Result<Address, AddressError> {
     if base_url.is_none() && key.is_none() {
         return Err(AddressError::NoCredentials);
@@ -31,6 +37,15 @@ pub fn address(
         });
     }
     let endpoint = endpoint(base_url.unwrap_or(BASE_URL))?;
+    let is_voice_live = endpoint.ends_with(VOICE_LIVE);
+    let version = azure_version.unwrap_or(VOICE_LIVE_VERSION);
+    if !version.bytes().all(sound) {
+        return Err(AddressError::BadPart {
+            part: "version",
+            value: version.to_owned(),
+            allowed: "the signs -._:/@",
+        });
+    }
     let headers = match key {
         None => Vec::new(),
         Some(key) => {
@@ -38,13 +53,17 @@ pub fn address(
             if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return Err(AddressError::BadCredentials { kind: "API key" });
             }
-            vec![("authorization", Sensitive(format!("Bearer {key}")))]
+            match is_voice_live {
+                true => vec![("api-key", Sensitive(key.clone()))],
+                false => vec![("authorization", Sensitive(format!("Bearer {key}")))],
+            }
         }
     };
-    Ok(Address {
-        url: format!("{endpoint}?model={model}"),
-        headers,
-    })
+    let url = match is_voice_live {
+        true => format!("{endpoint}?api-version={version}&model={model}"),
+        false => format!("{endpoint}?model={model}"),
+    };
+    Ok(Address { url, headers })
 }
 
 fn endpoint(base_url: &str) -> Result<String, AddressError> {
@@ -94,12 +113,27 @@ mod tests {
                 "wss://proxy/a/v1/realtime?model=m",
             ),
         ] {
-            let address = address(Some(&key), base_url, "m").unwrap();
+            let address = address(Some(&key), base_url, "m", None).unwrap();
             assert_eq!(address.url, url);
             assert_eq!(address.headers.len(), 1);
             assert_eq!(address.headers[0].0, "authorization");
             assert_eq!(address.headers[0].1.expose(), "Bearer sk-1");
         }
+    }
+
+    #[test]
+    fn voice_live_has_a_version_and_a_header_of_its_own() {
+        let key = Sensitive("k1".to_owned());
+        let url = Some("https://r.services.ai.azure.com/voice-live/realtime");
+        for (version, expected) in [(None, "2026-04-10"), (Some("2025-10-01"), "2025-10-01")] {
+            let address = address(Some(&key), url, "gpt-4.1", version).unwrap();
+            let endpoint = "wss://r.services.ai.azure.com/voice-live/realtime";
+            let query = format!("api-version={expected}&model=gpt-4.1");
+            assert_eq!(address.url, format!("{endpoint}?{query}"));
+            assert_eq!(address.headers[0].0, "api-key");
+            assert_eq!(address.headers[0].1.expose(), "k1");
+        }
+        assert!(address(Some(&key), url, "m", Some("1&agent_id=x")).is_err());
     }
 
     #[test]
@@ -115,11 +149,11 @@ mod tests {
             (None, "m&intent=transcription"),
             (None, "m\n"),
         ] {
-            let error = address(Some(&key), base_url, model).unwrap_err();
+            let error = address(Some(&key), base_url, model, None).unwrap_err();
             assert!(!error.to_string().contains("secret"), "{error}");
         }
-        assert!(address(None, None, "m").is_err());
-        assert!(address(None, Some("ws://host"), "m").is_ok());
-        assert!(address(Some(&Sensitive("a b".to_owned())), None, "m").is_err());
+        assert!(address(None, None, "m", None).is_err());
+        assert!(address(None, Some("ws://host"), "m", None).is_ok());
+        assert!(address(Some(&Sensitive("a b".to_owned())), None, "m", None).is_err());
     }
 }

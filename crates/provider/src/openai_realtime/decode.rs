@@ -11,7 +11,8 @@ use super::wire::{Arguments, Item, Response, ServerError, ServerEvent, Usage as 
 use crate::arguments::read_arguments_text;
 use crate::base64::decode_base64;
 use crate::failure::printable;
-use crate::message::{Count, PassedOver, Path};
+use crate::message::{Count, PassedOver, Path, Text};
+use crate::profile::RealtimeForm;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,7 +147,7 @@ impl Codec {
         self.is_announced = false;
         self.items.begin(id);
         if let Some(id) = self.responses.created(id) {
-            self.replies.push(response_cancel(id));
+            self.replies.push(response_cancel(id, self.options.form));
             self.is_announced = true;
         }
     }
@@ -170,6 +171,10 @@ impl Codec {
                 self.pass_on_calls(sink);
             }
             return;
+        }
+        if kind == "response.function_call_arguments.done" && self.options.form == RealtimeForm::Xai
+        {
+            return self.arguments_done(event, sink);
         }
         let delta = text(&event.delta);
         match kind {
@@ -221,12 +226,33 @@ impl Codec {
         }
     }
 
+    /// xAI documents this event as the call itself; where the item comes as well, it is the same one.
+    fn arguments_done(&mut self, event: &ServerEvent<'_>, sink: &mut impl Sink) {
+        let id = text(&event.call_id);
+        let is_whole = !id.is_empty() && !text(&event.name).is_empty();
+        if is_whole && self.calls.len() < CALLS_MAX {
+            let id = Arc::from(id);
+            if self.items.framed_by_id(Some(&id)) {
+                self.keep(&event.name, event.arguments.as_ref(), Some(id));
+            }
+        }
+        if !self.responses.is_active() {
+            self.pass_on_calls(sink);
+        }
+    }
+
     /// A call comes in a frame of its own.
     fn item_done(&mut self, item: &Item<'_>, place: Option<u64>) {
         if self.is_call(item) {
             let id = id_of(item);
             let is_late = !self.responses.is_active();
-            if self.items.framed(place, id.as_ref(), is_late) {
+            let is_news = match self.options.form {
+                RealtimeForm::Xai => self.items.framed_by_id(id.as_ref()),
+                RealtimeForm::Openai | RealtimeForm::VoiceLive => {
+                    self.items.framed(place, id.as_ref(), is_late)
+                }
+            };
+            if is_news {
                 self.keep_call(item, id);
             }
         }
@@ -239,11 +265,20 @@ impl Codec {
     }
 
     fn keep_call(&mut self, item: &Item<'_>, id: Option<Arc<str>>) {
-        let name = Some(text(&item.name)).filter(|name| !name.is_empty());
+        self.keep(&item.name, item.arguments.as_ref(), id);
+    }
+
+    fn keep(
+        &mut self,
+        name: &Option<Text<'_>>,
+        arguments: Option<&Arguments<'_>>,
+        id: Option<Arc<str>>,
+    ) {
+        let name = Some(text(name)).filter(|name| !name.is_empty());
         self.calls.push(IncomingCall {
             id,
             name: name.map(Arc::from),
-            arguments: match &item.arguments {
+            arguments: match arguments {
                 Some(Arguments::Text(text)) => read_arguments_text(text),
                 Some(Arguments::Unfit) => Err(ArgumentsProblem(
                     "the arguments must be the text of a JSON object".to_owned(),

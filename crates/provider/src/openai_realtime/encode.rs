@@ -1,5 +1,6 @@
 //! From model commands to a client's events. Knows the shapes that the service accepts; decides nothing.
 
+use crate::profile::RealtimeForm;
 use crate::projection::Reading;
 use serde::Serialize;
 use std::sync::Arc;
@@ -45,9 +46,19 @@ enum Body<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Content<'a> {
-    InputText { text: &'a str },
-    OutputText { text: &'a str },
-    InputImage { image_url: &'a str },
+    InputText {
+        text: &'a str,
+    },
+    OutputText {
+        text: &'a str,
+    },
+    /// The same for servers that speak as the beta did.
+    Text {
+        text: &'a str,
+    },
+    InputImage {
+        image_url: &'a str,
+    },
 }
 
 fn item(number: u64, body: Body<'_>) -> Vec<u8> {
@@ -87,11 +98,16 @@ pub(super) fn history_opening(number: u64) -> Vec<u8> {
 
 /// What the model said goes back as text, because the service takes no audio of its own
 /// (<https://github.com/openai/openai-agents-js/issues/963>).
-pub(super) fn history_entry(number: u64, entry: &HistoryEntry) -> Vec<u8> {
+pub(super) fn history_entry(number: u64, entry: &HistoryEntry, form: RealtimeForm) -> Vec<u8> {
     let text = entry.text.expose().as_str();
-    match entry.role {
-        Role::User => message(number, "user", Content::InputText { text }),
-        Role::Assistant => message(number, "assistant", Content::OutputText { text }),
+    match (entry.role, form) {
+        (Role::User, _) => message(number, "user", Content::InputText { text }),
+        (Role::Assistant, RealtimeForm::VoiceLive) => {
+            message(number, "assistant", Content::Text { text })
+        }
+        (Role::Assistant, RealtimeForm::Openai | RealtimeForm::Xai) => {
+            message(number, "assistant", Content::OutputText { text })
+        }
     }
 }
 
@@ -139,8 +155,8 @@ pub(super) fn response_create(number: u64) -> Vec<u8> {
     })
 }
 
-/// An empty id means whatever is active.
-pub(super) fn response_cancel(id: &str) -> Vec<u8> {
+/// An empty id means whatever is active, which is all that xAI knows.
+pub(super) fn response_cancel(id: &str, form: RealtimeForm) -> Vec<u8> {
     #[derive(Serialize)]
     struct ResponseCancel<'a> {
         #[serde(rename = "type")]
@@ -150,7 +166,10 @@ pub(super) fn response_cancel(id: &str) -> Vec<u8> {
     }
     event(&ResponseCancel {
         kind: "response.cancel",
-        response_id: id,
+        response_id: match form {
+            RealtimeForm::Xai => "",
+            RealtimeForm::Openai | RealtimeForm::VoiceLive => id,
+        },
     })
 }
 

@@ -43,6 +43,11 @@ impl Items {
         !self.calls.iter().any(is_same) && self.add(place, id, is_late)
     }
 
+    /// A call comes in a frame of a service whose places say nothing. True where its id is news.
+    pub(super) fn framed_by_id(&mut self, id: Option<&Arc<str>>) -> bool {
+        !self.calls.iter().any(|item| item.id.as_ref() == id) && self.add(None, id, false)
+    }
+
     /// A call stands in the list at the response's end. True where no frame had it.
     pub(super) fn listed(&mut self, id: Option<&Arc<str>>) -> bool {
         let mut items = self.calls.iter_mut();

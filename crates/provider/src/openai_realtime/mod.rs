@@ -1,4 +1,5 @@
-//! OpenAI Realtime, in the form of its general availability: one connection's codec with its setup and address.
+//! OpenAI Realtime, in the form of its general availability, and the protocols of others that are like it: one connection's
+//! codec with its setup and address.
 //! Does no IO and decides nothing: policies are the session's, retries the driver's.
 
 pub mod address;
@@ -7,6 +8,7 @@ mod decode;
 mod encode;
 mod errors;
 mod items;
+mod relatives;
 mod resample;
 mod responses;
 mod setup;
@@ -17,6 +19,7 @@ pub use decode::Sink;
 pub use resample::Resampler;
 pub use setup::{DeclaredTools, SetupRequest, encode_setup};
 
+use crate::profile::RealtimeForm;
 use items::Items;
 use responses::{Reason, Responses};
 use spoken::Spoken;
@@ -38,6 +41,7 @@ const PCM_BYTES_KEPT: usize = 19_200;
 /// How a codec is to behave, beside what the setup asks of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
+    pub form: RealtimeForm,
     /// As in the setup: whether the service ends its response when the user speaks.
     pub barge_in: bool,
     /// How long the service waits in silence before it believes that speech has ended.
@@ -47,6 +51,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            form: RealtimeForm::Openai,
             barge_in: true,
             // The service's own value lies below.
             silence_ms: 500,
@@ -144,7 +149,9 @@ impl Codec {
             }
             ModelCommand::UserText(text) => {
                 // The user does not wait for an answer to something else.
-                frames.extend(self.responses.give_up().map(encode::response_cancel));
+                let form = self.options.form;
+                let given_up = self.responses.give_up();
+                frames.extend(given_up.map(|id| encode::response_cancel(id, form)));
                 self.user_text(text.expose(), frames);
             }
             ModelCommand::Notice(text) => self.user_text(text.expose(), frames),
@@ -166,7 +173,7 @@ impl Codec {
     /// service has to know of it.
     pub fn discard(&mut self, unplayed: Duration, frames: &mut Vec<Vec<u8>>) {
         if let Some(id) = self.responses.give_up() {
-            frames.push(encode::response_cancel(id));
+            frames.push(encode::response_cancel(id, self.options.form));
         }
         if !self.is_announced {
             self.is_announced = self.responses.is_active();
@@ -174,7 +181,10 @@ impl Codec {
             self.is_answering = false;
             self.open_calls.clear();
         }
-        if let Some((item_id, heard_ms)) = self.spoken.cut(unplayed) {
+        let cut = self.spoken.cut(unplayed);
+        // xAI's documents have no event for that.
+        let cut = cut.filter(|_| self.options.form != RealtimeForm::Xai);
+        if let Some((item_id, heard_ms)) = cut {
             frames.push(encode::truncate(&item_id, heard_ms));
         }
     }
@@ -229,7 +239,8 @@ impl Codec {
             frames.push(encode::history_opening(self.responses.item_sent()));
         }
         for entry in earlier {
-            frames.push(encode::history_entry(self.responses.item_sent(), entry));
+            let number = self.responses.item_sent();
+            frames.push(encode::history_entry(number, entry, self.options.form));
         }
         if let Some(pending) = pending {
             self.user_text(pending.text.expose(), frames);

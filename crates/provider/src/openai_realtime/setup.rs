@@ -1,8 +1,10 @@
 //! The first message of a connection: instructions, voice, tools and how the service listens. Knows which fields a model's
 //! profile forbids; the values are the configuration's.
 
+use super::relatives::{VoiceLiveSession, XaiSession};
 use crate::gemini_live::{Sensitivity, SpeechDetection};
 use crate::openai_chat::ReasoningEffort;
+use crate::profile::RealtimeForm;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -12,6 +14,8 @@ use windlass_tool::registry::Tool;
 /// What a session asks of the model, once per connection.
 #[derive(Clone, Copy, Debug)]
 pub struct SetupRequest<'a> {
+    pub form: RealtimeForm,
+    pub model: &'a str,
     pub system_instruction: &'a str,
     pub tools: &'a DeclaredTools,
     pub voice: Option<&'a str>,
@@ -21,6 +25,8 @@ pub struct SetupRequest<'a> {
     /// Sent only where the profile has it.
     pub reasoning_effort: Option<ReasoningEffort>,
     pub transcribe_input: bool,
+    /// `None` means one that suits the service; on Azure it is the name of a deployment.
+    pub transcription_model: Option<&'a str>,
     pub speech_detection: SpeechDetection,
     /// Whether the user's speech interrupts the model.
     pub barge_in: bool,
@@ -50,6 +56,10 @@ impl DeclaredTools {
     pub fn text(&self) -> &str {
         self.0.as_ref().map_or("", |text| text.get())
     }
+
+    pub(super) fn raw(&self) -> Option<&RawValue> {
+        self.0.as_deref()
+    }
 }
 
 /// Names the setup in an error that the service sends about it.
@@ -60,11 +70,11 @@ const TRANSCRIPTION_MODEL: &str = "gpt-4o-mini-transcribe";
 const OUTPUT_TOKENS_MAX: u32 = 4_096;
 
 #[derive(Serialize)]
-struct Event<'a> {
+struct Event<S> {
     #[serde(rename = "type")]
     kind: &'static str,
     event_id: &'static str,
-    session: Session<'a>,
+    session: S,
 }
 
 #[derive(Serialize)]
@@ -111,85 +121,100 @@ struct AudioOutput<'a> {
 }
 
 #[derive(Serialize)]
-struct Format {
+pub(super) struct Format {
     #[serde(rename = "type")]
     kind: &'static str,
     rate: u32,
 }
 
 /// The only rate that the service takes.
-const PCM: Format = Format {
+pub(super) const PCM: Format = Format {
     kind: "audio/pcm",
     rate: 24_000,
 };
 
 #[derive(Serialize)]
 struct Transcription<'a> {
-    model: &'static str,
+    model: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     language: Option<&'a str>,
 }
 
 #[derive(Serialize)]
-struct TurnDetection {
+pub(super) struct TurnDetection {
     #[serde(rename = "type")]
-    kind: &'static str,
+    pub(super) kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    threshold: Option<f32>,
+    pub(super) threshold: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    prefix_padding_ms: Option<u32>,
+    pub(super) prefix_padding_ms: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    silence_duration_ms: Option<u32>,
-    create_response: bool,
-    interrupt_response: bool,
+    pub(super) silence_duration_ms: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) create_response: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) interrupt_response: Option<bool>,
 }
 
 /// Appends the setup.
 pub fn encode_setup(request: &SetupRequest<'_>, profile: &ModelProfile, frame: &mut Vec<u8>) {
-    let tools = request.tools.0.as_deref();
+    let written = match request.form {
+        RealtimeForm::Openai => write(session(request, profile), frame),
+        RealtimeForm::Xai => write(XaiSession::new(request), frame),
+        RealtimeForm::VoiceLive => write(VoiceLiveSession::new(request), frame),
+    };
+    written.expect("strings and JSON values always serialize");
+}
+
+fn write(session: impl Serialize, frame: &mut Vec<u8>) -> serde_json::Result<()> {
     let event = Event {
         kind: "session.update",
         event_id: SETUP_EVENT_ID,
-        session: Session {
-            kind: "realtime",
-            instructions: request.system_instruction,
-            output_modalities: ["audio"],
-            audio: Audio {
-                input: AudioInput {
-                    format: PCM,
-                    transcription: request.transcribe_input.then(|| Transcription {
-                        model: TRANSCRIPTION_MODEL,
-                        language: request.language.map(primary_language),
-                    }),
-                    turn_detection: turn_detection(request),
-                },
-                output: AudioOutput {
-                    format: PCM,
-                    voice: request.voice,
-                },
-            },
-            tool_choice: tools.map(|_| "auto"),
-            tools,
-            max_output_tokens: request
-                .output_tokens_max
-                .filter(|max| *max <= OUTPUT_TOKENS_MAX),
-            reasoning: request
-                .reasoning_effort
-                .filter(|_| profile.thinking == Thinking::Level)
-                .map(|effort| Reasoning { effort }),
-            truncation: if request.truncate { "auto" } else { "disabled" },
-        },
+        session,
     };
-    serde_json::to_writer(frame, &event).expect("strings and JSON values always serialize");
+    serde_json::to_writer(frame, &event)
+}
+
+fn session<'a>(request: &SetupRequest<'a>, profile: &ModelProfile) -> Session<'a> {
+    let tools = request.tools.raw();
+    Session {
+        kind: "realtime",
+        instructions: request.system_instruction,
+        output_modalities: ["audio"],
+        audio: Audio {
+            input: AudioInput {
+                format: PCM,
+                transcription: request.transcribe_input.then(|| Transcription {
+                    model: request.transcription_model.unwrap_or(TRANSCRIPTION_MODEL),
+                    language: request.language.map(primary_language),
+                }),
+                turn_detection: turn_detection(request),
+            },
+            output: AudioOutput {
+                format: PCM,
+                voice: request.voice,
+            },
+        },
+        tool_choice: tools.map(|_| "auto"),
+        tools,
+        max_output_tokens: request
+            .output_tokens_max
+            .filter(|max| *max <= OUTPUT_TOKENS_MAX),
+        reasoning: request
+            .reasoning_effort
+            .filter(|_| profile.thinking == Thinking::Level)
+            .map(|effort| Reasoning { effort }),
+        truncation: if request.truncate { "auto" } else { "disabled" },
+    }
 }
 
 /// The service takes the language alone, as ISO 639-1.
-fn primary_language(tag: &str) -> &str {
+pub(super) fn primary_language(tag: &str) -> &str {
     tag.split('-').next().unwrap_or(tag)
 }
 
 /// Sensitivities are the service's threshold, whose own value is 0.5, and the silence that ends speech.
-fn turn_detection(request: &SetupRequest<'_>) -> TurnDetection {
+pub(super) fn turn_detection(request: &SetupRequest<'_>) -> TurnDetection {
     let detection = &request.speech_detection;
     TurnDetection {
         kind: "server_vad",
@@ -204,7 +229,7 @@ fn turn_detection(request: &SetupRequest<'_>) -> TurnDetection {
                 Sensitivity::Low => 900,
             })
         }),
-        create_response: true,
-        interrupt_response: request.barge_in,
+        create_response: Some(true),
+        interrupt_response: Some(request.barge_in),
     }
 }

@@ -65,7 +65,7 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
         stream: request.delivery == Delivery::Stream,
         store: false,
         // A model that does not reason refuses it.
-        include: reasons.then_some([ENCRYPTED_REASONING]),
+        include: (reasons || profile.request.encrypted_reasoning).then_some([ENCRYPTED_REASONING]),
         temperature: request.temperature,
         max_output_tokens: request.output_tokens_max,
         reasoning: request

@@ -357,7 +357,8 @@ section! {
         /// Where the provider is, in place of its own host: `ws://`, `wss://`, `http://` or `https://`, with or without
         /// a path. With it credentials may be missing.
         url: Option<ProviderUrl>,
-        /// Version in the provider's address, such as `v1beta`. Not set: the one that suits the credentials.
+        /// Version in the provider's address, such as `v1beta`, and for Azure Voice Live `2026-04-10`. Not set: the one that
+        /// suits the credentials.
         api_version: Option<Name>,
         /// The key. Also taken from the variable that `provider.api_key_env` names, then from `GEMINI_API_KEY`, then
         /// from `GOOGLE_API_KEY`; with `openai-realtime` from `OPENAI_API_KEY` in their place.
@@ -412,6 +413,9 @@ section! {
         language: Option<Name>,
         /// Whether what the user says is transcribed.
         transcribe_input: bool = true,
+        /// The model that does so, where the provider has several; on Azure the name of its deployment. Not set: one that
+        /// suits the provider. Gemini Live has its own.
+        transcription_model: Option<Name>,
         /// Whether what the model says is transcribed.
         transcribe_output: bool = true,
         /// Whether the user's speech interrupts the model.

@@ -4,6 +4,7 @@ mod conversation;
 mod hostile;
 mod lenient;
 mod recorded;
+mod relatives;
 mod setup;
 
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use windlass_provider::openai_chat::ReasoningEffort;
 use windlass_provider::openai_realtime::{
     Codec, DeclaredTools, Options, SetupRequest, encode_setup,
 };
-use windlass_provider::profile;
+use windlass_provider::profile::{self, RealtimeForm};
 use windlass_session::model::ModelCommand;
 use windlass_tool::kind::Behavior;
 
@@ -16,7 +16,7 @@ fn setup(model: &str, request: &SetupRequest<'_>) -> Value {
     let mut frame = Vec::new();
     encode_setup(
         request,
-        &profile::openai_realtime(model).profile.model,
+        &profile::openai_realtime(None, model).profile.model,
         &mut frame,
     );
     serde_json::from_slice(&frame).unwrap()
@@ -36,6 +36,9 @@ fn a_setup_says_everything_and_only_what_the_model_takes() {
     let tools = DeclaredTools::new([&tool("kb_search", Behavior::Blocking)]);
     let none = DeclaredTools::default();
     let full = SetupRequest {
+        form: RealtimeForm::Openai,
+        model: "gpt-realtime-2.1",
+        transcription_model: None,
         system_instruction: "Be brief.",
         tools: &tools,
         voice: Some("cedar"),

@@ -24,6 +24,10 @@ fn route() -> Route {
 }
 
 fn body_of(log: &ConversationLog, tools: &DeclaredTools, model: &str) -> Value {
+    body_for(OPENAI, log, tools, model)
+}
+
+fn body_for(url: &str, log: &ConversationLog, tools: &DeclaredTools, model: &str) -> Value {
     let route = route();
     let request = Request {
         model,
@@ -43,7 +47,7 @@ fn body_of(log: &ConversationLog, tools: &DeclaredTools, model: &str) -> Value {
         }),
     };
     let mut body = Vec::new();
-    let profile = profile::openai_chat(OPENAI, model).profile;
+    let profile = profile::openai_chat(url, model).profile;
     encode_request(&request, &profile, &mut body);
     serde_json::from_slice(&body).unwrap()
 }
@@ -352,4 +356,30 @@ fn words_of_another_model_stand_as_words() {
     assert_eq!(input[4]["name"], "kb_search");
     assert_eq!(input[4]["call_id"], input[5]["call_id"]);
     assert!(input[5]["output"].as_str().unwrap().contains("not known"));
+}
+
+#[test]
+fn xai_is_asked_for_its_reasoning_and_gets_it_back() {
+    let entry = |route: &Route| {
+        let (_, answer) = decode(stream_of(&thoughtful()).as_bytes());
+        let mut entries = vec![user("Who?")];
+        entries.extend(answer.entries(route));
+        entries.push(result(Some("call_1"), "kb_search", json!({"found": 1})));
+        entries
+    };
+    let log = log_of(entry(&route()));
+    let tools = DeclaredTools::default();
+    let body = body_for("https://api.x.ai/v1", &log, &tools, "grok-4.3");
+    assert_eq!(body["include"], json!(["reasoning.encrypted_content"]));
+    assert_eq!(body["reasoning"], Value::Null);
+    assert!(
+        body["input"]
+            .as_array()
+            .unwrap()
+            .contains(&reasoning("rs_1")),
+        "{body}"
+    );
+    let silent = "grok-4-1-fast-non-reasoning";
+    let body = body_for("https://api.x.ai/v1", &log, &tools, silent);
+    assert_eq!(body["include"], Value::Null);
 }

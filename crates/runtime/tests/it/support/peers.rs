@@ -13,6 +13,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Message, protocol};
 use windlass_driver::Ledger;
 use windlass_provider::gemini_live::{DeclaredTools, SpeechDetection};
+use windlass_provider::profile::RealtimeForm;
 use windlass_provider::{openai_realtime, profile};
 use windlass_runtime::caller::{Acquaintance, Caller};
 use windlass_runtime::client_protocol::Start;
@@ -184,6 +185,9 @@ fn openai(registry: &Registry) -> OpenaiRealtime {
             language: None,
             output_tokens_max: None,
             reasoning_effort: None,
+            form: RealtimeForm::Openai,
+            model: profile::OPENAI_REALTIME_MODEL.to_owned(),
+            transcription_model: None,
             transcribe_input: true,
             speech_detection: SpeechDetection::default(),
             barge_in: true,
@@ -248,7 +252,7 @@ impl Host for OneSession {
         };
         session.pending_request = start.pending_request.map(Sensitive::into_inner);
         if self.live == Live::Openai {
-            let found = profile::openai_realtime(profile::OPENAI_REALTIME_MODEL);
+            let found = profile::openai_realtime(None, profile::OPENAI_REALTIME_MODEL);
             session.profile = Arc::new(found.profile.model);
         }
         Ok(Admission {
