@@ -297,11 +297,14 @@ impl Said {
             "credit_balance_exhausted",
             "billing_hard_limit",
         ];
-        const KEY: [&str; 4] = [
+        const KEY: [&str; 6] = [
             "api_key_invalid",
             "invalid_api_key",
             "api key not valid",
             "api key expired",
+            // xAI says so with status 400.
+            "incorrect api key",
+            "authentication_error",
         ];
         const LENGTH: [&str; 5] = [
             "context_length_exceeded",

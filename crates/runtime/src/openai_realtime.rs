@@ -130,6 +130,10 @@ impl Codec for Connection {
         self.codec.encode_audio(pcm, frame);
     }
 
+    fn close_reason(&self, code: u16, reason: String) -> LostReason {
+        openai_realtime::close_reason(code, reason)
+    }
+
     fn lifetime(&self) -> Option<Duration> {
         Some(openai_realtime::SESSION_LIFETIME)
     }

@@ -59,3 +59,4 @@ mod turns_taken_up;
 mod two_sessions;
 mod voice;
 mod warnings;
+mod wrong_keys;

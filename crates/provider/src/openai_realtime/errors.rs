@@ -41,6 +41,14 @@ pub(super) fn meaning(error: &ServerError<'_>) -> Meaning {
     }
 }
 
+/// What it means that the service closed. Its words are type and code of the error, which does not always come before it.
+pub fn close_reason(code: u16, reason: String) -> LostReason {
+    match reason.rsplit('.').next() {
+        Some("invalid_api_key" | "account_deactivated") => LostReason::Unauthorized,
+        Some(_) | None => LostReason::Closed { code, reason },
+    }
+}
+
 /// Code and place, without the message, which may quote what users or models said.
 pub(super) fn described(error: &ServerError<'_>) -> String {
     let name = [text(&error.code), text(&error.kind)]

@@ -16,6 +16,7 @@ mod spoken;
 mod wire;
 
 pub use decode::Sink;
+pub use errors::close_reason;
 pub use resample::Resampler;
 pub use setup::{DeclaredTools, SetupRequest, encode_setup};
 

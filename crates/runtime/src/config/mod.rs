@@ -22,6 +22,7 @@ pub use values::{
 
 use overlay::Overlay;
 use std::collections::BTreeMap;
+use windlass_provider::profile::{RealtimeForm, openai_realtime};
 use windlass_tool::sensitive::Sensitive;
 
 /// All keys, section by section.
@@ -134,7 +135,12 @@ fn find_keys(config: &mut Config, overlay: &mut Overlay) {
     if let Some(variable) = own_variable(&provider.api_key_env) {
         fall_back(&mut provider.api_key, "provider.api_key", &[&variable]);
     }
-    fall_back(&mut provider.api_key, "provider.api_key", variables(owner));
+    let url = provider.url.as_ref().map(|url| url.as_str());
+    // The addresses of other companies that speak like OpenAI are known.
+    let is_owners = openai_realtime(url, "").profile.realtime == RealtimeForm::Openai;
+    if is_owners {
+        fall_back(&mut provider.api_key, "provider.api_key", variables(owner));
+    }
     if let Some(variable) = own_variable(&text.api_key_env) {
         fall_back(&mut text.api_key, "text.api_key", &[&variable]);
     }

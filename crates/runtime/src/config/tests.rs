@@ -524,6 +524,23 @@ fn a_key_never_goes_to_another_company() {
             "{kind} {environment:?}"
         );
     }
+    // Others speak OpenAI's protocol, too.
+    for (url, expected) in [
+        ("https://api.x.ai/v1", None),
+        ("https://r.services.ai.azure.com/voice-live/realtime", None),
+        ("ws://127.0.0.1:9", Some("o")),
+    ] {
+        let file = format!("[provider]\nkind = \"openai-realtime\"\nurl = \"{url}\"\n");
+        let case = Case {
+            file: &file,
+            environment: &both,
+            ..NOTHING
+        };
+        let key = load(&case).unwrap().config.provider.api_key;
+        let key = key.map(|key| key.sensitive());
+        let key = key.as_ref().map(|key| key.expose().as_str());
+        assert_eq!(key, expected, "{url}");
+    }
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use super::{Talk, call};
 use serde_json::json;
+use windlass_provider::openai_realtime::close_reason;
+use windlass_session::model::LostReason;
 
 #[test]
 fn what_is_no_event_is_said_without_its_content() {
@@ -74,5 +76,35 @@ fn events_in_any_order_and_damaged_anywhere_never_panic() {
         }
         // One request at a time: each is followed by a response's end, a refusal, or another response's beginning.
         assert!(talk.log.len() < 400);
+    }
+}
+
+/// As it is recorded: the event does not always come before the close.
+#[test]
+fn a_close_that_refuses_the_key_is_no_lost_connection() {
+    for (code, reason, expected) in [
+        (
+            3000,
+            "invalid_request_error.invalid_api_key",
+            LostReason::Unauthorized,
+        ),
+        (
+            4000,
+            "invalid_request_error.beta_api_shape_disabled",
+            LostReason::Closed {
+                code: 4000,
+                reason: "invalid_request_error.beta_api_shape_disabled".to_owned(),
+            },
+        ),
+        (
+            1001,
+            "",
+            LostReason::Closed {
+                code: 1001,
+                reason: String::new(),
+            },
+        ),
+    ] {
+        assert_eq!(close_reason(code, reason.to_owned()), expected);
     }
 }

@@ -222,3 +222,166 @@ fn a_long_message_is_cut() {
     assert!(failure.message.chars().count() <= 301);
     assert!(failure.param.unwrap().len() <= 130 && failure.code.unwrap().len() <= 130);
 }
+
+/// Each vendor's own way to refuse a key, and to miss one: status and body.
+#[test]
+fn a_key_that_any_vendor_refuses_is_known_as_one() {
+    let google = |code: u16, status: &str, message: &str, reason: &str| {
+        json!({"error": {"code": code, "message": message, "status": status,
+            "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason}]}})
+    };
+    let openai_error = |message: &str, kind: &str, code: Value| json!({"error": {"message": message, "type": kind, "param": null, "code": code}});
+    for (vendor, status, body) in [
+        (
+            "OpenAI",
+            401,
+            openai_error(
+                "Incorrect API key provided: sk-a.",
+                "invalid_request_error",
+                json!("invalid_api_key"),
+            ),
+        ),
+        (
+            "OpenAI, none",
+            401,
+            openai_error(
+                "You didn't provide an API key.",
+                "invalid_request_error",
+                Value::Null,
+            ),
+        ),
+        (
+            "OpenAI, of another project",
+            403,
+            openai_error(
+                "Project does not have access.",
+                "invalid_request_error",
+                json!("model_not_found"),
+            ),
+        ),
+        (
+            "Gemini",
+            400,
+            google(
+                400,
+                "INVALID_ARGUMENT",
+                "API key not valid. Please pass a valid API key.",
+                "API_KEY_INVALID",
+            ),
+        ),
+        (
+            "Gemini, expired",
+            400,
+            google(
+                400,
+                "INVALID_ARGUMENT",
+                "API key expired. Please renew the API key.",
+                "API_KEY_INVALID",
+            ),
+        ),
+        (
+            "Gemini, none",
+            403,
+            google(
+                403,
+                "PERMISSION_DENIED",
+                "Method doesn't allow unregistered callers.",
+                "",
+            ),
+        ),
+        (
+            "Vertex",
+            401,
+            google(
+                401,
+                "UNAUTHENTICATED",
+                "Request had invalid authentication credentials.",
+                "ACCESS_TOKEN_EXPIRED",
+            ),
+        ),
+        (
+            "Gemini as OpenAI",
+            400,
+            json!([google(
+                400,
+                "INVALID_ARGUMENT",
+                "API key not valid.",
+                "API_KEY_INVALID"
+            )]),
+        ),
+        (
+            "xAI",
+            400,
+            json!({"code": "Client specified an invalid argument", "error": "Incorrect API key provided: xa***. You can obtain an API key from https://console.x.ai."}),
+        ),
+        (
+            "xAI, newer",
+            400,
+            json!({"code": "invalid-argument", "error": "Incorrect API key provided. You can obtain an API key from https://console.x.ai."}),
+        ),
+        (
+            "Azure",
+            401,
+            json!({"error": {"code": "401", "message": "Access denied due to invalid subscription key or wrong API endpoint."}}),
+        ),
+        (
+            "OpenRouter, none",
+            401,
+            json!({"error": {"message": "No cookie auth credentials found", "code": 401}}),
+        ),
+        (
+            "OpenRouter",
+            401,
+            json!({"error": {"message": "User not found.", "code": 401}}),
+        ),
+        (
+            "Groq",
+            401,
+            openai_error(
+                "Invalid API Key",
+                "invalid_request_error",
+                json!("invalid_api_key"),
+            ),
+        ),
+        ("Mistral", 401, json!({"detail": "Unauthorized"})),
+        (
+            "DeepSeek",
+            401,
+            openai_error(
+                "Authentication Fails, Your api key: ****de99 is invalid",
+                "authentication_error",
+                json!("invalid_request_error"),
+            ),
+        ),
+        ("a proxy", 401, json!("Unauthorized")),
+    ] {
+        let (text, failures) = (
+            body.to_string(),
+            [openai(status, &body), gemini(status, &body)],
+        );
+        for failure in failures {
+            assert_eq!(
+                (failure.class, failure.retryable),
+                (FailureClass::Auth, false),
+                "{vendor}"
+            );
+        }
+        // The same body refuses the upgrade to a live connection.
+        let class = FailureClass::of_refusal(status, text.as_bytes());
+        assert_eq!(class, FailureClass::Auth, "{vendor}");
+    }
+    // Within a stream there is no status of its own.
+    for error in [
+        json!({"error": {"message": "Incorrect API key provided.", "code": "invalid_api_key"}}),
+        json!({"error": {"message": "Authentication Fails", "type": "authentication_error"}}),
+        json!({"error": {"code": 401, "message": "User not found."}}),
+        google(401, "UNAUTHENTICATED", "no", ""),
+    ] {
+        let stream = format!("data: {error}\n\n");
+        let (_, answer) = super::decode_chat(stream.as_bytes());
+        let windlass_provider::answer::Ending::Failed(failure) = answer.ending else {
+            panic!("{error}");
+        };
+        assert_eq!(failure.class, FailureClass::Auth, "{error}");
+    }
+}

@@ -6,6 +6,7 @@ mod chat_calls;
 mod chat_request;
 mod chat_stream;
 mod conversation;
+mod damaged;
 mod failures;
 mod gemini_request;
 mod gemini_stream;
