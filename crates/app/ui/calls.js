@@ -72,11 +72,17 @@ export class Calls {
   }
 
   /** `args` come with a call that never ran, `result` with one that worked. */
-  finished({ callId, tool, ok, durationMs, errorType, args, result, parentCallId }) {
+  finished({ callId, tool, ok, durationMs, errorType, accepted, args, result, parentCallId }) {
     const row = this.#find(callId, tool) ?? this.#newRow(callId, tool, parentCallId);
     if (args) fillArguments(row.args, args);
     const duration = Number.isFinite(durationMs) ? durationMs : performance.now() - row.startedAt;
     row.time.textContent = durationText(duration);
+    if (accepted === true) {
+      row.bar.hidden = true;
+      row.outcome.replaceChildren(element("strong", "", "Accepted"), "A service is at work. It tells how it ends.");
+      this.#setState(row, "waiting");
+      return;
+    }
     this.#conclude(row, ok === true, textOf(errorType), textOf(result));
   }
 

@@ -45,6 +45,7 @@ pub fn must_not_be_lost(command: &Command) -> bool {
         | Command::Answer(_)
         | Command::Retry { .. }
         | Command::Found(_)
+        | Command::CalledBack(_)
         | Command::Settle
         | Command::LookUp { .. }
         | Command::Audited(_) => false,
@@ -70,6 +71,7 @@ pub fn may_be_gathered(command: &Command) -> bool {
         | Command::Record(_)
         | Command::Retry { .. }
         | Command::Found(_)
+        | Command::CalledBack(_)
         | Command::Settle
         | Command::LookUp { .. } => false,
     }
@@ -97,6 +99,7 @@ pub fn begins_change(command: &Command) -> bool {
         | Command::Withdraw { .. }
         | Command::Record(_)
         | Command::Found(_)
+        | Command::CalledBack(_)
         | Command::Settle
         | Command::LookUp { .. }
         | Command::Heard { .. }

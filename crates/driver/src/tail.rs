@@ -121,6 +121,7 @@ impl Concerned {
                 | Command::Record(_)
                 | Command::Retry { .. }
                 | Command::Found(_)
+                | Command::CalledBack(_)
                 | Command::Settle => all = true,
             }
         }

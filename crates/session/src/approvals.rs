@@ -613,6 +613,11 @@ fn notify_of_approved(
 ) {
     let result = result_text(settled, talk.step.limits().projection_characters_max);
     let text = match settled.response.error_type() {
+        None if settled.response.meta.accepted_until.is_some() => {
+            format!(
+                "The user approved the call of {tool}, and its service has accepted it: {result}"
+            )
+        }
         None => {
             format!("The user approved the call of {tool}, and it has run. Its result: {result}")
         }

@@ -2,6 +2,7 @@
 //! before, the gates, and how deliveries are answered that no run brings an answer for. `calls/decisions.rs` has the ledger's part,
 //! `calls/attempts.rs` the runs, `calls/nested.rs` the calls that handlers make.
 
+mod accepted;
 mod attempts;
 mod decisions;
 mod families;
@@ -21,6 +22,7 @@ use crate::model::{IncomingCall, UNNAMED};
 use crate::policy::{Deliveries, Delivery, DeliveryState, Gates, Settled, delivery_key, examine};
 use crate::talk::Talk;
 use crate::turn::Charge;
+use accepted::Accepted;
 use families::Families;
 pub(crate) use open::LATE_MAX;
 use open::{Call, OpenCalls, Origin, Phase};
@@ -36,6 +38,7 @@ pub(crate) struct Calls {
     families: Families,
     deliveries: Deliveries,
     approvals: Approvals,
+    accepted: Accepted,
     /// The driver was told to hold the microphone back.
     is_microphone_held: bool,
 }
@@ -48,6 +51,7 @@ impl Calls {
             families: Families::default(),
             deliveries: Deliveries::new(limits),
             approvals: Approvals::default(),
+            accepted: Accepted::default(),
             is_microphone_held: false,
         }
     }

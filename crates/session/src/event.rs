@@ -74,6 +74,8 @@ pub enum SessionEvent {
         effect_id: EffectId,
         succeeded: bool,
     },
+    /// The service that had accepted a call has told how it ended.
+    CallSettled(CallRecord),
     /// An attempt failed, and another one begins after this time.
     CallRetried {
         call: CallNumber,

@@ -2,15 +2,16 @@
 //! question says. It decides nothing.
 
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
-use crate::policy::{Completed, Settled, confirm};
+use crate::policy::{Completed, Settled, confirm, judge, outcome_of};
 use crate::step::Step;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use windlass_store::command::{Approval, ToolFacts};
+use windlass_store::command::{Approval, CalledBack, ToolFacts};
 use windlass_store::{Effect, EffectState, Question};
 use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::{Outcome, ToolResponse};
+use windlass_tool::envelope::{Meta, Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::handler::HandlerResult;
 use windlass_tool::id::CallNumber;
 use windlass_tool::json;
 use windlass_tool::kind::Reach;
@@ -19,6 +20,9 @@ use windlass_tool::sensitive::Sensitive;
 
 /// How much longer than its tool's timeout an attempt holds its lease: what it takes to record how it ended.
 const LEASE_MARGIN_MS: u64 = 5_000;
+
+/// Characters of a result that a service calls back with.
+const CALLED_BACK_CHARACTERS_MAX: usize = 262_144;
 
 /// Whether the ledger decides about a tool's calls: whatever changes something outside, and whatever needs consent.
 pub(crate) fn decides_about(tool: &Tool) -> bool {
@@ -116,6 +120,31 @@ pub(crate) fn told_again(effect: &Effect, turn: u64, step: &Step) -> Settled {
         settled.note = Some(confirm::told_again(effect).into());
     }
     settled
+}
+
+/// What the ledger is told of an effect whose service calls back; and, for the log, what is wrong with the result. Of the result the
+/// intents are left out: the session for which it ran may be another one by now.
+pub fn called_back(
+    effect: &Effect,
+    tool: &Arc<Tool>,
+    registry_version: Arc<str>,
+    (result, now_unix_ms): (HandlerResult, u64),
+) -> (CalledBack, Option<String>) {
+    let judged = judge(tool, result, CALLED_BACK_CHARACTERS_MAX);
+    let mut meta = Meta::of_tool(tool, registry_version, now_unix_ms, Arc::default());
+    meta.duration_ms = now_unix_ms.saturating_sub(effect.begun_at_unix_ms);
+    meta.cut = judged.cut;
+    let response = ToolResponse {
+        outcome: judged.outcome,
+        intents: Vec::new(),
+        meta,
+    };
+    let called_back = CalledBack {
+        effect_id: effect.effect_id.clone(),
+        outcome: outcome_of(&response),
+        receipt: Some(receipt(&response)),
+    };
+    (called_back, judged.problem)
 }
 
 /// The recorded answer, or what is known where it was not kept.

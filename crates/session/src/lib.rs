@@ -28,3 +28,5 @@ mod step;
 mod talk;
 pub mod time;
 mod turn;
+
+pub use ledger::called_back;

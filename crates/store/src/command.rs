@@ -57,6 +57,8 @@ pub enum Command {
     },
     /// What the handler found when it was asked about an unknown effect.
     Found(Box<Found>),
+    /// The service that has an effect says how it ended.
+    CalledBack(Box<CalledBack>),
     /// Commits attempts whose lease is over, or whose process is dead, as unknown.
     Settle,
     /// A handler is about to be asked about an unknown effect; the sweep asks for it.
@@ -186,6 +188,15 @@ pub struct Found {
     pub receipt: Option<Sensitive<String>>,
 }
 
+/// How the newest attempt at an effect ended, as its service tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CalledBack {
+    pub effect_id: EffectId,
+    pub outcome: AttemptOutcome,
+    /// The answer as JSON. One that is longer than the store keeps is left out.
+    pub receipt: Option<Sensitive<String>>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FoundState {
     Happened,
@@ -219,7 +230,7 @@ pub enum Reply {
     Ask(Box<Asked>),
     /// An attempt is running; its end is told in the log.
     Attach(Box<Effect>),
-    /// It ended as its receipt says, and nothing further is done.
+    /// It ended as its receipt says, or a service has taken it on, and nothing further is done.
     Replay(Box<Effect>),
     /// Its handler is to be asked what became of it; then the same request is judged again.
     LookUp {
@@ -241,6 +252,8 @@ pub enum Reply {
     Refused(Refusal),
     /// The effect as the record left it.
     Recorded(Box<Effect>),
+    /// The end of the effect was told before, or its service had time until now: nothing has changed.
+    TooLate(Box<Effect>),
     /// There is no such effect, or no such attempt.
     Missing,
     /// Effects that were committed as unknown.

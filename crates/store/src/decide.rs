@@ -81,6 +81,7 @@ pub fn decide(rows: Rows, command: &Command, context: &Context<'_>) -> Decision 
             ..
         } => step.retry(*attempt, *nonce, *lease_ms),
         Command::Found(found) => step.found(found),
+        Command::CalledBack(called_back) => step.called_back(called_back),
         Command::Settle => {
             let settled = step.settle_lapsed();
             Reply::Settled(settled)
@@ -416,9 +417,7 @@ impl<'a> Step<'a> {
     fn settle_lapsed(&mut self) -> Vec<Effect> {
         let (now, owner) = (self.now_unix_ms, self.context.owner.clone());
         let is_lapsed = |effect: &Effect| {
-            let attempt = effect.newest_attempt();
-            effect.state == EffectState::Running
-                && (attempt.lease_end_unix_ms <= now || attempt.owner != owner)
+            effect.state == EffectState::Running && effect.newest_attempt().has_lapsed(now, &owner)
         };
         let lapsed: Vec<usize> = (0..self.effects.len())
             .filter(|index| is_lapsed(&self.effects[*index]))
@@ -762,6 +761,14 @@ impl NewEffect<'_> {
             begun_at_unix_ms: self.now_unix_ms,
             changed_at_unix_ms: self.now_unix_ms,
         })
+    }
+}
+
+/// What is said of an effect that is running: a process that has it is waited for, and a service is not.
+fn await_end(effect: &Effect) -> Reply {
+    match effect.is_accepted() {
+        true => Reply::Replay(Box::new(effect.clone())),
+        false => Reply::Attach(Box::new(effect.clone())),
     }
 }
 

@@ -92,6 +92,22 @@ pub enum AttemptOutcome {
     Failed,
     /// It ended, and whether it happened is not known.
     Unknown,
+    /// A service has taken it on and tells its end itself, until then at the latest. That is the end of the lease, too, which no
+    /// process holds any more.
+    Accepted {
+        until_unix_ms: u64,
+    },
+}
+
+impl Attempt {
+    /// Whether nobody holds the lease any more: its time is over, or its process is dead.
+    pub(crate) fn has_lapsed(&self, now_unix_ms: u64, living: &OwnerId) -> bool {
+        let is_held = match self.outcome {
+            Some(AttemptOutcome::Accepted { .. }) => true,
+            Some(_) | None => self.owner == *living,
+        };
+        self.lease_end_unix_ms <= now_unix_ms || !is_held
+    }
 }
 
 impl Effect {
@@ -99,6 +115,12 @@ impl Effect {
         self.attempts
             .last()
             .expect("an effect is made with its first attempt")
+    }
+
+    /// Whether a service has taken its newest attempt on.
+    pub fn is_accepted(&self) -> bool {
+        let outcome = self.newest_attempt().outcome;
+        matches!(outcome, Some(AttemptOutcome::Accepted { .. }))
     }
 
     /// When the last lease of its attempts ends.

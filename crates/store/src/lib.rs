@@ -109,6 +109,12 @@ pub trait Store: Blocks + Send + Sync {
         effect_id: &EffectId,
     ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable>;
 
+    /// The same, whatever its tenant: for services, which know an effect by its id alone.
+    fn effect_of_any(
+        &self,
+        effect_id: &EffectId,
+    ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable>;
+
     /// Effects of a conversation whose end is known and no model has heard.
     fn unheard(&self, conversation: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable>;
 

@@ -201,6 +201,15 @@ impl Store for MemoryStore {
         Ok(talks.find_map(|talk| Some((talk.reference(), talk.effect(effect_id)?.clone()))))
     }
 
+    fn effect_of_any(
+        &self,
+        effect_id: &EffectId,
+    ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable> {
+        let kept = self.kept();
+        let mut talks = kept.conversations.values();
+        Ok(talks.find_map(|talk| Some((talk.reference(), talk.effect(effect_id)?.clone()))))
+    }
+
     fn unheard(&self, conversation: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable> {
         let unheard = self.read(conversation, |talk| talk.unheard(None))?;
         Ok(unheard.unwrap_or_default())
@@ -220,10 +229,10 @@ impl Store for MemoryStore {
         for talk in kept.conversations.values() {
             let now_unix_ms = talk.time(now_unix_ms);
             let is_lapsed = |effect: &Effect| {
-                let attempt = effect.newest_attempt();
                 effect.state == EffectState::Running
-                    && (attempt.lease_end_unix_ms <= now_unix_ms
-                        || attempt.owner != self.settings.owner)
+                    && effect
+                        .newest_attempt()
+                        .has_lapsed(now_unix_ms, &self.settings.owner)
             };
             if talk.effects.iter().any(is_lapsed) && due.lapsed.len() < DUE_MAX {
                 due.lapsed.push(talk.reference());

@@ -266,6 +266,7 @@ fn load(
         Command::LookUp { effect_id } => rows.effects.extend(tables.effect(effect_id)?),
         Command::Record(record) => load_effect(tables, &record.effect_id, rows)?,
         Command::Found(found) => load_effect(tables, &found.effect_id, rows)?,
+        Command::CalledBack(called) => load_effect(tables, &called.effect_id, rows)?,
         Command::Settle => rows.effects = tables.running()?,
         Command::Withdraw { leg, questions } => {
             rows.leg = tables.leg(&leg.leg)?;

@@ -78,6 +78,12 @@ pub struct Meta {
     /// What was left out of the data because it was too long, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Arc<str>>,
+    /// Until when a service that has accepted the call tells how it ended. Milliseconds since the Unix epoch; RFC 3339 in JSON.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "as_optional_rfc3339"
+    )]
+    pub accepted_until: Option<u64>,
     /// `Some(false)` where the outcome could not be stored in time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<bool>,
@@ -93,6 +99,16 @@ fn is_false(flag: &bool) -> bool {
 
 fn as_rfc3339<S: Serializer>(unix_ms: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&rfc3339(*unix_ms))
+}
+
+fn as_optional_rfc3339<S: Serializer>(
+    unix_ms: &Option<u64>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match unix_ms {
+        Some(unix_ms) => as_rfc3339(unix_ms, serializer),
+        None => serializer.serialize_none(),
+    }
 }
 
 /// `2026-11-20T18:25:43.511Z` of milliseconds since the Unix epoch.
@@ -307,6 +323,7 @@ impl Meta {
             original_turn: None,
             parent_call_id: None,
             cut: None,
+            accepted_until: None,
             recorded: None,
         }
     }

@@ -48,6 +48,11 @@ pub trait Handler: Send + Sync {
         None
     }
 
+    /// Who reads what the tool's service tells later of changes that it has accepted.
+    fn callbacks(&self) -> Option<&dyn Callbacks> {
+        None
+    }
+
     /// Whether an attempt promises to hold no thread, so that it may run on one that moves audio.
     fn placement(&self) -> Placement {
         Placement::Apart
@@ -70,6 +75,37 @@ pub trait OutcomeLookup: Send + Sync {
     /// What became of an effect that an attempt of this tool started. Asked where nobody knows how the attempt ended; changes
     /// nothing.
     fn look_up(&self, invocation: LookupInvocation) -> Lookup;
+}
+
+/// Reads messages by which a service tells how an accepted change ended.
+pub trait Callbacks: Send + Sync {
+    /// What the message says of this effect.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not the service's, or not about this effect.
+    fn read(
+        &self,
+        effect_id: &EffectId,
+        message: &Callback<'_>,
+    ) -> Result<HandlerResult, CallbackRefused>;
+}
+
+/// A message that claims to be from a tool's service.
+pub struct Callback<'a> {
+    /// The values of `webhook-id`, `webhook-timestamp` and `webhook-signature`; empty where there is none.
+    pub signature: [&'a str; 3],
+    pub body: &'a [u8],
+    pub now_unix_ms: u64,
+}
+
+/// Why a callback is not believed. The text is for the service.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallbackRefused {
+    #[error("{0}")]
+    Unsigned(String),
+    #[error("{0}")]
+    Unfit(String),
 }
 
 /// Where an attempt runs.
@@ -400,6 +436,10 @@ pub struct Success {
     pub intents: Vec<Intent>,
     /// Overrides the tool's own, for this result.
     pub scheduling: Option<Scheduling>,
+    /// Of a change that a service has taken on, and whose end it tells itself: until when, in milliseconds since the Unix epoch.
+    /// The ledger hears of it by the handler's [`Callbacks`]. On a call without an effect it says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_until_unix_ms: Option<u64>,
 }
 
 /// A null that is there is a value.

@@ -187,6 +187,7 @@ pub(crate) fn kind_of(command: &Command) -> &'static str {
         Command::Found(_) => "found",
         Command::Settle => "settle",
         Command::LookUp { .. } => "look_up",
+        Command::CalledBack(_) => "called_back",
         Command::Heard { .. } => "heard",
         Command::Audited(_) => "audited",
     }
@@ -244,6 +245,8 @@ pub(crate) fn states_of(command: &Command, reply: &Reply) -> Vec<State> {
                 Ended::Succeeded => State::RecordedSucceeded,
                 Ended::Failed => State::RecordedFailed,
                 Ended::Unknown => State::RecordedUnknown,
+                // No tool of a world has a service that answers later.
+                Ended::Accepted { .. } => return Vec::new(),
             }];
             if record.attempt != effect.newest_attempt().number {
                 states.push(State::RecordedOlderAttempt);

@@ -161,6 +161,13 @@ impl Store for FaultyStore {
         self.is_up()?.effect(tenant, effect_id)
     }
 
+    fn effect_of_any(
+        &self,
+        effect_id: &EffectId,
+    ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.is_up()?.effect_of_any(effect_id)
+    }
+
     fn unheard(&self, conversation: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable> {
         self.is_up()?.unheard(conversation)
     }

@@ -35,6 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use whose::{Foreign, Whose};
+use windlass_driver::Ledger;
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids::{self, NoRandomness};
@@ -98,6 +99,10 @@ pub(crate) struct Answering {
 }
 
 impl ChatHost {
+    pub(crate) fn ledger(&self) -> &dyn Ledger {
+        &*self.shared.ledger
+    }
+
     /// Whether a model speaks by text. Where none does, questions to users are answered here all the same.
     pub(crate) fn has_model(&self) -> bool {
         !self.settings.models.is_empty()

@@ -4,6 +4,7 @@
 pub(crate) mod access;
 mod assets;
 mod bodies;
+mod callback;
 pub(crate) mod chat;
 mod client;
 pub(crate) mod completions;
@@ -110,6 +111,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
             "/api/effects/{id}",
             get(ledger::effect).fallback(chat::preflight),
         )
+        .route("/api/effects/{id}/result", post(callback::take))
         .route(
             "/v1/chat/completions",
             post(completions::complete).fallback(chat::preflight),

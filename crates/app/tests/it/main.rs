@@ -11,6 +11,7 @@ mod audit_places;
 mod beginnings;
 mod blocks;
 mod bodies;
+mod callbacks;
 mod calls_shown;
 mod chat;
 mod chat_lasting;
@@ -21,6 +22,7 @@ mod connections;
 mod disk_full;
 mod doors;
 mod floods;
+mod handler_kinds;
 mod history_shown;
 mod hostile_content;
 #[cfg(feature = "documents")]

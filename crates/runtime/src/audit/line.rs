@@ -108,6 +108,14 @@ impl What {
                 event: event.clone(),
                 data: data.clone(),
             }),
+            SessionEvent::CallSettled(record) if record.response.expose().is_ok() => {
+                let effect_id = record.effect_id.clone()?;
+                Some(Self::Settled {
+                    call: record.call(),
+                    tool: record.tool()?.id.clone(),
+                    effect_id,
+                })
+            }
             // What has not happened may be tried again under the same id, and that has an end of its own; where it is not, the
             // sweep finds that no line tells of it.
             SessionEvent::EffectSettled {

@@ -84,6 +84,9 @@ pub enum ServerMessage<'a> {
         duration_ms: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         error_type: Option<ErrorType>,
+        /// Its service has accepted it. The call finishes a second time, once the service has told how it ended.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        accepted: bool,
         /// Of a call that was refused or cancelled, and may not have been said to have started.
         #[serde(skip_serializing_if = "Option::is_none")]
         args: Option<Cow<'a, Arguments>>,
@@ -298,7 +301,9 @@ pub fn of_event(event: &SessionEvent) -> Option<ServerMessage<'_>> {
             message,
             fraction: *fraction,
         }),
-        SessionEvent::CallFinished(record) => Some(call_finished(record, None)),
+        SessionEvent::CallFinished(record) | SessionEvent::CallSettled(record) => {
+            Some(call_finished(record, None))
+        }
         SessionEvent::CallRejected(record) | SessionEvent::CallCancelled(record) => {
             Some(call_finished(record, shown_arguments(record)))
         }
@@ -375,6 +380,7 @@ fn call_finished<'r>(
         ok: response.is_ok(),
         duration_ms: response.meta.duration_ms,
         error_type: record.error_type(),
+        accepted: response.meta.accepted_until.is_some(),
         args,
         args_omitted,
         result: shown_result(record),
@@ -517,6 +523,7 @@ mod tests {
                 original_turn: None,
                 parent_call_id: None,
                 cut: None,
+                accepted_until: None,
                 recorded: None,
             },
         };

@@ -1,15 +1,18 @@
-//! Handlers of kind `webhook`: one signed message a call, answered with a ToolResponse.
+//! Handlers of kind `webhook`: one signed message a call, answered with a ToolResponse at once, or, where it changes something, with a
+//! promise of a signed message that tells how it ended.
 
 use super::signature::SigningKey;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{
-    Cause, Context, ContextForm, Execution, Failure, FetchError, Handler, HandlerResult, Http,
-    HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, Invocation, Placement, Redirects, downstream_key,
-    read_response,
+    Callback, CallbackRefused, Callbacks, Cause, Context, ContextForm, Execution, Failure,
+    FetchError, Handler, HandlerResult, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, Invocation,
+    Placement, Redirects, Success, downstream_key, read_response,
 };
 use windlass_tool::handler_file::{Webhook, status_failure, unanswered};
+use windlass_tool::id::EffectId;
 
 pub(super) fn handler(file: Webhook, key: SigningKey, way: Arc<dyn Http>) -> Arc<dyn Handler> {
     Arc::new(WebhookFile { file, key, way })
@@ -69,6 +72,10 @@ impl WebhookFile {
 }
 
 impl Handler for WebhookFile {
+    fn callbacks(&self) -> Option<&dyn Callbacks> {
+        Some(self)
+    }
+
     /// It computes for microseconds, and then waits for the network.
     fn placement(&self) -> Placement {
         Placement::Inline
@@ -87,7 +94,7 @@ impl Handler for WebhookFile {
         let way = self.way.clone();
         Execution::Pending(Box::pin(async move {
             match way.fetch(request).await {
-                Ok(answer) => answered(&answer),
+                Ok(answer) => answered(&answer, &context),
                 Err(error) => {
                     tracing::warn!(tool = %context.tool.id, %error, "a webhook was not answered");
                     Err(unanswered(&error).into())
@@ -97,13 +104,76 @@ impl Handler for WebhookFile {
     }
 }
 
-fn answered(answer: &HttpAnswer) -> HandlerResult {
-    match answer.status {
-        200 => read_response(&answer.body),
-        status @ 201..=299 => Err(broken(format!(
+fn answered(answer: &HttpAnswer, context: &Context) -> HandlerResult {
+    match (answer.status, &context.effect_id) {
+        (200, _) => read_response(&answer.body),
+        (202, Some(effect_id)) => {
+            accepted(&answer.body, effect_id, context.world.now_unix_ms()).map_err(broken)
+        }
+        (202, None) => Err(broken(
+            "the service answered 202, which it may do for tools that write alone".to_owned(),
+        )),
+        (status @ 201..=299, _) => Err(broken(format!(
             "the service answered {status}, and not 200 with a ToolResponse"
         ))),
         _ => Err(status_failure(answer).into()),
+    }
+}
+
+#[derive(Deserialize)]
+struct Promise {
+    /// Milliseconds since the Unix epoch.
+    until: f64,
+}
+
+fn accepted(body: &[u8], effect_id: &EffectId, now_unix_ms: u64) -> Result<Success, String> {
+    let promise: Promise = serde_json::from_slice(body).map_err(|_| {
+        "the service answered 202 without { \"until\": milliseconds since 1970 }".to_owned()
+    })?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float that is none of the type becomes its nearest"
+    )]
+    let until_unix_ms = promise.until as u64;
+    if until_unix_ms <= now_unix_ms {
+        return Err("the service answered 202 with a time `until` that is over".to_owned());
+    }
+    Ok(Success {
+        accepted_until_unix_ms: Some(until_unix_ms),
+        ..Success::new(json!({ "status": "accepted", "backgroundTaskId": effect_id }))
+    })
+}
+
+/// A ToolResponse that names its effect, so that it says nothing of another one.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NamedEffect {
+    effect_id: Option<String>,
+}
+
+impl Callbacks for WebhookFile {
+    fn read(
+        &self,
+        effect_id: &EffectId,
+        message: &Callback<'_>,
+    ) -> Result<HandlerResult, CallbackRefused> {
+        self.key
+            .verify(message.signature, message.body, message.now_unix_ms / 1_000)
+            .map_err(|refusal| CallbackRefused::Unsigned(refusal.to_string()))?;
+        let named: NamedEffect = serde_json::from_slice(message.body)
+            .map_err(|_| CallbackRefused::Unfit("the body is no JSON object".to_owned()))?;
+        if named.effect_id.as_deref() != Some(effect_id.as_str()) {
+            let problem = "the body's effectId is not the effect of the address";
+            return Err(CallbackRefused::Unfit(problem.to_owned()));
+        }
+        match read_response(message.body) {
+            Err(Failure {
+                cause: Cause::Broken(problem),
+                ..
+            }) => Err(CallbackRefused::Unfit(problem)),
+            result => Ok(result),
+        }
     }
 }
 

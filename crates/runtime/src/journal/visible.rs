@@ -223,7 +223,8 @@ impl Visible {
             | Reply::Replay(effect)
             | Reply::LookUp { effect, .. }
             | Reply::Unknown(effect)
-            | Reply::Recorded(effect) => self.hide_effect(effect),
+            | Reply::Recorded(effect)
+            | Reply::TooLate(effect) => self.hide_effect(effect),
             Reply::Denied(question) | Reply::Changed(question) => self.hide_question(question),
             Reply::Done
             | Reply::Foreign

@@ -7,6 +7,7 @@
     reason = "a test may panic, and says when it skips"
 )]
 
+mod accepted_calls;
 mod approved_calls;
 mod at_rest;
 mod audit;
@@ -19,7 +20,6 @@ mod confirmations;
 mod direct;
 mod fetch;
 mod found_pictures;
-mod handler_kinds;
 mod hours_end;
 mod http_client;
 mod journal;

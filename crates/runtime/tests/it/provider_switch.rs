@@ -97,7 +97,7 @@ async fn run(path: &str) -> Vec<Value> {
     let watching: Arc<dyn Subscriber> = audit.clone();
     match path {
         "direct" => direct(watching).await,
-        "gemini" | "openai" => by_text(path, watching).await,
+        "gemini" | "openai" => Box::pin(by_text(path, watching)).await,
         "gemini-live" => by_voice(Live::Gemini, watching).await,
         "openai-realtime" => by_voice(Live::Openai, watching).await,
         _ => unreachable!(),
@@ -268,7 +268,7 @@ async fn respond(provider: &mut Peer, item: &Value) {
 
 #[tokio::test]
 async fn one_conversation_is_the_same_over_every_providers_protocol() {
-    let expected = run("direct").await;
+    let expected = Box::pin(run("direct")).await;
     let outcomes: Vec<Value> = expected
         .iter()
         .filter(|line| line.get("ok").is_some())
@@ -287,6 +287,6 @@ async fn one_conversation_is_the_same_over_every_providers_protocol() {
         ])
     );
     for path in ["gemini", "openai", "gemini-live", "openai-realtime"] {
-        assert_eq!(run(path).await, expected, "{path}");
+        assert_eq!(Box::pin(run(path)).await, expected, "{path}");
     }
 }

@@ -118,13 +118,18 @@ impl Calls {
         let judged = judge(tool, result, talk.step.limits().result_characters_max);
         let mut meta = talk.step.meta(tool, Arc::default());
         meta.cut = judged.cut;
+        meta.accepted_until = judged.accepted_until_unix_ms;
         let response = ToolResponse {
             outcome: judged.outcome,
             intents: Vec::new(),
             meta,
         };
         let outcome = outcome_of(&response);
-        if outcome == AttemptOutcome::Unknown {
+        // That a service has accepted it says nothing new of what is in doubt; its callback will.
+        if matches!(
+            outcome,
+            AttemptOutcome::Unknown | AttemptOutcome::Accepted { .. }
+        ) {
             return;
         }
         talk.step.event(SessionEvent::EffectSettled {
@@ -325,10 +330,17 @@ impl Calls {
         let is_speakable = is_of_message && call.spoken && talk.link.carries(call.delivered());
         let reach = self.reach_of(&call);
         self.forget_families();
+        if let Some(effect_id) = &effect_id {
+            self.note_accepted(effect_id, call.slot(), &response);
+        }
+        // The model is told of an effect for good once it has its end.
+        let told_effect = effect_id
+            .clone()
+            .filter(|_| response.meta.accepted_until.is_none());
         let settled = Settled {
             is_outcome: call.has_begun() && is_outcome(&response),
             answered_on: is_speakable.then_some(call.delivered().generation),
-            ..Settled::outcome(response, call.turn(), reach, effect_id.clone())
+            ..Settled::outcome(response, call.turn(), reach, told_effect)
         };
         if call.nesting().is_none() {
             self.deliveries.settle(call.slot(), settled.clone());
@@ -468,6 +480,7 @@ fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -
         outcome,
         intents,
         scheduling,
+        accepted_until_unix_ms,
         cut,
         problem,
     } = judged;
@@ -479,6 +492,8 @@ fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -
         .started
         .map_or(0, |started| millis(talk.step.now.since(started)));
     meta.cut = cut;
+    // What has no effect has no end that the ledger could be told of.
+    meta.accepted_until = accepted_until_unix_ms.filter(|_| run.is_some());
     meta.retry_count = call.attempt.saturating_sub(1);
     meta.parent_call_id = call.delivered().parent().map(|parent| parent.to_string());
     if let Some(clamp) = &completed.clamped {
@@ -501,14 +516,20 @@ fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -
 /// What the ledger makes of an effect may be more than one attempt says.
 fn heed_ledger(call: &Call, concluded: &mut Concluded, effect: &Effect, talk: &Talk) {
     let own = outcome_of(&concluded.response);
+    let is_accepted = matches!(own, AttemptOutcome::Accepted { .. });
     match effect.state {
-        // This attempt failed for certain, and nobody knows of an earlier one.
-        EffectState::Unknown if own == AttemptOutcome::Failed && call.has_begun() => {
+        // This attempt failed for certain, and nobody knows of an earlier one. Or its lease was over before its service accepted it.
+        EffectState::Unknown
+            if (own == AttemptOutcome::Failed || is_accepted) && call.has_begun() =>
+        {
             let response = Arc::make_mut(&mut concluded.response);
             response.outcome = Outcome::Failure(outcome_unknown(call.tool()).into());
         }
-        // An earlier attempt proved to have done it.
+        // An earlier attempt proved to have done it, or the service called back before it had answered.
         EffectState::Done if own != AttemptOutcome::Succeeded => {
+            concluded.response = ledger::response_of(effect, &talk.step);
+        }
+        EffectState::NotDone if is_accepted => {
             concluded.response = ledger::response_of(effect, &talk.step);
         }
         EffectState::Unknown | EffectState::Done | EffectState::Running | EffectState::NotDone => {}

@@ -106,6 +106,7 @@ impl Calls {
             Reply::Ask(asked) => self.ask(call, *asked, talk),
             Reply::Replay(effect) => {
                 let settled = ledger::told_again(&effect, turn, &talk.step);
+                self.note_accepted(&effect.effect_id, call.slot(), &settled.response);
                 let rule = DuplicateRule::SameEffectFinished;
                 self.answer_known(call, settled, rule, talk);
                 talk.answers.forget_notice(Some(&effect.effect_id), None);
@@ -474,6 +475,7 @@ impl Calls {
             self.ask_again(number, talk);
         }
         correct_untold(effect, talk);
+        self.on_accepted_end(effect, talk);
         // A run of this session's own is told when its outcome is stored.
         if !self.open.runs(&effect.effect_id) {
             self.approvals.on_effect(effect, talk);
@@ -518,7 +520,7 @@ impl Calls {
 }
 
 /// An effect whose end no model has heard is told to this one, unless it asks before.
-fn untold(effect: &Effect, turn: u64, talk: &mut Talk) -> CallAnswer {
+pub(super) fn untold(effect: &Effect, turn: u64, talk: &mut Talk) -> CallAnswer {
     let settled = ledger::settled_of(effect, turn, &talk.step);
     let config = &talk.step.config;
     let tool = config.registry.get(effect.tool.as_str());

@@ -14,6 +14,8 @@ pub(crate) struct Judged {
     pub(crate) outcome: Outcome,
     pub(crate) intents: Vec<Intent>,
     pub(crate) scheduling: Option<Scheduling>,
+    /// Until when a service tells how the change ended that it has accepted.
+    pub(crate) accepted_until_unix_ms: Option<u64>,
     /// What was left out of a result that was too long, in words.
     pub(crate) cut: Option<Arc<str>>,
     /// For the log: what a client or a model must not read.
@@ -27,6 +29,7 @@ impl Judged {
             outcome: Outcome::Failure(error.into()),
             intents: Vec::new(),
             scheduling: None,
+            accepted_until_unix_ms: None,
             cut: None,
             problem: None,
         }
@@ -53,6 +56,7 @@ pub(crate) fn judge(tool: &Arc<Tool>, result: HandlerResult, characters_max: usi
                 outcome: Outcome::Failure(error.into()),
                 intents,
                 scheduling: None,
+                accepted_until_unix_ms: None,
                 cut: None,
                 problem,
             };
@@ -95,12 +99,15 @@ fn judge_success(tool: &Arc<Tool>, success: Success, characters_max: usize) -> J
         content,
         intents,
         scheduling,
+        accepted_until_unix_ms,
     } = success;
-    let breaks_contract = match (&tool.response, &data) {
-        (Some(schema), Some(data)) => !schema.is_valid(data),
-        (Some(schema), None) => !schema.is_valid(&serde_json::Value::Null),
-        (None, _) => false,
-    };
+    // Of what is accepted there is no result yet that could break the contract.
+    let breaks_contract = accepted_until_unix_ms.is_none()
+        && match (&tool.response, &data) {
+            (Some(schema), Some(data)) => !schema.is_valid(data),
+            (Some(schema), None) => !schema.is_valid(&serde_json::Value::Null),
+            (None, _) => false,
+        };
     if !breaks_contract {
         let shortened = data
             .as_ref()
@@ -113,6 +120,7 @@ fn judge_success(tool: &Arc<Tool>, success: Success, characters_max: usize) -> J
             outcome: Outcome::Success { data, content },
             intents,
             scheduling,
+            accepted_until_unix_ms,
             cut: None,
             problem: None,
         };
@@ -135,6 +143,7 @@ fn judge_success(tool: &Arc<Tool>, success: Success, characters_max: usize) -> J
         outcome,
         intents,
         scheduling,
+        accepted_until_unix_ms: None,
         cut: None,
         problem,
     };
@@ -183,7 +192,10 @@ fn broken(tool: &Tool) -> CallError {
 /// What a call's answer says of its attempt.
 pub(crate) fn outcome_of(response: &ToolResponse) -> AttemptOutcome {
     match response.error_type() {
-        None => AttemptOutcome::Succeeded,
+        None => match response.meta.accepted_until {
+            Some(until_unix_ms) => AttemptOutcome::Accepted { until_unix_ms },
+            None => AttemptOutcome::Succeeded,
+        },
         Some(ErrorType::OutcomeUnknown) => AttemptOutcome::Unknown,
         Some(_) => AttemptOutcome::Failed,
     }

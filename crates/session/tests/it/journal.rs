@@ -183,6 +183,7 @@ fn what_handlers_bring_comes_back() {
             Intent::Unknown(json!({"type": "FORMAT_DISK"})),
         ],
         scheduling: Some(Scheduling::WhenIdle),
+        accepted_until_unix_ms: None,
     };
     let failure = |cause| Failure {
         cause,

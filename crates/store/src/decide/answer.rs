@@ -1,6 +1,6 @@
 //! Row 20 of the table: what becomes of the user's answer to a question.
 
-use super::{Begin, NewEffect, Step, covers, is_of_tool};
+use super::{Begin, NewEffect, Step, await_end, covers, is_of_tool};
 use crate::command::{Answer, AnswerVerdict, Approval, Refusal, Reply, Run};
 use crate::effect::Effect;
 use crate::id::{AttemptNumber, QuestionNumber};
@@ -49,7 +49,7 @@ impl Step<'_> {
             .as_ref()
             .filter(|effect| effect.state == EffectState::Running)
         {
-            return Reply::Attach(Box::new(running.clone()));
+            return await_end(running);
         }
         let mut hazards = self.hazards(tool);
         if !tool.repeatable {
@@ -228,7 +228,7 @@ impl Step<'_> {
         };
         let effect = Box::new(self.effects[index].clone());
         match effect.state {
-            EffectState::Running => Reply::Attach(effect),
+            EffectState::Running => await_end(&effect),
             EffectState::Done | EffectState::NotDone => Reply::Replay(effect),
             EffectState::Unknown => Reply::Unknown(effect),
         }

@@ -1,12 +1,15 @@
 //! How attempts end: what a process reports, what a handler finds out, and what was given up.
 
 use super::Step;
-use crate::command::{Found, FoundState, Record, Refusal, Reply, Run};
+use crate::command::{CalledBack, Found, FoundState, Record, Refusal, Reply, Run};
 use crate::effect::{Attempt, AttemptOutcome, LookupState};
 use crate::id::{AttemptNumber, Nonce};
 use crate::log::{EffectState, EntryEvent};
 use crate::rows::Change;
 use windlass_tool::sensitive::Sensitive;
+
+/// The longest that a service may take for what it has accepted.
+const ACCEPTED_MAX_MS: u64 = 24 * 60 * 60 * 1_000;
 
 impl Step<'_> {
     pub(super) fn record(&mut self, record: &Record) -> Reply {
@@ -20,6 +23,9 @@ impl Step<'_> {
         if !may_follow(attempt.outcome, record.outcome) {
             return Reply::Recorded(Box::new(self.effects[index].clone()));
         }
+        if let AttemptOutcome::Accepted { until_unix_ms } = record.outcome {
+            return self.accept(index, record, until_unix_ms);
+        }
         attempt.outcome = Some(record.outcome);
         let is_newest = record.attempt == self.effects[index].newest_attempt().number;
         let kept = self.kept(record.receipt.as_ref());
@@ -30,7 +36,9 @@ impl Step<'_> {
             AttemptOutcome::Succeeded => EffectState::Done,
             // The newest attempt still runs.
             _ if !is_newest && before == EffectState::Running => EffectState::Running,
-            AttemptOutcome::Failed | AttemptOutcome::Unknown => effect.state_of_attempts(),
+            AttemptOutcome::Failed | AttemptOutcome::Unknown | AttemptOutcome::Accepted { .. } => {
+                effect.state_of_attempts()
+            }
         };
         if before == EffectState::Done {
             return Reply::Recorded(Box::new(effect.clone()));
@@ -50,6 +58,51 @@ impl Step<'_> {
             self.log(Some(&leg), EntryEvent::Asked(asks));
         }
         Reply::Recorded(Box::new(self.effects[index].clone()))
+    }
+
+    /// A service has taken the attempt on: its lease is the service's, and its end comes by a callback.
+    fn accept(&mut self, index: usize, record: &Record, until_unix_ms: u64) -> Reply {
+        let latest_unix_ms = self.now_unix_ms.saturating_add(ACCEPTED_MAX_MS);
+        let kept = self.kept(record.receipt.as_ref());
+        let effect = &mut self.effects[index];
+        let is_running = effect.state == EffectState::Running;
+        if let Some(attempt) = effect.attempts.last_mut()
+            && attempt.number == record.attempt
+            && is_running
+        {
+            let until_unix_ms = until_unix_ms.min(latest_unix_ms);
+            attempt.lease_end_unix_ms = until_unix_ms;
+            attempt.outcome = Some(AttemptOutcome::Accepted { until_unix_ms });
+            effect.receipt = kept;
+            self.changed_effects.push(effect.effect_id.clone());
+            self.is_used = true;
+        }
+        Reply::Recorded(Box::new(self.effects[index].clone()))
+    }
+
+    /// The service tells the end once. What comes before it was known to have accepted the effect counts, too.
+    pub(super) fn called_back(&mut self, called_back: &CalledBack) -> Reply {
+        let Some(effect) = self.effects.first() else {
+            return Reply::Missing;
+        };
+        let attempt = effect.newest_attempt();
+        let is_open = match attempt.outcome {
+            None | Some(AttemptOutcome::Unknown) => true,
+            Some(AttemptOutcome::Accepted { until_unix_ms }) => self.now_unix_ms < until_unix_ms,
+            Some(AttemptOutcome::Succeeded | AttemptOutcome::Failed) => false,
+        };
+        if !is_open || effect.state == EffectState::Done {
+            self.settle_lapsed();
+            return Reply::TooLate(Box::new(self.effects[0].clone()));
+        }
+        let record = Record {
+            effect_id: effect.effect_id.clone(),
+            attempt: attempt.number,
+            outcome: called_back.outcome,
+            receipt: called_back.receipt.clone(),
+            asks: None,
+        };
+        self.record(&record)
     }
 
     fn kept(&self, receipt: Option<&Sensitive<String>>) -> Option<Sensitive<String>> {
@@ -86,6 +139,7 @@ impl Step<'_> {
         }
         let is_its = newest.number == number
             && newest.owner == owner
+            && newest.outcome.is_none()
             && effect.state == EffectState::Running;
         if !is_its {
             return Reply::Recorded(Box::new(effect.clone()));
@@ -195,7 +249,14 @@ impl Step<'_> {
 fn may_follow(known: Option<AttemptOutcome>, news: AttemptOutcome) -> bool {
     match (known, news) {
         (None, _) | (Some(AttemptOutcome::Unknown), AttemptOutcome::Failed) => true,
+        (
+            Some(AttemptOutcome::Accepted { .. }),
+            AttemptOutcome::Failed | AttemptOutcome::Unknown,
+        ) => true,
         (Some(known), AttemptOutcome::Succeeded) => known != AttemptOutcome::Succeeded,
-        (Some(_), AttemptOutcome::Failed | AttemptOutcome::Unknown) => false,
+        (
+            Some(_),
+            AttemptOutcome::Failed | AttemptOutcome::Unknown | AttemptOutcome::Accepted { .. },
+        ) => false,
     }
 }

@@ -1,6 +1,6 @@
 //! Rows 1 to 19 of the table: what becomes of a request. First match wins.
 
-use super::{Begin, NewEffect, Step, covers, is_of_tool};
+use super::{Begin, NewEffect, Step, await_end, covers, is_of_tool};
 use crate::Hash;
 use crate::command::{Refusal, Reply, Request, RequestOrigin, Run};
 use crate::effect::Effect;
@@ -133,7 +133,7 @@ impl Step<'_> {
                 return Reply::Conflict;
             }
             match child.state {
-                EffectState::Running => return Reply::Attach(Box::new(child.clone())),
+                EffectState::Running => return await_end(child),
                 EffectState::Done => return self.replay(&child.effect_id, &request.leg.leg),
                 EffectState::Unknown if self.may_look_up(child, request) => {
                     return self.look_up_at(0);
@@ -451,7 +451,7 @@ impl Step<'_> {
 
     fn attach_to(&mut self, effect_id: &EffectId) -> Reply {
         match self.place_of(effect_id) {
-            Some(index) => Reply::Attach(Box::new(self.effects[index].clone())),
+            Some(index) => await_end(&self.effects[index]),
             None => Reply::Missing,
         }
     }

@@ -185,6 +185,26 @@ pub(super) fn find_of_tenant(
     Ok(found.into_iter().next())
 }
 
+/// An effect of any tenant. The key begins with the tenant, so that it is looked for under each; there are few.
+pub(super) fn find_of_any(
+    connection: &Connection,
+    effect_id: &EffectId,
+) -> rusqlite::Result<Option<(ConversationRef, Effect)>> {
+    let mut next =
+        connection.prepare_cached("SELECT min(tenant) FROM effects WHERE tenant > ?1")?;
+    let mut tenant = String::new();
+    loop {
+        let Some(found) = next.query_row([&tenant], |row| row.get::<_, Option<String>>(0))? else {
+            return Ok(None);
+        };
+        let effect = find_of_tenant(connection, &TenantId::new(found.as_str()), effect_id)?;
+        if effect.is_some() {
+            return Ok(effect);
+        }
+        tenant = found;
+    }
+}
+
 pub(super) fn unaudited(
     connection: &Connection,
     effects_max: usize,
@@ -225,7 +245,7 @@ pub(super) fn lapsed(
             "SELECT DISTINCT tenant, conversation_id, (SELECT user_id FROM conversations
                  WHERE tenant = effects.tenant AND conversation_id = effects.conversation_id)
              FROM effects INDEXED BY effects_running
-             WHERE state = 'running' AND (lease_end_unix_ms <= ?1 OR owner <> ?2) LIMIT ?3",
+             WHERE state = 'running' AND (lease_end_unix_ms <= ?1 OR owner NOT IN (?2, '')) LIMIT ?3",
         )?
         .query_map(
             params![time(now_unix_ms), owner.0, bound(conversations_max)],
@@ -279,7 +299,10 @@ pub(super) fn upsert(
             effect.intent.expose(),
             time(effect.begun_at_unix_ms),
             time(effect.changed_at_unix_ms),
-            newest.owner.0,
+            match effect.is_accepted() {
+                true => "",
+                false => newest.owner.0.as_str(),
+            },
             time(newest.lease_end_unix_ms),
             match effect.lookup {
                 LookupState::Due { .. } => Some(0),

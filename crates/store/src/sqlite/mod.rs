@@ -358,6 +358,13 @@ impl Store for SqliteStore {
         self.read(|connection| effects::find_of_tenant(connection, tenant, effect_id))
     }
 
+    fn effect_of_any(
+        &self,
+        effect_id: &EffectId,
+    ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.read(|connection| effects::find_of_any(connection, effect_id))
+    }
+
     fn unheard(&self, conversation: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable> {
         self.read_of(conversation, |connection, _| {
             effects::unheard(connection, conversation, None)

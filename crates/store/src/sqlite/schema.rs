@@ -82,7 +82,7 @@ const STEPS: [&str; 1] = ["
         intent TEXT NOT NULL,
         begun_at_unix_ms INTEGER NOT NULL,
         changed_at_unix_ms INTEGER NOT NULL,
-        -- Of the newest attempt.
+        -- Of the newest attempt; the owner of one that a service has taken on is empty.
         owner TEXT NOT NULL,
         lease_end_unix_ms INTEGER NOT NULL,
         -- When the handler of an unknown effect is to be asked next.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use windlass_store::command::{
-    Answer, AnswerVerdict, Approval, Asked, Command, Found, FoundState, NewLeg, Record, Reply,
-    Request, RequestOrigin, Resumed, Run, ToolFacts,
+    Answer, AnswerVerdict, Approval, Asked, CalledBack, Command, Found, FoundState, NewLeg, Record,
+    Reply, Request, RequestOrigin, Resumed, Run, ToolFacts,
 };
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, Certainty, ConversationRef, Effect, EffectState,
@@ -119,6 +119,12 @@ pub(crate) enum Act {
     FindsIt,
     FindsNothing,
     FindsNoAnswer,
+    /// A service takes the newest attempt on, for so long.
+    Accepts(u64),
+    /// It tells how that ended.
+    CallsBack,
+    CallsBackFailed,
+    CallsBackInDoubt,
     /// The sweep.
     Settles,
     /// The model reads what others wrote.
@@ -487,6 +493,15 @@ impl Ledger {
             Act::FindsIt => self.finds(FoundState::Happened),
             Act::FindsNothing => self.finds(FoundState::NotHappened),
             Act::FindsNoAnswer => self.finds(FoundState::Unknown),
+            Act::Accepts(ms) => self.ends(
+                self.runs.len() - 1,
+                AttemptOutcome::Accepted {
+                    until_unix_ms: self.now() + ms,
+                },
+            ),
+            Act::CallsBack => self.calls_back(AttemptOutcome::Succeeded),
+            Act::CallsBackFailed => self.calls_back(AttemptOutcome::Failed),
+            Act::CallsBackInDoubt => self.calls_back(AttemptOutcome::Unknown),
             Act::Settles => self.send(Command::Settle),
             Act::Taint => self.send(Command::Taint),
             Act::Abandon => {
@@ -593,6 +608,18 @@ impl Ledger {
         })))
     }
 
+    fn calls_back(&mut self, outcome: AttemptOutcome) -> Reply {
+        let effect_id = match self.runs.last() {
+            Some((effect_id, _)) => effect_id.clone(),
+            None => EffectId::new("effect of nobody"),
+        };
+        self.send(Command::CalledBack(Box::new(CalledBack {
+            effect_id,
+            outcome,
+            receipt: Some(Sensitive(format!("{{\"called back\":\"{outcome:?}\"}}"))),
+        })))
+    }
+
     fn retries(&mut self, run: usize) -> Reply {
         let (effect_id, attempt) = self.runs[run].clone();
         let nonce = nonce(self.make());
@@ -638,6 +665,7 @@ impl Ledger {
             Reply::Denied(question) => format!("`Denied`, question {}", question.number.0),
             Reply::Changed(question) => format!("`Changed`, question {}", question.number.0),
             Reply::Refused(refusal) => format!("refused: `{refusal:?}`"),
+            Reply::TooLate(effect) => format!("too late: {}", self.stand(effect)),
             Reply::Recorded(effect) => format!("recorded: {}", self.stand(effect)),
             Reply::Settled(effects) => {
                 let texts: Vec<String> = effects.iter().map(|effect| self.stand(effect)).collect();

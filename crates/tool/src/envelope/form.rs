@@ -45,6 +45,7 @@ struct MetaForm {
     original_turn: Option<u64>,
     parent_call_id: Option<String>,
     cut: Option<Arc<str>>,
+    accepted_until: Option<String>,
     recorded: Option<bool>,
 }
 
@@ -90,6 +91,7 @@ impl<'de> Deserialize<'de> for ToolResponse {
                 original_turn: meta.original_turn,
                 parent_call_id: meta.parent_call_id,
                 cut: meta.cut,
+                accepted_until: meta.accepted_until.as_deref().and_then(unix_ms),
                 recorded: meta.recorded,
             },
         })
@@ -147,6 +149,7 @@ mod tests {
             original_turn: Some(4),
             parent_call_id: Some("call-1".to_owned()),
             cut: Some("1 texts were cut for length".into()),
+            accepted_until: Some(1_763_663_143_511),
             recorded: Some(false),
             ..meta_without_tool("kb_get", "1.0.00000000".into(), 1_795_199_143_511)
         };

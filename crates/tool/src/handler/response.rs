@@ -91,6 +91,7 @@ pub fn read_response(text: &[u8]) -> HandlerResult {
             content: form.content.unwrap_or_default(),
             intents,
             scheduling: form.scheduling,
+            accepted_until_unix_ms: None,
         }),
         (Some(false), Some(error)) => Err(Failure {
             cause: error.cause(),

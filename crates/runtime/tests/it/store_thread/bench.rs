@@ -102,6 +102,13 @@ impl Store for Disk {
         self.store.effect(tenant, effect_id)
     }
 
+    fn effect_of_any(
+        &self,
+        effect_id: &EffectId,
+    ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.store.effect_of_any(effect_id)
+    }
+
     fn unheard(&self, of: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable> {
         self.store.unheard(of)
     }

@@ -4,7 +4,7 @@ use crate::ledger::{HOUR_MS, conversation, new_leg, nonce};
 use crate::support::{World, answered, appended, request, said, tool};
 use std::collections::BTreeMap;
 use windlass_store::command::{
-    Asked, Command, Found, FoundState, Record, Reply, Request, RequestOrigin, ToolFacts,
+    Asked, CalledBack, Command, Found, FoundState, Record, Reply, Request, RequestOrigin, ToolFacts,
 };
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, ConversationRef, Effect, EntryEvent, EntryNumber, Epoch,
@@ -232,12 +232,27 @@ fn draw_request(draw: &mut Draw, seen: &Seen, talk: usize, leg: &LegRef) -> Comm
 fn draw_end(draw: &mut Draw, seen: &Seen, talk: usize) -> Command {
     let effect_id = seen.effect(draw, talk);
     let attempt = AttemptNumber(1 + draw.below(2) as u32);
-    let (outcome, finding) = match draw.below(3) {
+    let (outcome, finding) = match draw.below(4) {
+        3 => {
+            let until_unix_ms = seen.made * 1_000 * draw.below(1_000_000);
+            (
+                AttemptOutcome::Accepted { until_unix_ms },
+                FoundState::Unknown,
+            )
+        }
         0 => (AttemptOutcome::Succeeded, FoundState::Happened),
         1 => (AttemptOutcome::Failed, FoundState::NotHappened),
         _ => (AttemptOutcome::Unknown, FoundState::Unknown),
     };
-    match draw.below(6) {
+    match draw.below(7) {
+        6 => Command::CalledBack(Box::new(CalledBack {
+            effect_id,
+            outcome: match draw.is(50) {
+                true => AttemptOutcome::Succeeded,
+                false => AttemptOutcome::Failed,
+            },
+            receipt: draw.is(80).then(|| Sensitive(draw.text(50))),
+        })),
         0..=2 => Command::Record(Box::new(Record {
             effect_id,
             attempt,

@@ -1,18 +1,19 @@
 //! Every kind of handler through the whole pipeline: each comes to the same answer, whatever its code is and wherever it runs.
 
-use crate::support::tools::Dropped;
-use crate::support::{StillWorld, session_config, shared};
+mod surroundings;
+
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use surroundings::{Dropped, Engine, RealTime, Trusting, fetch_limits, session_config, shared};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use windlass_runtime::declared::DeclaredHandlers;
 use windlass_runtime::direct::{DirectRequest, DirectSession, call_asking};
-use windlass_runtime::fetch::{FetchLimits, SystemResolver};
+use windlass_runtime::fetch::SystemResolver;
 use windlass_runtime::worker::WorkerLimits;
 use windlass_session::model::IncomingCall;
 use windlass_tool::artifact::Loaders;
@@ -28,12 +29,19 @@ use windlass_tool::registry::Registry;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Rust,
+    JavaScript,
     Http,
     Webhook,
     Process,
 }
 
-const KINDS: [Kind; 4] = [Kind::Rust, Kind::Http, Kind::Webhook, Kind::Process];
+const KINDS: [Kind; 5] = [
+    Kind::Rust,
+    Kind::JavaScript,
+    Kind::Http,
+    Kind::Webhook,
+    Kind::Process,
+];
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 /// A tool's code, whichever it is: it says its `text` again, but for `conflict`, `crash` and `hang`, and counts its runs.
@@ -59,6 +67,16 @@ impl Handler for InRust {
         }
     }
 }
+
+/// A script that asks the same service as the kinds over HTTP.
+const SCRIPT: &str = "import { ToolError } from '../error-types.js';
+export async function execute({ args, context }) {
+  const options = { method: 'POST', body: JSON.stringify(args) };
+  const answer = await context.http.fetch('URL', options).catch(() => { throw 'it crashes'; });
+  if (answer.status === 409) throw new ToolError('CONFLICT', 'taken');
+  return { ok: true, data: await answer.json() };
+}
+";
 
 /// A web service; for a webhook it speaks ToolResponses.
 async fn serve(mut stream: TcpStream, kind: Kind, runs: Arc<AtomicUsize>, gone: Dropped) {
@@ -136,7 +154,9 @@ impl Backend {
     fn runs(&self) -> usize {
         match self.kind {
             Kind::Process => self.logged("run"),
-            Kind::Rust | Kind::Http | Kind::Webhook => self.runs.load(Ordering::SeqCst),
+            Kind::Rust | Kind::JavaScript | Kind::Http | Kind::Webhook => {
+                self.runs.load(Ordering::SeqCst)
+            }
         }
     }
 
@@ -144,12 +164,17 @@ impl Backend {
     fn ended_early(&self) -> usize {
         match self.kind {
             Kind::Process => self.logged("cancel"),
-            Kind::Rust | Kind::Http | Kind::Webhook => self.dropped.count(),
+            Kind::Rust | Kind::JavaScript | Kind::Http | Kind::Webhook => self.dropped.count(),
         }
     }
 
-    fn file(&self) -> Option<Value> {
-        let url = format!("http://127.0.0.1:{}/", self.port);
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.port)
+    }
+
+    /// The file of the tool's directory that holds its code, or says where it is.
+    fn file(&self) -> Option<(&'static str, String)> {
+        let url = self.url();
         let script = format!(
             r#"while read -r line; do id=${{line#*\"id\":}}; id=${{id%%,*}}; case $line in
                 *cancel*) echo cancel >> '{0}'; continue;; esac
@@ -160,16 +185,16 @@ impl Backend {
                 *) printf '{{"id":%s,"result":{{"ok":true,"data":{{"said":"tea"}}}}}}\n' $id;; esac; done"#,
             self.log().display()
         );
-        match self.kind {
-            Kind::Rust => None,
-            Kind::Http => Some(json!({
+        let declared = match self.kind {
+            Kind::Rust => return None,
+            Kind::JavaScript => return Some(("handler.js", SCRIPT.replace("URL", &url))),
+            Kind::Http => json!({
                 "kind": "http", "method": "POST", "url": url, "body": {"text": "{text}"}
-            })),
-            Kind::Webhook => {
-                Some(json!({"kind": "webhook", "url": url, "secret": "{secret:HOOK}"}))
-            }
-            Kind::Process => Some(json!({"kind": "process", "command": ["sh", "-c", script]})),
-        }
+            }),
+            Kind::Webhook => json!({"kind": "webhook", "url": url, "secret": "{secret:HOOK}"}),
+            Kind::Process => json!({"kind": "process", "command": ["sh", "-c", script]}),
+        };
+        Some(("handler.json", declared.to_string()))
     }
 
     fn registry(&self, changes: &Value) -> Arc<Registry> {
@@ -188,8 +213,8 @@ impl Backend {
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join("schema.json"), schema.to_string()).unwrap();
         std::fs::write(directory.join("guide.md"), "# Say\n\nSays it.\n").unwrap();
-        if let Some(file) = self.file() {
-            std::fs::write(directory.join("handler.json"), file.to_string()).unwrap();
+        if let Some((name, text)) = self.file() {
+            std::fs::write(directory.join(name), text).unwrap();
         }
         let id = ToolId::parse("say").unwrap();
         let artifact = self.folder.path().join("tool_registry.json");
@@ -203,7 +228,7 @@ impl Backend {
                 processes: true,
                 secrets: BTreeSet::from(["HOOK".to_owned()]),
             },
-            judge: None,
+            judge: Some(&Trusting),
         });
         let compiled = compilation.artifact;
         let compiled = compiled.unwrap_or_else(|| panic!("{:?}", compilation.problems));
@@ -212,15 +237,13 @@ impl Backend {
             processes: true,
             secrets: BTreeMap::from([("HOOK".to_owned(), SECRET.to_owned().into())]),
             unlogged: Vec::new(),
-            fetch: FetchLimits {
-                timeout: Duration::from_secs(10),
-                body_bytes_max: 1_000,
-            },
+            fetch: fetch_limits(),
             worker: WorkerLimits::default(),
             resolver: Arc::new(SystemResolver),
         };
+        let engine = Engine::default();
         let loaders = Loaders {
-            scripts: None,
+            scripts: Some(&engine),
             files: Some(&declared),
         };
         let rust: Arc<dyn Handler> = Arc::new(InRust(self.runs.clone(), self.dropped.clone()));
@@ -233,8 +256,8 @@ impl Backend {
         DirectRequest {
             session: session_config(mode, self.registry(changes)),
             client_id: ClientId::new("shell"),
-            world: Arc::new(StillWorld),
-            shared: shared(Vec::new()),
+            world: Arc::new(RealTime::with_a_way_to(&self.url())),
+            shared: shared(),
         }
     }
 }
@@ -264,7 +287,7 @@ async fn every_kind_of_handler_comes_to_the_same() {
     for kind in KINDS {
         // No one who reads an INTERNAL could do anything about it; a service that hangs up may answer the next time.
         let crashed = match kind {
-            Kind::Rust | Kind::Process => "INTERNAL",
+            Kind::Rust | Kind::JavaScript | Kind::Process => "INTERNAL",
             Kind::Http | Kind::Webhook => "TRANSIENT",
         };
         for (name, mode, changes, text, expected, runs) in [

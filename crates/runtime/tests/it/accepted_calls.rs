@@ -1,0 +1,79 @@
+//! Changes that a service has accepted, by voice: the model and the client hear that they are at work, and then how they ended.
+
+use crate::support::ledger_over;
+use crate::support::memory_store;
+use crate::support::peers::{Setting, Stage, call, turn_end};
+use crate::support::tools::tool;
+use serde_json::json;
+use windlass_store::command::{CalledBack, Command};
+use windlass_store::{AttemptOutcome, Batch};
+use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_tool::handler::{Execution, Success};
+use windlass_tool::id::EffectId;
+use windlass_tool::kind::SideEffects;
+use windlass_tool::registry::Tool;
+use windlass_tool::sensitive::Sensitive;
+
+fn order() -> Tool {
+    Tool {
+        side_effects: SideEffects::Writes,
+        idempotent: false,
+        ..tool("order", |invocation| {
+            let context = invocation.context;
+            Execution::Ready(Ok(Success {
+                accepted_until_unix_ms: Some(context.world.now_unix_ms() + 3_600_000),
+                ..Success::new(json!({"status": "accepted", "backgroundTaskId": context.effect_id}))
+            }))
+        })
+    }
+}
+
+/// The answer with which the service calls back.
+fn told() -> Sensitive<String> {
+    let response = ToolResponse {
+        outcome: Outcome::Success {
+            data: Some(json!({"table": "by the window"}).into()),
+            content: Vec::new(),
+        },
+        intents: Vec::new(),
+        meta: meta_without_tool("order", "1.0.test0000".into(), 1),
+    };
+    Sensitive(serde_json::to_string(&response).unwrap())
+}
+
+#[tokio::test]
+async fn by_voice_model_and_client_hear_of_both() {
+    let ledger = ledger_over(memory_store());
+    let setting = Setting {
+        tools: vec![order()],
+        ledger: Some(ledger.clone()),
+        ..Setting::default()
+    };
+    let (mut stage, mut provider) = Stage::running(setting).await;
+    provider.send(call("call-00001", "order", json!({}))).await;
+    let answer = provider.until("toolResponse").await;
+    let data = &answer["toolResponse"]["functionResponses"][0]["response"]["output"]["data"];
+    assert_eq!(data["status"], "accepted", "{answer}");
+    let effect_id = EffectId::new(data["backgroundTaskId"].as_str().unwrap());
+    let finished = stage.client.until("tool_call_finished").await;
+    assert_eq!(finished["accepted"], true, "{finished}");
+    provider.send(turn_end()).await;
+    stage.client.until("turn_complete").await;
+    let found = ledger.store().effect_of_any(&effect_id).unwrap();
+    let replies = ledger.apply(Batch {
+        conversation: found.unwrap().0,
+        commands: vec![Command::CalledBack(Box::new(CalledBack {
+            effect_id,
+            outcome: AttemptOutcome::Succeeded,
+            receipt: Some(told()),
+        }))],
+    });
+    replies.await.unwrap();
+    let finished = stage.client.until("tool_call_finished").await;
+    assert_eq!(
+        (&finished["callId"], &finished["ok"], &finished["accepted"]),
+        (&json!("call-1"), &json!(true), &json!(null)),
+        "{finished}"
+    );
+    while !provider.next().await.to_string().contains("by the window") {}
+}
