@@ -18,6 +18,7 @@ mod chat_lasting;
 mod chat_turns;
 mod command_line;
 mod completions;
+mod composed;
 mod connections;
 mod disk_full;
 mod doors;
