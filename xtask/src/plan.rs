@@ -22,7 +22,7 @@ const MEASURED_TOOL: &str = "../shared/bench/peers/shared/kb_search.schema.json"
 const NODE_TEST_ARGUMENTS: &[&str] = &["--test", "--test-concurrency=1", "--test-reporter=spec"];
 
 /// What is built on demand, and tested with the rest.
-const FEATURES: &str = "windlass-app/documents,windlass-app/postgres";
+const FEATURES: &str = "windlass-app/documents,windlass-app/postgres,windlass-app/typescript";
 
 /// How the workspace is built and tested.
 #[derive(Clone, Copy)]
