@@ -9,6 +9,7 @@ use crate::output::Output;
 use crate::place::places;
 use crate::protocol::HostId;
 use crate::sandbox::{Sandbox, Stop, Thrown, caught};
+use crate::typescript;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -104,6 +105,15 @@ fn flaw_of(entry: &str, modules: &Modules, imports: &Imports, halt: Halt) -> Fla
     if let Some(failed) = imports.failed() {
         return unresolved(modules, failed);
     }
+    if let Some((file, unstripped)) = imports.unstripped() {
+        return Flaw {
+            file,
+            line: unstripped.place.map(|place| place.0),
+            column: unstripped.place.map(|place| place.1),
+            message: unstripped.message,
+            cure: unstripped.cure.to_owned(),
+        };
+    }
     let (place, message, cure) = match halt {
         Halt::Threw(thrown) => explain(thrown),
         Halt::Stopped(Stop::Compute | Stop::Deadline) | Halt::Abandoned => (
@@ -170,13 +180,18 @@ fn unresolved(modules: &Modules, failed: FailedImport) -> Flaw {
         Some((line, column))
     });
     Flaw {
-        file: failed.base,
+        file: failed.base.clone(),
         line: place.map(|place| place.0),
         column: place.map(|place| place.1),
         message: format!(
             "the import {:?} leads nowhere: {}",
             failed.specifier, failed.cause
         ),
-        cure: "correct the path, or remove the import".to_owned(),
+        cure: match typescript::is_typescript(&failed.base) {
+            true => {
+                "correct the path, or write `import type` where it is of types alone".to_owned()
+            }
+            false => "correct the path, or remove the import".to_owned(),
+        },
     }
 }

@@ -1,4 +1,4 @@
-//! Runs `handler.js` files: the JavaScript engine with its limits, what a handler finds around it, and the loop of the worker
+//! Runs `handler.js` and `handler.ts` files: the JavaScript engine with its limits, what a handler finds around it, and the loop of the worker
 //! process that serves calls. Knows no session, no socket and no file: sources and calls come in as lines, and what a handler
 //! wants from the outside goes out as lines.
 
@@ -12,6 +12,7 @@ mod output;
 mod place;
 mod protocol;
 mod sandbox;
+mod typescript;
 mod worker;
 
 pub use judge::{Flaw, Verdict, judge};

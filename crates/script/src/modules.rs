@@ -2,6 +2,7 @@
 //! Nothing else exists for an import.
 
 use crate::code::{Code, Gathered, written};
+use crate::typescript::{self, Unstripped};
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
 use rquickjs::{Ctx, Error, Module};
@@ -15,7 +16,7 @@ const ERROR_TYPES: &str = "_core/error-types.js";
 const ERROR_TYPES_SOURCE: &str = include_str!("js/error-types.js");
 const SHARED: &str = "_shared/";
 
-/// Paths from the folder of the tools, as in `lookup-order/handler.js`, each with its source in JavaScript.
+/// Paths from the folder of the tools, as in `lookup-order/handler.js`, each with its source as its author wrote it.
 pub type Modules = BTreeMap<String, Arc<str>>;
 
 /// The path that an import means. `Err` says why there is none.
@@ -48,9 +49,14 @@ fn resolve(modules: &Modules, base: &str, specifier: &str) -> Result<String, Str
     if !path.starts_with(SHARED) && !path.starts_with(&format!("{folder}/")) {
         return Err("a tool imports files of its own folder and of ../_shared/ only".to_owned());
     }
-    match modules.contains_key(&path) {
-        true => Ok(path),
-        false => Err(format!("there is no file {path}")),
+    if modules.contains_key(&path) {
+        return Ok(path);
+    }
+    // TypeScript imports a file by the name that it would have as JavaScript.
+    let typed = path.strip_suffix(".js").map(|name| format!("{name}.ts"));
+    match typed.filter(|typed| modules.contains_key(typed)) {
+        Some(typed) => Ok(typed),
+        None => Err(format!("there is no file {path}")),
     }
 }
 
@@ -67,6 +73,8 @@ struct Open {
     gathered: Option<Gathered>,
     /// Where an import failed last: the importing file, what it names, and why.
     failed: Option<FailedImport>,
+    /// A file whose types could not be taken out.
+    unstripped: Option<(String, Unstripped)>,
 }
 
 #[derive(Clone, Debug)]
@@ -119,6 +127,10 @@ impl Imports {
         self.0.borrow().used.clone()
     }
 
+    pub(crate) fn unstripped(&self) -> Option<(String, Unstripped)> {
+        self.0.borrow().unstripped.clone()
+    }
+
     pub(crate) fn failed(&self) -> Option<FailedImport> {
         self.0.borrow().failed.clone()
     }
@@ -131,6 +143,13 @@ impl Imports {
         }
         let source = open.modules.get(path)?.clone();
         open.used.insert(path.to_owned());
+        if typescript::is_typescript(path) {
+            let stripped = typescript::strip(&source);
+            return stripped
+                .map_err(|unstripped| open.unstripped = Some((path.to_owned(), unstripped)))
+                .map(String::into_bytes)
+                .ok();
+        }
         Some(match path.ends_with(".json") {
             true => format!("export default (\n{source}\n);").into(),
             false => source.as_bytes().to_vec(),
@@ -175,16 +194,24 @@ mod tests {
 
     #[test]
     fn an_import_means_a_file_of_the_tool_or_a_shared_one() {
-        let modules: Modules = ["a/handler.js", "a/lib/x.js", "_shared/z.js", "b/w.js"]
-            .into_iter()
-            .map(|path| (path.to_owned(), "".into()))
-            .collect();
+        let modules: Modules = [
+            "a/handler.js",
+            "a/lib/x.js",
+            "a/types.ts",
+            "_shared/z.js",
+            "b/w.js",
+        ]
+        .into_iter()
+        .map(|path| (path.to_owned(), "".into()))
+        .collect();
         for (base, specifier, path) in [
             ("a/handler.js", "./lib/x.js", Some("a/lib/x.js")),
             ("a/lib/x.js", "../handler.js", Some("a/handler.js")),
             ("a/handler.js", "../_shared/z.js", Some("_shared/z.js")),
             ("_shared/z.js", "../_core/error-types.js", Some(ERROR_TYPES)),
             ("a/handler.js", "../error-types.js", Some(ERROR_TYPES)),
+            ("a/handler.js", "./types.js", Some("a/types.ts")),
+            ("a/handler.js", "./types.ts", Some("a/types.ts")),
             ("a/handler.js", "../b/w.js", None),
             ("a/handler.js", "../../etc/passwd", None),
             ("a/handler.js", "./none.js", None),

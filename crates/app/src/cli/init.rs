@@ -58,6 +58,11 @@ fn new_tool(arguments: &NewToolArguments) -> Result<(), Failure> {
         "{} is written; try it: windlass call {id} '{{\"query\": \"A-1001\"}}'",
         directory.display()
     ));
+    if language == Language::TypeScript && !cfg!(feature = "typescript") {
+        Printer.problem(
+            "note: this program was built without TypeScript; build it with --features typescript",
+        );
+    }
     if language.needs_process() && !config.handlers.processes {
         Printer.problem("note: it runs once windlass.toml says [handlers] processes = true");
     }
@@ -72,6 +77,7 @@ fn language(arguments: &NewToolArguments) -> Result<Language, Failure> {
         )),
         (_, Some(_)) => Err(Failure::Usage("--url goes with --kind http".to_owned())),
         (LanguageName::Js, None) => Ok(Language::JavaScript),
+        (LanguageName::Ts, None) => Ok(Language::TypeScript),
         (LanguageName::Node, None) => Ok(Language::Node),
         (LanguageName::Python, None) => Ok(Language::Python),
     }

@@ -252,6 +252,8 @@ struct NewToolArguments {
 enum LanguageName {
     /// JavaScript, in the engine that comes with the program
     Js,
+    /// TypeScript, in the same engine (builds with --features typescript)
+    Ts,
     /// Node, in a process of its own
     Node,
     /// Python, in a process of its own

@@ -24,6 +24,8 @@ impl File {
 pub(crate) enum Language {
     /// In the engine that comes with the program.
     JavaScript,
+    /// In the same engine, without its types.
+    TypeScript,
     /// In a process of its own, with npm's packages.
     Node,
     /// In a process of its own, with packages of PyPI.
@@ -117,6 +119,12 @@ pub(crate) fn new_tool(id: &str, language: &Language) -> Vec<File> {
             files.push(file(
                 "handler.js",
                 template(include_str!("templates/handler.js")),
+            ));
+        }
+        Language::TypeScript => {
+            files.push(file(
+                "handler.ts",
+                template(include_str!("templates/handler.ts")),
             ));
         }
         Language::Node => {

@@ -30,14 +30,18 @@ use windlass_tool::registry::Registry;
 enum Kind {
     Rust,
     JavaScript,
+    #[cfg(feature = "typescript")]
+    TypeScript,
     Http,
     Webhook,
     Process,
 }
 
-const KINDS: [Kind; 5] = [
+const KINDS: &[Kind] = &[
     Kind::Rust,
     Kind::JavaScript,
+    #[cfg(feature = "typescript")]
+    Kind::TypeScript,
     Kind::Http,
     Kind::Webhook,
     Kind::Process,
@@ -154,9 +158,7 @@ impl Backend {
     fn runs(&self) -> usize {
         match self.kind {
             Kind::Process => self.logged("run"),
-            Kind::Rust | Kind::JavaScript | Kind::Http | Kind::Webhook => {
-                self.runs.load(Ordering::SeqCst)
-            }
+            _ => self.runs.load(Ordering::SeqCst),
         }
     }
 
@@ -164,7 +166,7 @@ impl Backend {
     fn ended_early(&self) -> usize {
         match self.kind {
             Kind::Process => self.logged("cancel"),
-            Kind::Rust | Kind::JavaScript | Kind::Http | Kind::Webhook => self.dropped.count(),
+            _ => self.dropped.count(),
         }
     }
 
@@ -188,6 +190,13 @@ impl Backend {
         let declared = match self.kind {
             Kind::Rust => return None,
             Kind::JavaScript => return Some(("handler.js", SCRIPT.replace("URL", &url))),
+            #[cfg(feature = "typescript")]
+            Kind::TypeScript => {
+                let typed =
+                    SCRIPT.replace("{ args, context }", "{ args, context }: Invocation<Said>");
+                let declared = format!("type Said = {{ text: string }};\n{typed}");
+                return Some(("handler.ts", declared.replace("URL", &url)));
+            }
             Kind::Http => json!({
                 "kind": "http", "method": "POST", "url": url, "body": {"text": "{text}"}
             }),
@@ -284,11 +293,11 @@ async fn every_kind_of_handler_comes_to_the_same() {
     let writes = json!({"sideEffects": "writes"});
     let quick = json!({"timeoutMs": 1_000});
     let quick_writes = json!({"sideEffects": "writes", "timeoutMs": 1_000});
-    for kind in KINDS {
+    for kind in KINDS.iter().copied() {
         // No one who reads an INTERNAL could do anything about it; a service that hangs up may answer the next time.
         let crashed = match kind {
-            Kind::Rust | Kind::JavaScript | Kind::Process => "INTERNAL",
             Kind::Http | Kind::Webhook => "TRANSIENT",
+            _ => "INTERNAL",
         };
         for (name, mode, changes, text, expected, runs) in [
             (
@@ -361,7 +370,7 @@ async fn every_kind_of_handler_comes_to_the_same() {
 
 #[tokio::test]
 async fn a_change_is_made_once_however_often_it_is_asked_for() {
-    for kind in KINDS {
+    for kind in KINDS.iter().copied() {
         let backend = Backend::new(kind).await;
         let changes = json!({"sideEffects": "writes"});
         let mut session = DirectSession::begin(backend.request(Mode::Text, &changes));
@@ -377,7 +386,7 @@ async fn a_change_is_made_once_however_often_it_is_asked_for() {
 
 #[tokio::test]
 async fn a_change_that_needs_consent_runs_when_the_user_approves() {
-    for kind in KINDS {
+    for kind in KINDS.iter().copied() {
         let changes = json!({"sideEffects": "writes", "requiresConfirmation": true});
         for (approves, expected, runs) in [
             (true, "{\"said\":\"tea\"}", 1),
@@ -394,7 +403,7 @@ async fn a_change_that_needs_consent_runs_when_the_user_approves() {
 
 #[tokio::test]
 async fn a_call_that_is_taken_back_ends_wherever_it_runs() {
-    for kind in KINDS {
+    for kind in KINDS.iter().copied() {
         let backend = Backend::new(kind).await;
         let request = backend.request(Mode::Text, &json!({}));
         // With the last of the tools its process would be ended, and could not say what it was told.

@@ -112,6 +112,22 @@ fn check_names_the_line_and_the_column_of_what_the_engine_does_not_take() {
 }
 
 #[test]
+fn a_handler_in_typescript_runs_or_check_says_what_it_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let new = windlass(folder.path(), &["tool", "new", "own", "--kind", "ts"]);
+    assert_eq!(new.code, 0, "{:?}", new.problems);
+    let checked = windlass(folder.path(), &["check"]);
+    if cfg!(feature = "typescript") {
+        assert_eq!((checked.code, checked.problems.as_slice()), (0, &[][..]));
+        let (response, log) = call(folder.path(), &["{\"query\": \"A-1\"}"]);
+        assert_eq!(response["data"]["answer"], "own heard: A-1", "{log}");
+    } else {
+        let expected = "tools/own/handler.ts: error: this program was built without TypeScript (build it with --features typescript, or write the file in JavaScript)";
+        assert_eq!((checked.code, checked.problems[0].as_str()), (1, expected));
+    }
+}
+
+#[test]
 fn a_handler_that_breaks_tells_its_author_where_and_the_model_nothing() {
     let folder = folder_with(
         "export async function execute({ args }) {\n  console.log('begins');\n  return args.none.x;\n}\n",

@@ -6,4 +6,5 @@ mod bad_input;
 mod judgement;
 mod reference;
 mod surroundings;
+mod typescript;
 mod worker;

@@ -21,7 +21,7 @@ const SCRIPT_DEPTH_MAX: usize = 8;
 const SHARED: &str = "_shared";
 
 /// The files that a tool's handler may be.
-const HANDLERS: [&str; 2] = ["handler.js", "handler.json"];
+const HANDLERS: [&str; 3] = ["handler.js", "handler.ts", "handler.json"];
 
 /// Files that scripts may import, by their paths from the folder of the tools.
 pub(super) type ScriptFiles = BTreeMap<String, File>;
@@ -262,7 +262,7 @@ fn check_listing(tool: &str, directory: &Path, problems: &mut Vec<Problem>) {
             )
         } else if is_other_handler {
             (
-                "a tool has one handler: built in, handler.js, or handler.json",
+                "a tool has one handler: built in, handler.js, handler.ts, or handler.json",
                 "remove the file, or give it another name if it is no handler",
             )
         } else {
@@ -370,7 +370,7 @@ fn is_read_anyway(name: &str) -> bool {
 
 fn is_script(name: &str) -> bool {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending);
-    matches!(ending, Some("js" | "mjs" | "json"))
+    matches!(ending, Some("js" | "mjs" | "ts" | "json")) && !name.ends_with(".d.ts")
 }
 
 fn read_file(tool: &str, path: &Path, problems: &mut Vec<Problem>) -> File {

@@ -404,7 +404,7 @@ fn read_handler(
                 "the tool `{}` has no handler: none is built in, and there is no such file",
                 brief(&id)
             ),
-            "add a handler.js that exports execute, or a handler.json, or begin the directory's name with _ to leave it out",
+            "add a handler.js or handler.ts that exports execute, or a handler.json, or begin the directory's name with _ to leave it out",
         );
         problems.extend(report.into_problems());
         return None;

@@ -64,7 +64,7 @@ fn files_that_are_missing_are_all_named() {
         expect![[r#"
             tools/some-tool/schema.json: error: the file is missing (add it with toolId, version, description, parameters and the other fields, or begin the directory's name with _ to leave it out)
             tools/some-tool/guide.md: error: the file is missing (add it: a title, one line that says what the tool does and when to call it, and what else a model should know)
-            tools/some-tool/handler.js: error: the tool `some_tool` has no handler: none is built in, and there is no such file (add a handler.js that exports execute, or a handler.json, or begin the directory's name with _ to leave it out)"#]],
+            tools/some-tool/handler.js: error: the tool `some_tool` has no handler: none is built in, and there is no such file (add a handler.js or handler.ts that exports execute, or a handler.json, or begin the directory's name with _ to leave it out)"#]],
     );
     check(
         |folder| {
@@ -218,7 +218,7 @@ fn a_tool_has_exactly_one_handler() {
             std::fs::remove_file(folder.tools().join("some-tool/handler.js")).unwrap();
         },
         expect![
-            "tools/some-tool/handler.js: error: the tool `some_tool` has no handler: none is built in, and there is no such file (add a handler.js that exports execute, or a handler.json, or begin the directory's name with _ to leave it out)"
+            "tools/some-tool/handler.js: error: the tool `some_tool` has no handler: none is built in, and there is no such file (add a handler.js or handler.ts that exports execute, or a handler.json, or begin the directory's name with _ to leave it out)"
         ],
     );
 }
@@ -256,8 +256,8 @@ fn other_handlers_beside_a_handler_are_refused() {
                 .file("some-tool/handlers.md", "");
         },
         expect![[r#"
-            tools/some-tool/handler.mjs: error: a tool has one handler: built in, handler.js, or handler.json (remove the file, or give it another name if it is no handler)
-            tools/some-tool/handler.py: error: a tool has one handler: built in, handler.js, or handler.json (remove the file, or give it another name if it is no handler)"#]],
+            tools/some-tool/handler.mjs: error: a tool has one handler: built in, handler.js, handler.ts, or handler.json (remove the file, or give it another name if it is no handler)
+            tools/some-tool/handler.py: error: a tool has one handler: built in, handler.js, handler.ts, or handler.json (remove the file, or give it another name if it is no handler)"#]],
     );
 }
 
@@ -480,7 +480,7 @@ fn all_problems_of_all_tools_are_reported_at_once() {
             tools/a-tool/guide.md: error: the guide has no title (begin it with a heading such as `# Search the knowledge base`)
             tools/b-tool/schema.json:1:1: error: this is not valid JSON: EOF while parsing an object (correct the JSON; comments and trailing commas are not part of it)
             tools/b-tool/guide.md: error: the file is missing (add it: a title, one line that says what the tool does and when to call it, and what else a model should know)
-            tools/b-tool/handler.js: error: the tool `b_tool` has no handler: none is built in, and there is no such file (add a handler.js that exports execute, or a handler.json, or begin the directory's name with _ to leave it out)"#]],
+            tools/b-tool/handler.js: error: the tool `b_tool` has no handler: none is built in, and there is no such file (add a handler.js or handler.ts that exports execute, or a handler.json, or begin the directory's name with _ to leave it out)"#]],
     );
 }
 
