@@ -3,7 +3,10 @@
 use crate::support::program::{Run, Running, command, run};
 use serde_json::Value;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
+use std::process::Command;
 
 fn windlass(folder: &Path, arguments: &[&str]) -> Run {
     run(command(folder).args(arguments))
@@ -160,4 +163,65 @@ fn what_was_saved_is_checked_and_called_again() {
     fs::write(&handler, text.replace("heard", "was told")).unwrap();
     assert!(checking.line().starts_with("checked: 6 tools"));
     assert!(until_end(&mut calling).contains("say_hello was told: Ada"));
+}
+
+/// Whether a program is there. One that is needed and missing is said, and is a failure where everything has to be tested.
+fn has(program: &str) -> bool {
+    let is_there = Command::new(program).arg("--version").output().is_ok();
+    let is_needed = std::env::var_os("CI").is_some_and(|value| value == "true");
+    assert!(is_there || !is_needed, "{program} is not installed");
+    if !is_there {
+        println!("left out: {program} is not installed");
+    }
+    is_there
+}
+
+#[test]
+fn projects_in_node_and_python_run_at_once() {
+    for (flag, program) in [("--node", "node"), ("--python", "python3")] {
+        if !has(program) {
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        done(&windlass(path, &["init", flag]));
+        done(&windlass(path, &["check"]));
+        let called = windlass(path, &["call", "say_hello", r#"{"query": "Ada"}"#]);
+        let response: Value = serde_json::from_str(done(&called)).unwrap();
+        assert_eq!(response["data"]["answer"], "say_hello heard: Ada", "{flag}");
+        let kind = flag.trim_start_matches("--");
+        done(&windlass(path, &["tool", "new", "own", "--kind", kind]));
+        let said = r#"call own {"query": "A-1"}"#;
+        let chatted = windlass(path, &["chat", "--text-provider", "demo", said]);
+        assert!(done(&chatted).contains("own heard: A-1"), "{flag}");
+    }
+}
+
+#[test]
+fn a_backend_is_a_tool_without_code() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/orders", listener.local_addr().unwrap());
+    let asked = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        let length = stream.read(&mut request).unwrap();
+        let body = r#"{"state":"on its way"}"#;
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        stream
+            .write_all(format!("{head}{body}").as_bytes())
+            .unwrap();
+        String::from_utf8_lossy(&request[..length]).into_owned()
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    done(&windlass(path, &["init"]));
+    done(&windlass(
+        path,
+        &["tool", "new", "order", "--kind", "http", "--url", &url],
+    ));
+    let called = windlass(path, &["call", "order", r#"{"query": "A-1 &"}"#]);
+    let response: Value = serde_json::from_str(done(&called)).unwrap();
+    assert_eq!(response["data"]["state"], "on its way");
+    let asked = asked.join().unwrap();
+    assert!(asked.starts_with("GET /orders?query=A-1%20%26 "), "{asked}");
 }

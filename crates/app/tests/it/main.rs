@@ -55,6 +55,7 @@ mod replays;
 mod scripts;
 mod streams;
 mod support;
+mod ten_minutes;
 mod terminal;
 mod terminal_chat;
 mod turns_again;
