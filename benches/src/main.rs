@@ -1,4 +1,4 @@
-//! What the in-process path costs, measured; one JSON object a line. Knows nothing of targets.
+//! What the in-process path costs, measured; one JSON object a line. Only the measurement of scripts knows its goals.
 
 #![expect(
     clippy::print_stdout,
@@ -37,7 +37,7 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   startup                 loading the registry, and starting a server, with 5 and 200 tools
   process                 a call of a tool whose handler is a process of its own (needs a shell)
   rest                    memory of the program itself at rest (after `cargo build --release`)
-  scripts                 calls of handlers in JavaScript, in both processes (after `cargo build --release`)
+  scripts                 calls of handlers in JavaScript and of processes, against their goals (after `cargo build --release`)
   replay                  running a recorded hour again
   snapshots               what a voice session leaves for its next process: bytes, instructions, how often
   store [FOLDER]          durable reservations at 1,000 calls a second, beside flushes of the same disk

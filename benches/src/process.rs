@@ -2,6 +2,7 @@
 
 use crate::measure::{PASS, cost, print, rounded};
 use crate::path;
+use crate::scripts;
 use serde_json::json;
 use std::sync::Arc;
 use windlass_runtime::worker::{
@@ -15,6 +16,28 @@ const ECHO: &str = r#"while read -r line; do id=${line#*\"id\":}; id=${id%%,*}
 printf '{"jsonrpc":"2.0","id":%s,"result":{"ok":true,"data":{"total":1}}}\n' $id; done"#;
 
 pub(crate) fn run() -> Result<(), String> {
+    let (calls, cpu_us) = measured()?;
+    print(&json!({
+        "bench": "process",
+        "calls": calls,
+        "cpu_us_per_call": rounded(cpu_us),
+    }));
+    Ok(())
+}
+
+pub(crate) fn goal() -> Result<(), String> {
+    let (_, cpu_us) = measured()?;
+    scripts::goal(
+        "a call of a process of the author's own, here",
+        150.0,
+        "us of processor time",
+        cpu_us,
+    );
+    Ok(())
+}
+
+/// Calls, and what one costs in microseconds.
+fn measured() -> Result<(usize, f64), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -46,10 +69,5 @@ pub(crate) fn run() -> Result<(), String> {
     if failed > 0 {
         return Err(format!("{failed} calls failed"));
     }
-    print(&json!({
-        "bench": "process",
-        "calls": cost.calls,
-        "cpu_us_per_call": rounded(cost.processor_ns_per_call() / 1_000.0),
-    }));
-    Ok(())
+    Ok((cost.calls, cost.processor_ns_per_call() / 1_000.0))
 }

@@ -1,8 +1,10 @@
-//! Measures calls of scripts: what one costs in both processes, and how many wait beside each other. The program itself has to be
-//! built, because it is the process that runs them.
+//! Measures tools that are no Rust against their goals: what a call of a script costs in both processes, how many wait beside each
+//! other, whether one that computes for ever is in the way of others, whether memory grows, and what a process of the author's own
+//! costs. The program itself has to be built, because it is the process that runs scripts.
 
 use crate::measure::{PASS, pass, print, rounded};
 use crate::path;
+use crate::process;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,23 +21,75 @@ const WAITING: &str = "export async function execute() {
   await new Promise((resolve) => setTimeout(resolve, 50));
   return { ok: true };
 }";
+const LOOPING: &str = "export async function execute() { for (;;) {} }";
 /// Calls that wait at the same time.
 const TOGETHER: usize = 200;
 /// The kernel counts a process's time in hundredths of a second.
 const TICK: Duration = Duration::from_millis(10);
 
 pub(crate) fn run() -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    let scripts = Scripts::start()?;
+    runtime.block_on(async {
+        memory(&scripts).await?;
+        waiting_together(&scripts).await?;
+        beside_a_loop(&scripts).await
+    })?;
+    drop(runtime);
+    cost_of_a_call()?;
+    process::goal()
+}
+
+/// What a measurement came to, and its goal.
+pub(crate) fn goal(what: &str, most: f64, unit: &str, figure: f64) {
+    print(&json!({
+        "bench": "scripts",
+        "what": what,
+        "unit": unit,
+        "goal_at_most": most,
+        "figure": rounded(figure),
+        "met": figure <= most,
+    }));
+}
+
+struct Scripts {
+    echo: Arc<dyn Handler>,
+    waiting: Arc<dyn Handler>,
+    looping: Arc<dyn Handler>,
+}
+
+impl Scripts {
+    fn start() -> Result<Self, String> {
+        let worker = worker()?;
+        let tool = |id: &str| {
+            ToolId::parse(id)
+                .map(|id| worker.handler(id))
+                .ok_or("no id")
+        };
+        Ok(Self {
+            echo: tool("echo")?,
+            waiting: tool("waiting")?,
+            looping: tool("looping")?,
+        })
+    }
+}
+
+async fn works(handler: &Arc<dyn Handler>, number: usize) -> Result<(), String> {
+    let result = answer(handler, number).await;
+    result.map(drop).map_err(|failure| format!("{failure:?}"))
+}
+
+/// Processor time of a trivial call, here and there.
+fn cost_of_a_call() -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    let worker = worker()?;
-    let tool = |id: &str| {
-        ToolId::parse(id)
-            .map(|id| worker.handler(id))
-            .ok_or("no id")
-    };
-    let (echo, waiting) = (tool("echo")?, tool("waiting")?);
+    let echo = Scripts::start()?.echo;
     let mut failed = 0;
     let mut once = |number: usize| {
         let result = runtime.block_on(answer(&echo, number));
@@ -45,35 +99,109 @@ pub(crate) fn run() -> Result<(), String> {
     pass(PASS / 4, &mut next, &mut once);
     let before = children_time();
     let cost = pass(PASS, &mut next, &mut once);
-    let children = children_time().saturating_sub(before);
-    let calls = u32::try_from(cost.calls).unwrap_or(u32::MAX).max(1);
+    let there = children_time().saturating_sub(before);
+    if failed > 0 {
+        return Err(format!("{failed} calls failed"));
+    }
+    let calls = cost.calls.max(1) as f64;
+    let (here, there) = (
+        cost.processor_ns_per_call() / 1_000.0,
+        there.as_secs_f64() * 1e6 / calls,
+    );
     print(&json!({
         "bench": "scripts",
-        "calls": calls,
-        "cpu_us_per_call_here": rounded(cost.processor_ns_per_call() / 1_000.0),
-        "cpu_us_per_call_there": rounded(children.as_secs_f64() * 1e6 / f64::from(calls)),
+        "calls": cost.calls,
+        "cpu_us_per_call_here": rounded(here),
+        "cpu_us_per_call_there": rounded(there),
     }));
-    for _ in 0..3 {
+    goal(
+        "a trivial call in a fresh context, both processes",
+        300.0,
+        "us of processor time",
+        here + there,
+    );
+    Ok(())
+}
+
+async fn waiting_together(scripts: &Scripts) -> Result<(), String> {
+    let mut times = Vec::new();
+    for _ in 0..5 {
         let begun = Instant::now();
-        let results = runtime.block_on(async {
-            let mut calls = tokio::task::JoinSet::new();
-            for number in 0..TOGETHER {
-                let handler = waiting.clone();
-                calls.spawn(async move { answer(&handler, number).await });
-            }
-            calls.join_all().await
-        });
-        failed += results.iter().filter(|result| result.is_err()).count();
-        print(&json!({
-            "bench": "scripts waiting",
-            "calls": TOGETHER,
-            "milliseconds": rounded(begun.elapsed().as_secs_f64() * 1e3),
-        }));
+        let mut calls = tokio::task::JoinSet::new();
+        for number in 0..TOGETHER {
+            let handler = scripts.waiting.clone();
+            calls.spawn(async move { works(&handler, number).await });
+        }
+        for result in calls.join_all().await {
+            result?;
+        }
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
     }
-    match failed {
-        0 => Ok(()),
-        failed => Err(format!("{failed} calls failed")),
+    times.sort_by(f64::total_cmp);
+    goal(
+        "200 calls at a time that each wait 50 ms",
+        150.0,
+        "ms",
+        times[times.len() / 2],
+    );
+    Ok(())
+}
+
+/// What others notice of a script that computes for as long as it may, again and again.
+async fn beside_a_loop(scripts: &Scripts) -> Result<(), String> {
+    let alone = p99_ms(&scripts.echo).await?;
+    let looping = scripts.looping.clone();
+    let endless = tokio::spawn(async move {
+        loop {
+            // It is stopped, which is no success.
+            drop(answer(&looping, 0).await);
+        }
+    });
+    let beside = p99_ms(&scripts.echo).await;
+    endless.abort();
+    goal(
+        "how much later the slowest hundredth of calls ends beside a script that never ends",
+        5.0,
+        "ms",
+        beside? - alone,
+    );
+    Ok(())
+}
+
+async fn p99_ms(handler: &Arc<dyn Handler>) -> Result<f64, String> {
+    let mut times = Vec::new();
+    let begun = Instant::now();
+    while begun.elapsed() < PASS * 2 {
+        let before = Instant::now();
+        works(handler, times.len()).await?;
+        times.push(before.elapsed().as_secs_f64() * 1e3);
+        // As calls of a session come: not one on the heels of the other.
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() * 99 / 100])
+}
+
+/// How much more memory both processes have after many calls than after a few.
+async fn memory(scripts: &Scripts) -> Result<(), String> {
+    let mut kib = [0; 2];
+    let mut done = 0;
+    for (kib, calls) in kib.iter_mut().zip([100, 10_000]) {
+        while done < calls {
+            works(&scripts.echo, done).await?;
+            done += 1;
+        }
+        *kib = memory_kib();
+    }
+    let [few, many] = kib;
+    print(&json!({"bench": "scripts", "kib_after_100_calls": few, "kib_after_10000_calls": many}));
+    goal(
+        "memory of both processes after 10,000 calls, beyond that after 100",
+        10.0,
+        "percent",
+        (f64::from(many) / f64::from(few.max(1)) - 1.0) * 100.0,
+    );
+    Ok(())
 }
 
 /// The worker as the program starts it, with two tools.
@@ -89,7 +217,11 @@ fn worker() -> Result<Arc<Worker>, String> {
             params: params.into(),
         })
     };
-    let requests = [load("echo", ECHO), load("waiting", WAITING)];
+    let requests = [
+        load("echo", ECHO),
+        load("waiting", WAITING),
+        load("looping", LOOPING),
+    ];
     let requests: Result<Vec<WorkerRequest>, _> = requests.into_iter().collect();
     let requests = requests.map_err(|error| error.to_string())?;
     let flags = "script-worker --memory-bytes 16777216 --compute-ms 2000 --answer-bytes 1048576 --calls 256 --spares 4";
@@ -129,17 +261,36 @@ async fn answer(handler: &Arc<dyn Handler>, number: usize) -> HandlerResult {
     }
 }
 
-/// Processor time of the processes that this one has started and that run.
-fn children_time() -> Duration {
+/// The processes that this one has started and that run.
+fn children() -> impl Iterator<Item = (std::path::PathBuf, Vec<String>)> {
     let own = std::process::id().to_string();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let ticks = processes.filter_map(|process| {
+    processes.filter_map(move |process| {
         let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
         let (_, facts) = stat.rsplit_once(") ")?;
-        let facts: Vec<&str> = facts.split(' ').collect();
-        let is_ours = facts.get(1)? == &own;
-        let time = facts.get(11)?.parse::<u32>().ok()? + facts.get(12)?.parse::<u32>().ok()?;
-        is_ours.then_some(time)
+        let facts: Vec<String> = facts.split(' ').map(str::to_owned).collect();
+        (facts.get(1)? == &own).then(|| (process.path(), facts))
+    })
+}
+
+/// Their processor time.
+fn children_time() -> Duration {
+    let ticks = children().filter_map(|(_, facts)| {
+        Some(facts.get(11)?.parse::<u32>().ok()? + facts.get(12)?.parse::<u32>().ok()?)
     });
     TICK * ticks.sum::<u32>()
+}
+
+/// The memory that they and this process have for themselves.
+fn memory_kib() -> u32 {
+    let own = std::path::PathBuf::from("/proc/self");
+    let processes = children().map(|(path, _)| path).chain([own]);
+    let kib = processes.filter_map(|path| {
+        let status = std::fs::read_to_string(path.join("status")).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"))?;
+        line.trim().strip_suffix(" kB")?.parse::<u32>().ok()
+    });
+    kib.sum()
 }
