@@ -4,7 +4,7 @@ use super::{BuildArguments, CheckArguments, Format, flags, load_config};
 use crate::failure::Failure;
 use crate::knowledge::vocabularies_of_folder;
 use crate::printer::Printer;
-use crate::toolbox::{self, ARTIFACT_FILE};
+use crate::toolbox::{self, ARTIFACT_FILE, Handlers};
 use crate::watch;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use windlass_tool::artifact::write_artifact;
 use windlass_tool::compile::Compilation;
 use windlass_tool::problem::Severity;
 
-pub(super) fn run(arguments: &BuildArguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &BuildArguments, handlers: &Handlers) -> Result<(), Failure> {
     let flags = flags([
         ("--tools", "folders.tools", &arguments.tools),
         ("--kb", "folders.knowledge", &arguments.kb),
@@ -23,7 +23,7 @@ pub(super) fn run(arguments: &BuildArguments) -> Result<(), Failure> {
     let usual = config.folders.data.join(ARTIFACT_FILE);
     let path = arguments.out.clone().unwrap_or(usual);
     expect_knowledge(arguments.kb.as_deref())?;
-    let compilation = compile(&config, &path)?;
+    let compilation = compile(&config, &path, handlers)?;
     if let Some(artifact) = &compilation.artifact {
         write_artifact(artifact, &path)
             .map_err(|error| Failure::Failed(format!("{error}; name another file with --out")))?;
@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &BuildArguments) -> Result<(), Failure> {
     finish(&compilation, Some(&path), arguments.format)
 }
 
-pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
+pub(super) fn check(arguments: &CheckArguments, handlers: &Handlers) -> Result<(), Failure> {
     let flags = flags([
         ("--tools", "folders.tools", &arguments.tools),
         ("--kb", "folders.knowledge", &arguments.kb),
@@ -39,7 +39,7 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let config = Arc::new(load_config(&arguments.file, flags)?);
     let path: PathBuf = config.folders.data.join(ARTIFACT_FILE);
     expect_knowledge(arguments.kb.as_deref())?;
-    let check = || finish(&compile(&config, &path)?, None, arguments.format);
+    let check = || finish(&compile(&config, &path, handlers)?, None, arguments.format);
     if !arguments.watch {
         return check();
     }
@@ -63,14 +63,17 @@ fn expect_knowledge(named: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-fn compile(config: &Arc<Config>, artifact: &Path) -> Result<Compilation, Failure> {
+fn compile(
+    config: &Arc<Config>,
+    artifact: &Path,
+    handlers: &Handlers,
+) -> Result<Compilation, Failure> {
     if artifact.file_name().is_none() {
         let shown = artifact.display();
         return Err(Failure::Usage(format!("--out {shown} names no file")));
     }
-    let handlers = windlass_handlers::builtin();
     let vocabularies = vocabularies_of_folder(config);
-    Ok(toolbox::compile(config, artifact, &handlers, &vocabularies))
+    Ok(toolbox::compile(config, artifact, handlers, &vocabularies))
 }
 
 /// Prints what was found. `written` is where the artifact went, if one was to be written.

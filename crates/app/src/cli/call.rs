@@ -4,7 +4,7 @@ use super::question::{details, is_yes};
 use super::{CallArguments, ModeName, flags, load_config, roles, together};
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::toolbox::{self, ToolboxError, Workshop};
+use crate::toolbox::{self, Handlers, ToolboxError, Workshop};
 use crate::watch;
 use crate::world::SharedWorld;
 use crate::{clock, provider, records, server};
@@ -30,7 +30,7 @@ use windlass_tool::kind::Mode;
 use windlass_tool::registry::DESCRIBE_TOOL;
 use windlass_tool::rights::Rights;
 
-pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &CallArguments, handlers: &Handlers) -> Result<(), Failure> {
     let parsed = parse(&arguments.arguments)?;
     if arguments.user.is_empty() || arguments.user.chars().any(char::is_control) {
         return Err(Failure::Usage("--user has to be a printable id".to_owned()));
@@ -48,10 +48,10 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
     let config = Arc::new(load_config(&arguments.file, flags)?);
     toolbox::expect_tools(&config)?;
     if !arguments.watch {
-        return call(arguments, &config, parsed);
+        return call(arguments, &config, parsed, handlers);
     }
     let called = watch::at_each_change(&config.folders.tools, || {
-        let outcome = call(arguments, &config, parsed.clone());
+        let outcome = call(arguments, &config, parsed.clone(), handlers);
         if let Err(failure) = outcome
             && let Some(line) = failure.line()
         {
@@ -62,7 +62,12 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
 }
 
 /// Makes the call once, and prints its response.
-fn call(arguments: &CallArguments, config: &Arc<Config>, parsed: Arguments) -> Result<(), Failure> {
+fn call(
+    arguments: &CallArguments,
+    config: &Arc<Config>,
+    parsed: Arguments,
+    handlers: &Handlers,
+) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -78,7 +83,7 @@ fn call(arguments: &CallArguments, config: &Arc<Config>, parsed: Arguments) -> R
         records::open_journal(config)?,
         HandlerThreads::new(config.threads.limits()),
     );
-    let request = runtime.block_on(request(arguments, config, store, shared))?;
+    let request = runtime.block_on(request(arguments, config, handlers, (store, shared)))?;
     let call = IncomingCall {
         id: None,
         name: Some(arguments.tool.as_str().into()),
@@ -164,8 +169,8 @@ fn parse(text: &str) -> Result<Arguments, Failure> {
 async fn request(
     arguments: &CallArguments,
     config: &Arc<Config>,
-    store: Arc<dyn Store>,
-    shared: windlass_runtime::call_driver::Shared,
+    handlers: &Handlers,
+    (store, shared): (Arc<dyn Store>, windlass_runtime::call_driver::Shared),
 ) -> Result<DirectRequest, Failure> {
     let (mode, limits) = match arguments.mode {
         ModeName::Voice => (Mode::Voice, &config.voice.limits),
@@ -175,7 +180,7 @@ async fn request(
     let workshop = Workshop {
         knowledge: knowledge.clone(),
         config: config.clone(),
-        handlers: windlass_handlers::builtin(),
+        handlers: handlers.clone(),
         profile: provider::profile_of(config),
     };
     let toolbox = workshop.open().map_err(ToolboxError::reported)?;

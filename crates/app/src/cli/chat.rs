@@ -9,12 +9,11 @@ use crate::chat::{ChatHost, ChatRefusal};
 use crate::clock;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::server::{self, Setup};
+use crate::server::{self, Handlers, Setup};
 use std::collections::VecDeque;
 use std::io::{BufRead, IsTerminal};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
-use windlass_runtime::config::Config;
 use windlass_runtime::text::{Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
@@ -29,7 +28,7 @@ use windlass_tool::template::steers;
 /// Whose conversation it is.
 const USER: &str = "command-line";
 
-pub(super) fn run(arguments: &ChatArguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &ChatArguments, handlers: Handlers) -> Result<(), Failure> {
     let quiet = Some("error".to_owned());
     let anywhere = Some("127.0.0.1:0".to_owned());
     let mut keys = arguments.flags.keys();
@@ -38,7 +37,11 @@ pub(super) fn run(arguments: &ChatArguments) -> Result<(), Failure> {
         ("windlass chat", "log.level", &quiet),
         ("windlass chat", "server.listen", &anywhere),
     ]));
-    let config = load_config(&arguments.file, keys)?;
+    let setup = Setup {
+        config: load_config(&arguments.file, keys)?,
+        handlers,
+        watch: false,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -47,7 +50,7 @@ pub(super) fn run(arguments: &ChatArguments) -> Result<(), Failure> {
         let mut terminate = Terminate::new()?;
         let (end, ending) = watch::channel(false);
         tokio::select! {
-            outcome = chat(config, arguments, ending) => outcome,
+            outcome = chat(setup, arguments, ending) => outcome,
             () = async {
                 terminate.next().await;
                 end.send_replace(true);
@@ -60,7 +63,7 @@ pub(super) fn run(arguments: &ChatArguments) -> Result<(), Failure> {
 }
 
 async fn chat(
-    config: Config,
+    setup: Setup,
     arguments: &ChatArguments,
     ending: watch::Receiver<bool>,
 ) -> Result<(), Failure> {
@@ -68,12 +71,7 @@ async fn chat(
         roles if roles.is_empty() => Rights::Anonymous,
         roles => Rights::signed_in(roles),
     };
-    let server = server::start(Setup {
-        config,
-        handlers: windlass_handlers::builtin(),
-        watch: false,
-    })
-    .await?;
+    let server = server::start(setup).await?;
     let outcome = match server.chat() {
         Some(host) => talk(&host, rights, arguments.message.as_deref(), ending).await,
         None => Err(Failure::Failed(

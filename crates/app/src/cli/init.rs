@@ -9,22 +9,54 @@ use std::path::Path;
 use windlass_tool::id::ToolId;
 
 pub(super) fn run(arguments: &InitArguments) -> Result<(), Failure> {
-    let language = match (arguments.node, arguments.python) {
-        (true, _) => Language::Node,
-        (_, true) => Language::Python,
-        (false, false) => Language::JavaScript,
+    let language = match (arguments.node, arguments.python, &arguments.rust) {
+        (true, _, _) => Language::Node,
+        (_, true, _) => Language::Python,
+        (_, _, Some(sources)) => rust_of(sources)?,
+        (false, false, None) => Language::JavaScript,
     };
     let folder = &arguments.folder;
     write_all(folder, &project::new_project(&language))?;
+    let start = match language {
+        Language::Rust { .. } => "cargo run --release -- serve",
+        _ => "windlass serve",
+    };
     let shown = folder.display().to_string();
     let enter = match shown.as_str() {
         "." => String::new(),
         shown => format!("cd {shown} && "),
     };
     Printer.result(&format!(
-        "a project with the tool say_hello is in {shown}; start it: {enter}windlass serve"
+        "a project with the tool say_hello is in {shown}; start it: {enter}{start}"
     ));
     Ok(())
+}
+
+/// Where the libraries of a program in Rust are, and the versions of all that they are made of.
+fn rust_of(sources: &Path) -> Result<Language, Failure> {
+    let unfit = |problem: String| {
+        let shown = sources.display();
+        Failure::Failed(format!(
+            "{shown} is no folder of Windlass's sources: {problem}; name the one that this program was built from with --rust"
+        ))
+    };
+    let sources = std::path::absolute(sources).map_err(|error| unfit(error.to_string()))?;
+    for library in ["app", "handlers", "tool"] {
+        if !sources
+            .join("crates")
+            .join(library)
+            .join("Cargo.toml")
+            .is_file()
+        {
+            return Err(unfit(format!("there is no crates/{library}/Cargo.toml")));
+        }
+    }
+    let lock = std::fs::read_to_string(sources.join("Cargo.lock"));
+    let lock = lock.map_err(|error| unfit(format!("Cargo.lock cannot be read: {error}")))?;
+    Ok(Language::Rust {
+        sources: sources.display().to_string(),
+        lock,
+    })
 }
 
 pub(super) fn tool(arguments: &ToolArguments) -> Result<(), Failure> {

@@ -20,6 +20,7 @@ mod sim;
 use crate::failure::Failure;
 use crate::logging;
 use crate::printer::Printer;
+use crate::server::Handlers;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -217,6 +218,9 @@ struct InitArguments {
     /// With a first tool in Python, in a process of its own
     #[arg(long)]
     python: bool,
+    /// With a first tool in Rust, and a program of its own that has every command. It is built with the sources in this folder
+    #[arg(long, value_name = "SOURCES", conflicts_with_all = ["node", "python"])]
+    rust: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -497,8 +501,8 @@ struct SimulatorArguments {
     script: Option<PathBuf>,
 }
 
-/// Does what the command line asks for. Exit code 0: done; 1: failed, with one line on standard error; 2: asked wrongly.
-pub fn main() -> ExitCode {
+/// Does what the command line asks for, with these handlers of tools: [`windlass_handlers::builtin()`], and a program's own. Exit code 0: done; 1: failed, with one line on standard error; 2: asked wrongly.
+pub fn main(handlers: Handlers) -> ExitCode {
     logging::catch_panics();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -507,16 +511,16 @@ pub fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Init(arguments) => init::run(&arguments),
         Command::Tool(arguments) => init::tool(&arguments),
-        Command::Serve(arguments) => serve::run(&arguments),
-        Command::Build(arguments) => build::run(&arguments),
-        Command::Check(arguments) => build::check(&arguments),
-        Command::Call(arguments) => call::run(&arguments),
-        Command::Chat(arguments) => chat::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments, handlers),
+        Command::Build(arguments) => build::run(&arguments, &handlers),
+        Command::Check(arguments) => build::check(&arguments, &handlers),
+        Command::Call(arguments) => call::run(&arguments, &handlers),
+        Command::Chat(arguments) => chat::run(&arguments, handlers),
         Command::Import(arguments) => import::run(&arguments),
         Command::Kb(arguments) => kb::run(&arguments),
         Command::Keys(arguments) => keys::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
-        Command::Replay(arguments) => replay::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments, handlers),
         Command::Config(arguments) => config::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::ScriptWorker(arguments) => script_worker::run(&arguments),

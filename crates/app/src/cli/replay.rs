@@ -5,7 +5,7 @@ use super::{ReplayArguments, flags, load_config};
 use crate::failure::Failure;
 use crate::knowledge::LiveKnowledge;
 use crate::printer::Printer;
-use crate::toolbox::{ARTIFACT_FILE, ToolboxError, Workshop};
+use crate::toolbox::{ARTIFACT_FILE, Handlers, ToolboxError, Workshop};
 use crate::{provider, server};
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
@@ -25,13 +25,13 @@ const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Days that a session lasts at most; one that lasts longer is none of ours.
 const DAYS_MAX: u64 = 36_500;
 
-pub(super) fn run(arguments: &ReplayArguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &ReplayArguments, handlers: Handlers) -> Result<(), Failure> {
     let mut journal = JournalFile::open(&arguments.journal)?;
     let header = journal.header()?;
     if arguments.print {
         return print(journal, &header);
     }
-    let registry = registry(arguments, &header)?;
+    let registry = registry(arguments, &header, handlers)?;
     let recorded = &header.registry_version;
     if **registry.version() != **recorded {
         Printer.problem(&escaped(&format!(
@@ -43,7 +43,11 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<(), Failure> {
 }
 
 /// The tools as a session of the header's mode would get them now.
-fn registry(arguments: &ReplayArguments, header: &Header) -> Result<Arc<Registry>, Failure> {
+fn registry(
+    arguments: &ReplayArguments,
+    header: &Header,
+    handlers: Handlers,
+) -> Result<Arc<Registry>, Failure> {
     let flags = flags([
         ("--tools", "folders.tools", &arguments.tools),
         ("--kb", "folders.knowledge", &arguments.kb),
@@ -66,7 +70,7 @@ fn registry(arguments: &ReplayArguments, header: &Header) -> Result<Arc<Registry
     };
     let mut workshop = Workshop {
         knowledge: Arc::new(knowledge),
-        handlers: windlass_handlers::builtin(),
+        handlers,
         profile: provider::profile_of(&config),
         config: config.clone(),
     };

@@ -4,19 +4,19 @@ use super::signals::HeardApart;
 use super::{ServeArguments, load_config};
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::server::{self, Server, Setup};
+use crate::server::{self, Handlers, Server, Setup};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use windlass_runtime::config::Config;
 
-pub(super) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &ServeArguments, handlers: Handlers) -> Result<(), Failure> {
     let config = load_config(&arguments.file, arguments.flags.keys())?;
     let runtime = runtime(&config)?;
     let patience = Duration::from_secs(config.server.shutdown_seconds.get());
     let signals = HeardApart::new(patience)?;
     let setup = Setup {
         config,
-        handlers: windlass_handlers::builtin(),
+        handlers,
         watch: arguments.watch,
     };
     let outcome = runtime.block_on(serve(setup, signals));

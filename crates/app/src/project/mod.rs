@@ -30,6 +30,8 @@ pub(crate) enum Language {
     Node,
     /// In a process of its own, with packages of PyPI.
     Python,
+    /// Built into a program of the project's own. `lock` has the versions that its libraries were tested with.
+    Rust { sources: String, lock: String },
     /// No code: a request to this address.
     Http { url: String },
 }
@@ -77,7 +79,10 @@ const FIRST_TOOL: &str = "say_hello";
 pub(crate) fn new_project(language: &Language) -> Vec<File> {
     let mut files = vec![
         File::new("windlass.toml", configuration(language)),
-        File::new(".gitignore", "/data\nnode_modules\n.venv\n__pycache__\n"),
+        File::new(
+            ".gitignore",
+            "/data\n/target\nnode_modules\n.venv\n__pycache__\n",
+        ),
         File::new("README.md", include_str!("templates/README.md")),
         File::new("types.d.ts", windlass_script::TYPES),
         File::new(
@@ -88,6 +93,23 @@ pub(crate) fn new_project(language: &Language) -> Vec<File> {
     for (name, schema, guide) in BUILT_IN {
         files.push(File::new(format!("tools/{name}/schema.json"), schema));
         files.push(File::new(format!("tools/{name}/guide.md"), guide));
+    }
+    if let Language::Rust { sources, lock } = language {
+        let manifest = include_str!("templates/rust/Cargo.toml.txt");
+        let sources = sources.replace('\\', "/");
+        files.push(File::new(
+            "Cargo.toml",
+            manifest.replace("SOURCES", &sources),
+        ));
+        files.push(File::new("Cargo.lock", lock.as_str()));
+        files.push(File::new(
+            "src/main.rs",
+            include_str!("templates/rust/main.rs"),
+        ));
+        files.push(File::new(
+            "src/say_hello.rs",
+            include_str!("templates/rust/say_hello.rs"),
+        ));
     }
     for file in new_tool(FIRST_TOOL, language) {
         files.push(File::new(format!("tools/{}", file.path), file.text));
@@ -145,6 +167,8 @@ pub(crate) fn new_tool(id: &str, language: &Language) -> Vec<File> {
             ));
             files.push(file("windlass.py", adapters::PYTHON.to_owned()));
         }
+        // Its code is not in its directory.
+        Language::Rust { .. } => {}
         Language::Http { url } => {
             let handler = json!({
                 "kind": "http",

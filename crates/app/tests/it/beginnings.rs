@@ -1,6 +1,7 @@
 //! A new user's first minutes: a project, a tool, and what an empty folder is told.
 
 use crate::support::program::{Run, Running, command, run};
+use crate::support::root;
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -224,4 +225,53 @@ fn a_backend_is_a_tool_without_code() {
     assert_eq!(response["data"]["state"], "on its way");
     let asked = asked.join().unwrap();
     assert!(asked.starts_with("GET /orders?query=A-1%20%26 "), "{asked}");
+}
+
+/// The template's sources are an example of this crate, so that they are built with it.
+#[test]
+fn a_program_in_rust_has_every_command_and_its_own_tool() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let none = windlass(path, &["init", "--rust", "nowhere"]);
+    assert_eq!(none.code, 1);
+    assert!(
+        none.problems[0].contains(
+            "nowhere is no folder of Windlass's sources: there is no crates/app/Cargo.toml"
+        ),
+        "{:?}",
+        none.problems
+    );
+    let sources = root();
+    let said = windlass(path, &["init", "--rust", sources.to_str().unwrap()]);
+    assert!(done(&said).ends_with("cargo run --release -- serve"));
+    // The manifest names libraries that are there, in versions that are at hand.
+    let resolved = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--depth", "1"])
+        .current_dir(path)
+        .output()
+        .unwrap();
+    let problem = String::from_utf8_lossy(&resolved.stderr);
+    assert!(resolved.status.success(), "{problem}");
+    let program = Path::new(env!("CARGO_BIN_EXE_windlass")).with_file_name("examples/rust_project");
+    let own = |arguments: &[&str]| {
+        let output = Command::new(&program)
+            .args(arguments)
+            .current_dir(path)
+            .output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let problem = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said} {problem}");
+        said
+    };
+    assert!(own(&["check"]).starts_with("checked: 6 tools"));
+    let called = own(&["call", "say_hello", r#"{"query": "Ada"}"#]);
+    assert!(called.contains("say_hello heard: Ada"), "{called}");
+    let said = r#"call say_hello {"query": "Eve"}"#;
+    let chatted = own(&["chat", "--text-provider", "demo", said]);
+    assert!(chatted.contains("say_hello heard: Eve"), "{chatted}");
+    own(&["config"]);
+    // Without its code the tool is none.
+    let checked = windlass(path, &["check"]);
+    assert_eq!(checked.code, 1);
 }
