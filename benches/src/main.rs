@@ -10,6 +10,7 @@ mod chat_server;
 mod core_steps;
 mod dispatch;
 mod entrance;
+mod flood;
 mod gate;
 mod kit;
 mod measure;
@@ -34,6 +35,7 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   core                    inputs that the session core takes in a second
   audio                   frames of audio through the codec
   entrance                a request's key, and its ticket
+  flood                   chat turns of others while one address floods (after `cargo build --release`, under `taskset -c 1`)
   startup                 loading the registry, and starting a server, with 5 and 200 tools
   process                 a call of a tool whose handler is a process of its own (needs a shell)
   rest                    memory of the program itself at rest (after `cargo build --release`)
@@ -59,6 +61,9 @@ fn main() -> ExitCode {
     }
     if let ["entrance"] = arguments.as_slice() {
         return code(entrance::run());
+    }
+    if let ["flood"] = arguments.as_slice() {
+        return code(flood::run());
     }
     if let ["rest"] = arguments.as_slice() {
         return code(rest::run());

@@ -12,7 +12,7 @@ use std::time::Duration;
 const STARTS: usize = 4;
 /// How long a server rests before its memory is looked at.
 const REST: Duration = Duration::from_secs(2);
-const READY: &str = "windlass is ready";
+pub(crate) const READY: &str = "windlass is ready";
 
 pub(crate) fn run() -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -54,15 +54,17 @@ fn at_rest(server: &mut Child, start: usize) -> Result<Value, String> {
         return Err("the server ended before it was ready".to_owned());
     }
     std::thread::sleep(REST);
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id()))
-        .map_err(|error| format!("the kernel does not say what memory is used: {error}"))?;
-    let kib = |key: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(key));
-        let number = line.and_then(|line| line.split_ascii_whitespace().next());
-        number.and_then(|number| number.parse::<u64>().ok())
-    };
+    let kib = |key: &str| memory_kib(server, key);
     Ok(json!({
         "bench": "rest", "start": start, "resident_kib": kib("VmRSS:"), "own_kib": kib("RssAnon:"),
         "of_files_kib": kib("RssFile:"),
     }))
+}
+
+/// A line of what the kernel says of a process's memory.
+pub(crate) fn memory_kib(server: &Child, key: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key));
+    let number = line.and_then(|line| line.split_ascii_whitespace().next());
+    number.and_then(|number| number.parse().ok())
 }
