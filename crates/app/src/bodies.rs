@@ -1,5 +1,5 @@
 //! The bodies that strangers send over HTTP, read as the server reads them and without it. For the
-//! fuzzer, and for programs that want to know beforehand whether a body is understood.
+//! fuzzer, and for programs that check a body beforehand.
 
 use crate::chat::picture::PictureLimits;
 use crate::chat::request;

@@ -468,7 +468,7 @@ impl ModeKit {
         }
     }
 
-    /// With every tool: for whoever may use them all.
+    /// With every tool, for callers that may use them all.
     pub(crate) fn all(&self) -> &Arc<ModeTools> {
         &self.all
     }

@@ -85,7 +85,7 @@ export function outcomeNotice(response) {
 export const ERROR_NOTICES = {
   provider_auth: {
     title: "The model refused the server's key",
-    text: "The server runs, but its model provider does not accept the API key. Whoever runs the server has to set a valid one (for Gemini: GEMINI_API_KEY) and restart it.",
+    text: "The server runs, but its model provider does not accept the API key. The server's operator has to set a valid one (for Gemini: GEMINI_API_KEY) and restart it.",
   },
   provider_unavailable: {
     title: "The model cannot be reached",

@@ -212,7 +212,7 @@ export class Connection {
       return;
     }
     this.#setState("reconnecting");
-    // Whoever listens may have given up at this.
+    // A listener may have given up at this.
     if (this.state !== "reconnecting") return;
     // Jitter, so that a restarted server is not met by all its clients in one instant.
     const delayMs = Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** this.#attempt) * (0.8 + 0.4 * Math.random());

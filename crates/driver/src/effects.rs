@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_store::Effect;
 use windlass_store::command::{Command, Found, FoundState};
 use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::{Meta, Outcome, ToolResponse};
+use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::excess;
 use windlass_tool::handler::{Finding, Success};
 use windlass_tool::registry::{Registry, Tool};
@@ -68,12 +68,7 @@ fn receipt(
         (Some(schema), None) => schema.is_valid(&serde_json::Value::Null),
         (None, _) => true,
     };
-    let mut meta = Meta::of_tool(
-        tool,
-        registry.version().clone(),
-        now_unix_ms,
-        Arc::default(),
-    );
+    let mut meta = tool.meta(registry.version().clone(), now_unix_ms, Arc::default());
     if keeps_contract {
         let shortened = data.as_ref();
         let shortened = shortened.and_then(|data| data.shortened(RESULT_CHARACTERS_MAX));

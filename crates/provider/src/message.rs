@@ -263,7 +263,7 @@ impl<T: PassedOver> PassedOver for List<T> {
 }
 
 /// Declares one message: its fields with their spellings, and whether a field that is not listed is worth a report. A field
-/// that is there twice makes the message invalid: whichever were taken, somebody meant the other.
+/// that is there twice makes the message invalid: with either one taken, somebody meant the other.
 macro_rules! message {
     (
         $(#[$doc:meta])*

@@ -1,4 +1,4 @@
-//! JSON of which the spelling is known beforehand, token by token: the short way around a parser. Knows no message.
+//! JSON whose spelling is known beforehand, token by token: the short way around a parser. Knows no message.
 
 /// The rest of a frame behind these tokens, with any white space before each.
 #[inline]

@@ -20,13 +20,12 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use windlass_driver::{EffectLookup, Report as DriverReport};
 use windlass_session::io::AdmittedCall;
-use windlass_tool::depth::judged;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Caller, Cancellation, CapabilityFuture, Cause, Context, Execution, Failure, Finding, Handler,
     HandlerMessage, HandlerResult, Invocation, Lookup, LookupInvocation, Placement, ReplyNumber,
-    Report, SessionContext, SessionFacts, ToolFacts, World,
+    Report, SessionContext, SessionFacts, ToolFacts, World, judged,
 };
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
 use windlass_tool::registry::Tool;

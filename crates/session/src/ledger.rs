@@ -9,7 +9,7 @@ use std::sync::Arc;
 use windlass_store::command::{Approval, CalledBack, ToolFacts};
 use windlass_store::{Effect, EffectState, Question};
 use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::{Meta, Outcome, ToolResponse};
+use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::HandlerResult;
 use windlass_tool::id::CallNumber;
@@ -131,7 +131,7 @@ pub fn called_back(
     (result, now_unix_ms): (HandlerResult, u64),
 ) -> (CalledBack, Option<String>) {
     let judged = judge(tool, result, CALLED_BACK_CHARACTERS_MAX);
-    let mut meta = Meta::of_tool(tool, registry_version, now_unix_ms, Arc::default());
+    let mut meta = tool.meta(registry_version, now_unix_ms, Arc::default());
     meta.duration_ms = now_unix_ms.saturating_sub(effect.begun_at_unix_ms);
     meta.cut = judged.cut;
     let response = ToolResponse {

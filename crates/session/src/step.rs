@@ -135,7 +135,7 @@ impl Step {
 
     pub(crate) fn meta(&self, tool: &Tool, defaults_applied: Arc<[Arc<str>]>) -> Meta {
         let version = self.config.registry.version().clone();
-        Meta::of_tool(tool, version, self.unix_ms(), defaults_applied)
+        tool.meta(version, self.unix_ms(), defaults_applied)
     }
 
     /// A failure of a call of this tool.

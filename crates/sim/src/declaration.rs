@@ -1,4 +1,4 @@
-//! A function as a client has declared it, in whichever protocol. Knows no wire form.
+//! A function as a client has declared it, in any protocol. Knows no wire form.
 
 use serde_json::Value;
 

@@ -2,9 +2,11 @@
 
 use crate::Hash;
 use crate::effect::{AttemptOutcome, Effect};
-use crate::id::{AttemptNumber, Epoch, LegNumber, LegRef, Nonce, QuestionNumber, Token};
+use crate::id::{
+    AttemptNumber, EntryNumber, Epoch, LegNumber, LegRef, Nonce, QuestionNumber, Token,
+};
 use crate::leg::{Conversation, Leg, Presented};
-use crate::log::{EntryNumber, LegRequest, NewEntry};
+use crate::log::{LegRequest, NewEntry};
 use crate::question::Question;
 use serde::{Deserialize, Serialize};
 use windlass_tool::id::{ClientId, EffectId, SessionId, ToolId};

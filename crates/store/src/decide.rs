@@ -9,13 +9,12 @@ use crate::StoreLimits;
 use crate::command::{Asked, Command, NewLeg, Refusal, Reply, Resumed, Run, ToolFacts};
 use crate::effect::{Attempt, Effect, LookupState};
 use crate::id::{
-    AttemptNumber, ConversationRef, EffectKey, Epoch, LegRef, Nonce, OwnerId, QuestionNumber,
-    ServerKey,
+    AttemptNumber, ConversationRef, EffectKey, EntryNumber, Epoch, LegRef, Nonce, OwnerId,
+    QuestionNumber, ServerKey,
 };
 use crate::leg::{Conversation, Delivery, Leg, LegState, Presented};
 use crate::log::{
-    EffectChange, EffectState, Entry, EntryEvent, EntryNumber, NewEntry, QuestionChange,
-    QuestionState,
+    EffectChange, EffectState, Entry, EntryEvent, NewEntry, QuestionChange, QuestionState,
 };
 use crate::question::{Earlier, Hazards, Question};
 use crate::rows::{Change, Rows};

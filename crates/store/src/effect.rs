@@ -1,7 +1,7 @@
 //! Effects: intended changes in the outside world, and the attempts at each. Knows no store and no clock.
 
-use crate::id::{AttemptNumber, EffectKey, Nonce, OwnerId, QuestionNumber};
-use crate::log::{EffectState, EntryNumber};
+use crate::id::{AttemptNumber, EffectKey, EntryNumber, Nonce, OwnerId, QuestionNumber};
+use crate::log::EffectState;
 use serde::{Deserialize, Serialize};
 use windlass_tool::id::{EffectId, SessionId, ToolId};
 use windlass_tool::sensitive::Sensitive;

@@ -1,7 +1,6 @@
 //! What things are called within the ledger. Minting ids and nonces is the driver's business.
 
 use crate::Hash;
-use crate::log::EntryNumber;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -9,6 +8,13 @@ use std::fmt;
 use windlass_tool::id::{ConversationId, SessionId, TenantId, ToolId, UserId};
 use windlass_tool::json::hex;
 use windlass_tool::sensitive::Sensitive;
+
+/// An entry's place in its conversation, from 1, without gaps but at the front, where old entries make room.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct EntryNumber(pub u64);
 
 /// A conversation, and the user on whose behalf a command comes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,8 +1,7 @@
 //! Conversations, their legs and their deliveries, as they are kept. Knows no store and no clock.
 
 use crate::Hash;
-use crate::id::{EffectKey, Epoch, OwnerId, QuestionNumber};
-use crate::log::EntryNumber;
+use crate::id::{EffectKey, EntryNumber, Epoch, OwnerId, QuestionNumber};
 use serde::{Deserialize, Serialize};
 use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, UserId};
 use windlass_tool::kind::Mode;

@@ -2,6 +2,7 @@
 //! a restart is behind one trait with two engines: SQLite for servers, memory for tests and throw-away runs. Knows no session,
 //! no policy of a turn and no clock.
 
+mod apply;
 pub mod command;
 pub mod decide;
 pub mod effect;
@@ -16,12 +17,12 @@ mod sqlite;
 
 pub use effect::{Attempt, AttemptOutcome, Effect, LookupState};
 pub use id::{
-    AttemptNumber, ConversationRef, EffectKey, Epoch, LegNumber, LegRef, Nonce, OwnerId,
-    QuestionNumber, ServerKey, Token,
+    AttemptNumber, ConversationRef, EffectKey, EntryNumber, Epoch, LegNumber, LegRef, Nonce,
+    OwnerId, QuestionNumber, ServerKey, Token,
 };
 pub use leg::{Conversation, Leg, LegState, Presented};
 pub use limits::StoreLimits;
-pub use log::{EffectState, Entry, EntryEvent, EntryNumber, NewEntry, QuestionState};
+pub use log::{EffectState, Entry, EntryEvent, NewEntry, QuestionState};
 pub use memory::MemoryStore;
 pub use question::{Certainty, Earlier, Hazards, Question};
 pub use sqlite::{DATABASE_FILE, LOCK_FILE, OpenError, SqliteStore};

@@ -1,18 +1,11 @@
 //! The log of a conversation: the one form in which what was said and done is kept. Does not know what an entry of a session says.
 
-use crate::id::{AttemptNumber, LegNumber, QuestionNumber};
+use crate::id::{AttemptNumber, EntryNumber, LegNumber, QuestionNumber};
 use serde::{Deserialize, Serialize};
 use windlass_tool::id::{EffectId, SessionId, ToolId};
 use windlass_tool::intent::Intent;
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
-
-/// An entry's place in its conversation, from 1, without gaps but at the front, where old entries make room.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct EntryNumber(pub u64);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {

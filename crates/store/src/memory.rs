@@ -1,13 +1,16 @@
 //! The store that forgets: the rows of `rows.rs` in maps, which it searches from end to end. Suits tests and throw-away runs.
 //! Knows no rule of the ledger.
 
+use crate::apply::{Surroundings, apply};
 use crate::command::{Asked, Reply};
 use crate::effect::Effect;
-use crate::id::{ConversationRef, EffectKey, LegNumber, Nonce, OwnerId, QuestionNumber, Token};
+use crate::id::{
+    ConversationRef, EffectKey, EntryNumber, LegNumber, Nonce, OwnerId, QuestionNumber, Token,
+};
 use crate::leg::{Became, Conversation, Delivery, Leg, LegState};
-use crate::log::{EffectState, Entry, EntryNumber, QuestionState};
+use crate::log::{EffectState, Entry, QuestionState};
 use crate::question::Question;
-use crate::rows::{Change, Counts, Surroundings, Tables, apply};
+use crate::rows::{Change, Counts, Tables};
 use crate::{
     ABANDONED_MS, Batch, DUE_MAX, Due, Hash, Store, StoreLimits, StoreSettings, StoreUnavailable,
     TIME_MAX_UNIX_MS,

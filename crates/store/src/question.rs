@@ -1,8 +1,8 @@
 //! Questions to users, and all that an approval is bound to. Knows no store and no clock.
 
 use crate::effect::Effect;
-use crate::id::{EffectKey, Nonce, QuestionNumber};
-use crate::log::{EffectState, EntryNumber, QuestionState};
+use crate::id::{EffectKey, EntryNumber, Nonce, QuestionNumber};
+use crate::log::{EffectState, QuestionState};
 use serde::{Deserialize, Serialize};
 use windlass_tool::id::{EffectId, SessionId, ToolId, UserId};
 use windlass_tool::kind::Mode;

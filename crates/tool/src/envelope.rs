@@ -2,16 +2,18 @@
 
 mod form;
 
+use crate::content::ContentPart;
 use crate::data::Data;
 use crate::error::{CallError, ErrorType};
 use crate::excess;
-use crate::handler::{ContentPart, RESPONSE_VERSION};
 use crate::intent::Intent;
-use crate::registry::Tool;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The version of the contract.
+pub const RESPONSE_VERSION: &str = "1.0.0";
 
 /// A call's one answer. Serializes to the JSON form of `docs/policies.md`; cannot hold a success with an error or the reverse.
 #[derive(Clone, Debug, PartialEq)]
@@ -286,23 +288,7 @@ pub fn is_empty_result(data: Option<&Data>) -> bool {
 }
 
 impl Meta {
-    pub fn of_tool(
-        tool: &Tool,
-        registry_version: Arc<str>,
-        timestamp: u64,
-        defaults_applied: Arc<[Arc<str>]>,
-    ) -> Self {
-        let (id, version) = (tool.id.clone().into(), tool.version.clone());
-        Self::new(
-            id,
-            Some(version),
-            registry_version,
-            timestamp,
-            defaults_applied,
-        )
-    }
-
-    fn new(
+    pub(crate) fn new(
         tool_id: Arc<str>,
         tool_version: Option<Arc<str>>,
         registry_version: Arc<str>,

@@ -2,8 +2,8 @@
 //! state changes that it asks for. What is short is looked at and not copied.
 
 use crate::cap::{self, LeftOut};
+use crate::content::ContentPart;
 use crate::error::CallError;
-use crate::handler::ContentPart;
 use crate::intent::Intent;
 use serde_json::Value;
 

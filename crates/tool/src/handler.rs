@@ -5,13 +5,15 @@ mod cancellation;
 mod failure;
 mod form;
 mod http;
+mod judged;
 mod knowledge;
 mod message;
 mod response;
 
 use crate::arguments::Arguments;
+pub use crate::content::ContentPart;
 use crate::data::Data;
-use crate::envelope::{self, Outcome, ToolResponse};
+use crate::envelope::{self, Outcome, RESPONSE_VERSION, ToolResponse};
 use crate::error::{CallError, ErrorType};
 use crate::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId};
 use crate::intent::Intent;
@@ -21,6 +23,7 @@ pub use cancellation::Cancellation;
 pub use failure::{Cause, Failure, Report};
 pub use form::{ContextForm, downstream_key};
 pub use http::{FetchError, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, Redirects};
+pub use judged::judged;
 pub use knowledge::{
     Facets, GetRequest, Hit, Knowledge, KnowledgeError, Reader, Record, SearchAnswer,
     SearchRequest, Snippet,
@@ -34,9 +37,6 @@ use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
-
-/// The version of this contract.
-pub const RESPONSE_VERSION: &str = "1.0.0";
 
 /// A tool's code.
 pub trait Handler: Send + Sync {
@@ -114,7 +114,7 @@ pub enum Placement {
     /// At once, on the session's own thread: for handlers that always return within microseconds, and whose futures, if they
     /// answer with any, wait without computing. Nothing takes the thread back from one that does not.
     Inline,
-    /// On threads for handlers: for all others. They may compute, read files, or wait as they like, and whoever holds a thread
+    /// On threads for handlers: for all others. They may compute, read files, or wait as they like, and a handler that holds a thread
     /// beyond its time loses it.
     Apart,
 }
@@ -368,7 +368,7 @@ pub trait World: Send + Sync {
     fn knowledge(&self) -> Arc<dyn Knowledge>;
     fn blocks(&self) -> Arc<dyn Blocks>;
 
-    /// The way out to other hosts, of which there is none by default.
+    /// The way out to other hosts. By default there is none.
     fn http(&self) -> Arc<dyn Http> {
         Arc::new(http::NoHttp)
     }
@@ -470,15 +470,4 @@ impl Success {
             intents: Vec::new(),
         })
     }
-}
-
-/// Something for the eye.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "snake_case",
-    rename_all_fields = "camelCase"
-)]
-pub enum ContentPart {
-    Image { mime_type: String, url: String },
 }

@@ -20,7 +20,7 @@ pub struct ParseError {
     pub column: usize,
 }
 
-/// Parses one JSON value. An object with the same key twice is an error: whichever one were taken, somebody meant the
+/// Parses one JSON value. An object with the same key twice is an error: with either one taken, somebody meant the
 /// other.
 pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
     read::<Strict>(text).map(|strict| strict.0)

@@ -6,6 +6,7 @@ pub mod arguments;
 pub mod artifact;
 mod cap;
 pub mod compile;
+pub mod content;
 pub mod data;
 pub mod depth;
 mod dialect;

@@ -2,6 +2,7 @@
 //! session pins the one it began with.
 
 use crate::arguments::Arguments;
+use crate::envelope::Meta;
 use crate::handler::Handler;
 use crate::id::ToolId;
 use crate::json;
@@ -80,6 +81,23 @@ impl fmt::Debug for Tool {
 }
 
 impl Tool {
+    /// What a response of this tool says of itself.
+    pub fn meta(
+        &self,
+        registry_version: Arc<str>,
+        timestamp: u64,
+        defaults_applied: Arc<[Arc<str>]>,
+    ) -> Meta {
+        let version = Some(self.version.clone());
+        Meta::new(
+            self.id.clone().into(),
+            version,
+            registry_version,
+            timestamp,
+            defaults_applied,
+        )
+    }
+
     pub fn allows(&self, mode: Mode) -> bool {
         self.allowed_modes.contains(&mode)
     }

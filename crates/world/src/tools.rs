@@ -62,7 +62,7 @@ pub(crate) const EXTERNAL: &str = "search";
 pub(crate) const MEMO: &str = "memo";
 /// The one whose handler calls [`STAGE`] for each of its parts, before it does what it does itself.
 pub(crate) const TRIP: &str = "trip";
-/// A change that no model asks for. It says which part of which trip it is.
+/// A change that no model asks for. It names the trip and the part of it.
 pub(crate) const STAGE: &str = "stage";
 pub(crate) const STAGES: u32 = 2;
 /// The member of a result that numbers it.

@@ -95,7 +95,7 @@ fn call(
         runtime.block_on(call_once(request, call)).0
     };
     runtime.shutdown_background();
-    // It tells the ledger of which changes there are lines.
+    // It tells the ledger which changes have audit lines.
     if let Some(audit) = audit {
         audit.close();
     }
@@ -138,7 +138,7 @@ fn rights(user: &str, named: &[String]) -> Result<Rights, Failure> {
     }
 }
 
-/// Asks whoever sits at the terminal. The end of input is a no, too.
+/// Asks the user at the terminal. The end of input is a no, too.
 fn ask_on_terminal(question: &ConfirmationQuestion) -> bool {
     let printer = Printer;
     if let Some(preview) = &question.preview {

@@ -220,7 +220,7 @@ fn print_outputs(outputs: &[String]) {
     }
 }
 
-/// A line of the timeline. What people, models and whoever made the file wrote moves nothing on a terminal.
+/// A line of the timeline. Text of people, of models and of the file's author moves nothing on a terminal.
 fn show(line: &str) {
     Printer.result(&escaped(line));
 }

@@ -74,7 +74,7 @@ impl HeardApart {
     }
 }
 
-/// The one that Ctrl-C sends. One that comes while nobody waits is heard by whoever waits next.
+/// The one that Ctrl-C sends. One that comes while nobody waits goes to the next that waits.
 pub(super) struct Interrupt {
     #[cfg(unix)]
     interrupt: Signal,
@@ -100,7 +100,7 @@ impl Interrupt {
     }
 }
 
-/// The one that whoever sits at the terminal does not send; never where the system has none.
+/// The one that no user at a terminal sends; never where the system has none.
 pub(super) struct Terminate {
     #[cfg(unix)]
     terminate: Signal,

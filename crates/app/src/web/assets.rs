@@ -1,4 +1,4 @@
-//! `GET /assets/ID`: the file of a photo, diagram or video of the knowledge base, to whoever may read its record.
+//! `GET /assets/ID`: the file of a photo, diagram or video of the knowledge base, to callers that may read its record.
 
 use super::access::refused;
 use super::client::{NoCaller, known, showing};

@@ -60,7 +60,7 @@ pub(super) struct Entrance {
     cookie: Option<HeaderValue>,
     origin: Option<HeaderValue>,
     standing: Standing,
-    /// Of the shares of whoever asks, until the answer is out.
+    /// Of the caller's shares, until the answer is out.
     connection: Option<Holding>,
     /// The same, until the body is no longer needed.
     _body_bytes: Option<Holding>,

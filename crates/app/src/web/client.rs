@@ -80,7 +80,7 @@ pub(super) fn standing(state: &State, peer: Option<&Peer>, caller: &Caller) -> S
         .map(|peer| Party::address(peer.0))
         .into_iter()
         .collect();
-    // An id that was made a moment ago has used nothing, and is of no use to whoever has one made for each request.
+    // An id that was made a moment ago has used nothing. A client that has one made for each request gains nothing by it.
     if caller.acquaintance == Acquaintance::Shown {
         parties.push(Party::User(tenant.clone(), caller.client_id.clone()));
     }

@@ -291,7 +291,7 @@ async fn whole(
             let cancelled = abandoned.as_mut();
             host.complete(completion, &mut sink, cancelled).await
         };
-        // Whoever asked may have left.
+        // The caller may have left.
         let _ = answer.send(match outcome {
             Ok(_) => whole_of(sink, &envelope),
             Err(refusal) => refused(&refusal),

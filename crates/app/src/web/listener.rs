@@ -476,7 +476,7 @@ mod tests {
             said.starts_with("HTTP/1.1 429") && said.contains("Retry-After: 5"),
             "{said}"
         );
-        // Others, and whoever comes through a proxy, are served.
+        // Others are served, and so are callers behind a proxy.
         for last in [2, 9, 9, 9, 9, 9, 9, 9] {
             let said = rest(from(last).await).await;
             assert!(said.ends_with("quick"), "{last}: {said}");

@@ -233,7 +233,7 @@ async fn metrics(Extract(state): Extract<Arc<State>>, request: Request) -> Respo
     }
 }
 
-/// JSON is for whoever asks for nothing, or for anything.
+/// JSON is for requests that name no type, or any.
 fn wants_prometheus(headers: &HeaderMap) -> bool {
     headers
         .get_all(ACCEPT)

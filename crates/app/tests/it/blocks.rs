@@ -60,7 +60,7 @@ async fn a_block_outlasts_a_kill_under_every_name_and_is_nobody_elses() {
             assert_eq!(told["timeoutUntil"], block["timeoutUntil"], "{user}");
             assert_eq!(told["farewellMessage"], "Enough.");
         }
-        // Whoever claims a name proves nothing, so that nobody is shut out by somebody else who has claimed theirs.
+        // A claimed name proves nothing, so that nobody is shut out by another client that claimed their name.
         for (cookie, status) in [(&cookie, 403), (&victims, 200)] {
             let body = json!({"model": "any", "user": user,
                 "messages": [{"role": "user", "content": "Hello."}]});

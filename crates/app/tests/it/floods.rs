@@ -61,7 +61,7 @@ async fn connections_that_say_half_of_what_they_want_shut_nobody_out() {
     let (_server, address) = server(data.path(), &keys).await;
     let body = format!("{}{{", head("/api/chat", 100));
     for begun in ["", "GET /health HTTP/1.1\r\nHost:", body.as_str()] {
-        // Five times the server's places, of which one address gets a fifth.
+        // Five times the server's places. One address gets a fifth of those.
         let (mut held, mut refused) = (Vec::new(), 0);
         for number in 0..1_000 {
             let mut client = connected(&address, 2).await;

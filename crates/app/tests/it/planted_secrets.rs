@@ -68,6 +68,7 @@ async fn twenty_planted_secrets_come_out_nowhere() {
         .env("WINDLASS_KNOWLEDGE_EMBEDDER_KEY", KEYS[1].1)
         .env("WINDLASS_PROVIDER_API_KEY", KEYS[2].1)
         .env("WINDLASS_LOG_LEVEL", "trace")
+        .env("WINDLASS_JOURNAL_ENABLED", "true")
         .env("WINDLASS_SERVER_SHUTDOWN_SECONDS", "1");
     let mut running = Running::start(&mut command);
     let address = running.address();
@@ -123,6 +124,18 @@ async fn twenty_planted_secrets_come_out_nowhere() {
     for text in shown {
         for secret in planted {
             assert!(!text.contains(secret), "{secret} in {text}");
+        }
+    }
+    // A journal is there to run a session again, so that it has what was said in it. It has nothing else of these.
+    let journals = files(&data.join("journal"));
+    assert!(!journals.is_empty());
+    for journal in journals {
+        let mut journal = fs::read_to_string(journal).unwrap();
+        for said in [WORDS, SEARCHED, SPOKEN] {
+            journal = journal.replace(said, "");
+        }
+        for secret in planted {
+            assert!(!journal.contains(secret), "{secret} in {journal}");
         }
     }
     for path in files(&data) {

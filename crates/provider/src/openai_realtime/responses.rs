@@ -105,7 +105,7 @@ impl Responses {
         !id.is_empty() && !is_active && self.is_over(id)
     }
 
-    /// A response has begun, whoever asked for it. Returns its id where it is to be cancelled at once.
+    /// A response has begun, at our request or not. Returns its id where it is to be cancelled at once.
     pub(super) fn created(&mut self, id: &str) -> Option<&str> {
         let is_void = std::mem::take(&mut self.cancel_when_created);
         self.over.retain(|over| over != id);

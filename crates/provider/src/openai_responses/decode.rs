@@ -43,7 +43,7 @@ struct State {
 }
 
 impl Decoder {
-    /// `answer_number` is [`ConversationLog::next_answer`], of which the ids are made that a server left out.
+    /// `answer_number` is [`ConversationLog::next_answer`]. Ids that a server left out are made of it.
     ///
     /// [`ConversationLog::next_answer`]: crate::log::ConversationLog::next_answer
     pub fn new(answer_number: u32, limits: AnswerLimits) -> Self {

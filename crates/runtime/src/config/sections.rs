@@ -126,7 +126,7 @@ section! {
 }
 
 section! {
-    /// How the server's strength is shared out. Whoever has used up a share is told when to come back.
+    /// How the server's strength is shared out. A caller that has used up a share is told when to come back.
     pub struct Shares {
         /// Of one address; those of IPv6 that begin with the same 64 bits count as one.
         address: AddressShare,

@@ -521,7 +521,7 @@ impl TryFrom<String> for Secret {
         let probe = Backend::DeveloperApi { version: None }.address(Some(&credentials), None);
         let fits = probe.is_ok() && secret.expose().len() <= 8_192;
         if fits {
-            // Whoever repeats it, as providers do in their errors, repeats it to no log.
+            // A provider that repeats it in an error repeats it to no log.
             remember(&secret);
         }
         fits.then_some(Self(secret)).ok_or(Unfit)

@@ -91,7 +91,7 @@ impl HandlerThreads {
         let (sender, result) = oneshot::channel();
         let task = async move {
             let result = AssertUnwindSafe(future).catch_unwind().await;
-            // Whoever asked may have given it up.
+            // The caller may have given it up.
             let _ = sender.send(result);
         };
         let job = Arc::new(Job {

@@ -2,7 +2,7 @@
 //! call a line is of; what is asked within a call, the capabilities answer.
 
 use super::log::{self, LineLimit};
-use super::pool::{Seed, Signals, broken};
+use super::pool::{End, Seed, Signals, broken};
 use super::process::Process;
 use super::wire::{self, Incoming, REFUSED, RpcError};
 use super::{Shared, capabilities};
@@ -150,15 +150,6 @@ impl Serving {
         writer.abort();
         end
     }
-}
-
-/// How a child ended.
-pub(super) enum End {
-    /// We ended it.
-    Stopped,
-    /// There never was a process.
-    NotStarted(String),
-    Failed(String),
 }
 
 fn ended_with(status: Result<&str, &tokio::sync::oneshot::error::RecvError>) -> String {

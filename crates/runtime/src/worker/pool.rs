@@ -1,7 +1,6 @@
 //! Which child of a worker serves which call, which calls wait, and when a child is started, drained or ended. Knows no process:
 //! lines go into queues, and what is to be started is handed out.
 
-use super::child::End;
 use super::wire::{self, RpcError};
 use super::{NotStarted, WorkerLimits};
 use serde_json::value::RawValue;
@@ -20,6 +19,15 @@ const RECENT_MAX: usize = 16;
 const LINES_MAX: usize = 4_096;
 /// A pause before a new child that is longer lets calls fail at once.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How a child ended.
+pub(super) enum End {
+    /// We ended it.
+    Stopped,
+    /// There never was a process.
+    NotStarted(String),
+    Failed(String),
+}
 
 /// A call on its way to a child, or in one.
 pub(super) struct Call {

@@ -3,9 +3,8 @@
 use super::effects::read_reference;
 use super::tables::{bound, loaded_number, loaded_time, mode, number, odd, time};
 use crate::Hash;
-use crate::id::{ConversationRef, EffectKey, Epoch, Nonce, OwnerId, QuestionNumber};
+use crate::id::{ConversationRef, EffectKey, EntryNumber, Epoch, Nonce, OwnerId, QuestionNumber};
 use crate::leg::{Became, Conversation, Delivery, Leg, LegState};
-use crate::log::EntryNumber;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, UserId};
 use windlass_tool::sensitive::Sensitive;

@@ -5,8 +5,8 @@ use super::tables::{
 };
 use crate::OwnerId;
 use crate::effect::{Effect, LookupState};
-use crate::id::{ConversationRef, EffectKey};
-use crate::log::{EffectState, EntryNumber};
+use crate::id::{ConversationRef, EffectKey, EntryNumber};
+use crate::log::EffectState;
 use rusqlite::{Connection, Params, Row, params};
 use windlass_tool::id::{ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
 use windlass_tool::sensitive::Sensitive;

@@ -1,8 +1,8 @@
 //! The table of the log: its statements, and an entry as a row.
 
 use super::tables::{bound, from_json, json, loaded_number, loaded_time, number, time};
-use crate::id::{ConversationRef, LegNumber};
-use crate::log::{Entry, EntryNumber};
+use crate::id::{ConversationRef, EntryNumber, LegNumber};
+use crate::log::Entry;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_tool::id::SessionId;
 

@@ -14,13 +14,13 @@ mod rows;
 mod schema;
 mod tables;
 
+use crate::apply::{Surroundings, apply};
 use crate::command::{Asked, Reply};
 use crate::effect::Effect;
-use crate::id::{ConversationRef, OwnerId, QuestionNumber, Token};
+use crate::id::{ConversationRef, EntryNumber, OwnerId, QuestionNumber, Token};
 use crate::leg::{Conversation, Leg};
-use crate::log::{Entry, EntryNumber};
+use crate::log::Entry;
 use crate::question::Question;
-use crate::rows::{Surroundings, apply};
 use crate::{Batch, DUE_MAX, Due, Hash, Store, StoreSettings, StoreUnavailable, TIME_MAX_UNIX_MS};
 use folding::Folding;
 use place::Place;

@@ -3,8 +3,8 @@
 use super::tables::{
     count, from_json, json, loaded_number, loaded_time, mode, number, odd, time, tool,
 };
-use crate::id::{ConversationRef, EffectKey, Nonce, QuestionNumber};
-use crate::log::{EntryNumber, QuestionState};
+use crate::id::{ConversationRef, EffectKey, EntryNumber, Nonce, QuestionNumber};
+use crate::log::QuestionState;
 use crate::question::Question;
 use rusqlite::{Connection, Params, Row, params};
 use windlass_tool::id::{EffectId, SessionId, UserId};

@@ -3,9 +3,9 @@
 use super::tables::unavailable;
 use super::{conversations, effects, entries, questions};
 use crate::effect::Effect;
-use crate::id::{ConversationRef, EffectKey, LegNumber, Nonce, QuestionNumber};
+use crate::id::{ConversationRef, EffectKey, EntryNumber, LegNumber, Nonce, QuestionNumber};
 use crate::leg::{Conversation, Delivery, Leg};
-use crate::log::{Entry, EntryNumber};
+use crate::log::Entry;
 use crate::question::Question;
 use crate::rows::{Change, Counts, Tables};
 use crate::{Hash, StoreUnavailable};

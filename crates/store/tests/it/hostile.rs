@@ -132,7 +132,7 @@ struct World {
     denied: BTreeSet<QuestionNumber>,
     /// What the outside has taken, where it takes each effect once.
     taken: BTreeSet<EffectId>,
-    /// Effects of which a success is stored.
+    /// Effects with a stored success.
     recorded: BTreeSet<EffectId>,
     last_request: Option<Request>,
     is_tainted: bool,

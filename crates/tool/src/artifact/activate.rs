@@ -1,8 +1,8 @@
 //! From an artifact to a registry: each tool with its handler, and with what the configuration tightens. Knows no file.
 
 use super::{Artifact, Entry, HandlerCode};
+use crate::envelope::RESPONSE_VERSION;
 use crate::handler::Handler;
-use crate::handler::RESPONSE_VERSION;
 use crate::handler_file::{self, HandlerFile, Judged, Permissions};
 use crate::id::ToolId;
 use crate::kind::{Category, Mode, RateLimit, SideEffects};

@@ -1,10 +1,10 @@
 //! The JSON form of a response read back: from the ledger, whose recorded answers are given again, and from a journal.
 //! Only what this version wrote is taken.
 
-use super::{Meta, Outcome, ToolResponse};
+use super::{Meta, Outcome, RESPONSE_VERSION, ToolResponse};
+use crate::content::ContentPart;
 use crate::data::Data;
 use crate::error::CallError;
-use crate::handler::{ContentPart, RESPONSE_VERSION};
 use crate::intent::Intent;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};

@@ -8,7 +8,7 @@ use crate::kind::Mode;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// The key by which an outside API recognises an effect, whichever attempt asks for it.
+/// The key by which an outside API recognises an effect, in every attempt.
 pub fn downstream_key(effect_id: &EffectId) -> String {
     let mut hasher = Sha256::new();
     hasher.update("windlass downstream key\n");

@@ -20,7 +20,7 @@ pub enum HandlerMessage {
         message: String,
         fraction: Option<f64>,
     },
-    /// `callTool`: another tool is to run on behalf of the call. Its answer goes to whoever waits under this number.
+    /// `callTool`: another tool is to run on behalf of the call. Its answer goes to the handler that waits under this number.
     CallTool {
         reply: ReplyNumber,
         tool: Arc<str>,

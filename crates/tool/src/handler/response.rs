@@ -1,9 +1,9 @@
 //! The JSON form of a ToolResponse as a handler writes it that is no Rust: a script, a worker, a web service. Whatever is not
 //! of the contract becomes a broken handler.
 
-use super::RESPONSE_VERSION;
 use super::{Cause, ContentPart, Failure, HandlerResult, Report, Success};
 use crate::data::Data;
+use crate::envelope::RESPONSE_VERSION;
 use crate::error::{ErrorType, FailureKind};
 use crate::intent::Intent;
 use crate::kind::Scheduling;

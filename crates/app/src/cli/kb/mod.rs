@@ -1,5 +1,5 @@
 //! `windlass kb`: what a person asks of the knowledge base on the command line. Knows no ranking; it reads every namespace,
-//! for whoever runs it can read the files as well.
+//! for a user who runs it can read the files as well.
 
 mod arguments;
 mod eval;

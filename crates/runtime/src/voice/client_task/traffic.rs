@@ -1,4 +1,4 @@
-//! What a client sends, held to the shares of those that it speaks for: whoever sends more is read later. Knows no message.
+//! What a client sends, held to the shares of those that it speaks for: a client that sends more is read later. Knows no message.
 
 use crate::shares::{Standing, Used};
 use crate::transport::websocket::Message;

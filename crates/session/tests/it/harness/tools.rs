@@ -1,4 +1,4 @@
-//! Tools of every kind that a policy tells apart, none of which ever runs.
+//! Tools of every kind that a policy tells apart. None of them ever runs.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

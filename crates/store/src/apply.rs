@@ -1,0 +1,202 @@
+//! One command from its rows to its reply: loads what bears on it, lets `decide` decide, and writes what that changes. Knows no
+//! rule and no engine.
+
+use crate::command::{Command, Reply, RequestOrigin};
+use crate::decide::{Context, decide};
+use crate::id::{ConversationRef, ServerKey};
+use crate::rows::{ResumeRows, Rows, Tables};
+use crate::{StoreLimits, StoreUnavailable};
+use windlass_tool::id::EffectId;
+
+/// What a store knows beside its rows.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) key: &'a ServerKey,
+    pub(crate) limits: &'a StoreLimits,
+    pub(crate) owner: &'a crate::OwnerId,
+    pub(crate) now_unix_ms: u64,
+}
+
+/// Loads what bears on a command, decides, and writes what that changes.
+pub(crate) fn apply(
+    tables: &mut dyn Tables,
+    conversation: &ConversationRef,
+    command: &Command,
+    surroundings: &Surroundings<'_>,
+) -> Result<Reply, StoreUnavailable> {
+    let mut found = tables.conversation()?;
+    let limits = surroundings.limits;
+    if let Some(known) = &found
+        && known.is_idle(surroundings.now_unix_ms, limits)
+        && tables.running()?.is_empty()
+    {
+        tables.forget()?;
+        found = None;
+    }
+    let used = found.as_ref().map_or(0, |known| known.used_at_unix_ms);
+    let now_unix_ms = surroundings.now_unix_ms.max(used);
+    let mut rows = Rows {
+        conversation: found,
+        ..Rows::default()
+    };
+    load(
+        tables,
+        conversation,
+        command,
+        surroundings,
+        now_unix_ms,
+        &mut rows,
+    )?;
+    let context = Context {
+        conversation,
+        key: surroundings.key,
+        limits,
+        owner: surroundings.owner,
+        now_unix_ms,
+    };
+    let decision = decide(rows, command, &context);
+    for change in decision.changes {
+        tables.write(change)?;
+    }
+    Ok(decision.reply)
+}
+
+fn load(
+    tables: &mut dyn Tables,
+    conversation: &ConversationRef,
+    command: &Command,
+    surroundings: &Surroundings<'_>,
+    now_unix_ms: u64,
+    rows: &mut Rows,
+) -> Result<(), StoreUnavailable> {
+    match command {
+        Command::Open | Command::Taint => {}
+        Command::Attach(leg) => rows.leg = tables.leg(&leg.leg)?,
+        Command::Save { leg, .. } | Command::Leave(leg) => rows.leg = tables.leg(&leg.leg)?,
+        Command::Resume(presented) => {
+            rows.leg = tables.leg_by_token(&presented.resume_token)?;
+            if rows.leg.is_some() {
+                let (questions, unheard_questions) = tables
+                    .pending_questions()?
+                    .into_iter()
+                    .partition(|question| question.is_open(now_unix_ms));
+                rows.resumed = Some(ResumeRows {
+                    log: tables.newest_entries(surroundings.limits.entries_max)?,
+                    questions,
+                    unheard: tables.unheard(None)?,
+                    unheard_questions,
+                });
+                rows.effects = tables.running()?;
+            }
+        }
+        Command::Append { leg, entries } => {
+            rows.leg = tables.leg(&leg.leg)?;
+            let last = rows.leg.as_ref().map_or(0, |leg| leg.last_number);
+            for entry in entries {
+                let mut known = None;
+                // A leg counts upwards, so that a higher number is new.
+                if let Some(number) = entry.leg_number.filter(|number| number.0 <= last) {
+                    known = tables.entry_of_leg(&leg.leg, number)?;
+                }
+                if let (None, Some(key)) = (known, &entry.key) {
+                    known = tables.entry_of_key(key)?;
+                }
+                rows.known_entries.push(known);
+            }
+        }
+        Command::Request(request) => {
+            rows.leg = tables.leg(&request.leg.leg)?;
+            rows.is_abandoned = tables.is_abandoned(&request.nonce)?;
+            let key = surroundings.key.effect_key(
+                conversation,
+                &request.tool.id,
+                request.effect_arguments.expose(),
+            );
+            rows.key = Some(key);
+            match &request.origin {
+                RequestOrigin::Handler { parent, ordinal } => {
+                    rows.effects = tables.children(parent, *ordinal)?;
+                }
+                RequestOrigin::Model { delivery, .. } => {
+                    rows.delivery = tables.delivery(&request.leg.leg, delivery)?;
+                    rows.effects = tables.effects_of_key(&key)?;
+                    rows.questions = tables.questions_of_key(&key)?;
+                    rows.unheard = tables.unheard(Some(&request.tool.id))?;
+                    let mut running = tables.running()?;
+                    running.retain(|effect| effect.tool == request.tool.id);
+                    rows.unheard.extend(running);
+                }
+            }
+            if let Some(onset) = request.onset {
+                rows.onset = tables.entry_of_leg(&request.leg.leg, onset)?;
+            }
+            rows.counts = tables.counts(now_unix_ms)?;
+        }
+        Command::Answer(answer) => {
+            rows.is_abandoned = tables.is_abandoned(&answer.nonce)?;
+            rows.question = tables.question(answer.token.question)?;
+            if let Some(question) = &rows.question {
+                let key = question.key;
+                rows.key = Some(key);
+                rows.effects = tables.effects_of_key(&key)?;
+                rows.questions = tables.questions_of_key(&key)?;
+                rows.begun_since = tables.begun_since(&question.tool, question.asked_at_unix_ms)?;
+            }
+            rows.counts = tables.counts(now_unix_ms)?;
+        }
+        Command::Abandon { effect_id, .. } => {
+            // The abandoned command may have begun a further attempt at an earlier effect.
+            rows.effects = tables.running()?;
+            if !rows
+                .effects
+                .iter()
+                .any(|effect| effect.effect_id == *effect_id)
+            {
+                rows.effects.extend(tables.effect(effect_id)?);
+            }
+        }
+        Command::Retry {
+            effect_id, nonce, ..
+        } => {
+            rows.effects.extend(tables.effect(effect_id)?);
+            rows.is_abandoned = tables.is_abandoned(nonce)?;
+        }
+        Command::LookUp { effect_id } => rows.effects.extend(tables.effect(effect_id)?),
+        Command::Record(record) => load_effect(tables, &record.effect_id, rows)?,
+        Command::Found(found) => load_effect(tables, &found.effect_id, rows)?,
+        Command::CalledBack(called) => load_effect(tables, &called.effect_id, rows)?,
+        Command::Settle => rows.effects = tables.running()?,
+        Command::Withdraw { leg, questions } => {
+            rows.leg = tables.leg(&leg.leg)?;
+            for number in questions {
+                rows.questions.extend(tables.question(*number)?);
+            }
+        }
+        Command::Heard { effects, questions } => {
+            for effect_id in effects {
+                rows.effects.extend(tables.effect(effect_id)?);
+            }
+            for number in questions {
+                rows.questions.extend(tables.question(*number)?);
+            }
+        }
+        Command::Audited(effects) => {
+            for effect_id in effects {
+                rows.effects.extend(tables.effect(effect_id)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The effect, and the questions of its key.
+fn load_effect(
+    tables: &mut dyn Tables,
+    effect_id: &EffectId,
+    rows: &mut Rows,
+) -> Result<(), StoreUnavailable> {
+    if let Some(effect) = tables.effect(effect_id)? {
+        rows.questions = tables.questions_of_key(&effect.key)?;
+        rows.effects.push(effect);
+    }
+    Ok(())
+}
