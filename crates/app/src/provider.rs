@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::simulator::{Service, Simulator};
-use crate::toolbox::Declared;
+use crate::toolbox::ModeTools;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,13 +12,17 @@ use tokio::sync::watch;
 use windlass_provider::gemini_live::address::{Backend, Credentials};
 use windlass_provider::gemini_live::{Compression, SpeechDetection, ThinkingLevel};
 use windlass_provider::openai_chat::ReasoningEffort;
-use windlass_provider::profile::{FoundProfile, GEMINI_LIVE_MODEL, OPENAI_REALTIME_MODEL, Profile};
+use windlass_provider::profile::{
+    FoundProfile, GEMINI_LIVE_MODEL, GPT_LIVE_MODEL, OPENAI_REALTIME_MODEL, Profile,
+};
 use windlass_provider::provider_tools::ProviderTool;
-use windlass_provider::{openai_realtime, profile};
+use windlass_provider::{gpt_live, openai_realtime, profile};
 use windlass_runtime::codec::LiveProvider;
 use windlass_runtime::config::{Config, Provider, ProviderKind, Vertex};
 use windlass_runtime::gemini_live::{GeminiLive, GeminiLiveSettings, target};
+use windlass_runtime::gpt_live::{GptLive, GptLiveSettings};
 use windlass_runtime::openai_realtime::{OpenaiRealtime, OpenaiRealtimeSettings};
+use windlass_runtime::text::TextSettings;
 use windlass_session::model::ModelProfile;
 use windlass_sim::runner::Options;
 use windlass_tool::sensitive::Sensitive;
@@ -33,6 +37,7 @@ const ANY_KEY: &str = "none";
 pub(crate) enum Choice {
     GeminiLive,
     OpenaiRealtime,
+    GptLive,
     Demo,
 }
 
@@ -53,6 +58,10 @@ impl Choice {
             ProviderKind::OpenaiRealtime => {
                 Err(lacks_key(provider, "openai-realtime", "OPENAI_API_KEY"))
             }
+            ProviderKind::GptLive if provider.api_key.is_some() || provider.url.is_some() => {
+                Ok(Self::GptLive)
+            }
+            ProviderKind::GptLive => Err(lacks_key(provider, "gpt-live", "OPENAI_API_KEY")),
             ProviderKind::Demo if provider.url.is_some() => Err(Failure::Failed(
                 "the demo model runs inside this process and has no address: leave provider.url (--provider-url) out, \
                  or choose another provider"
@@ -66,6 +75,7 @@ impl Choice {
         match self {
             Self::GeminiLive => "gemini-live",
             Self::OpenaiRealtime => "openai-realtime",
+            Self::GptLive => "gpt-live",
             Self::Demo => "demo",
         }
     }
@@ -88,7 +98,7 @@ const EMPTY_VARIABLE: &str =
 /// Why sessions by voice talk to the demo model, and what to do about it; `None` where they do not.
 pub(crate) fn demo_notice(provider: &Provider, choice: Choice) -> Option<String> {
     match choice {
-        Choice::GeminiLive | Choice::OpenaiRealtime => return None,
+        Choice::GeminiLive | Choice::OpenaiRealtime | Choice::GptLive => return None,
         Choice::Demo => {}
     }
     let what = "this is the demo model, rules without AI";
@@ -98,7 +108,10 @@ pub(crate) fn demo_notice(provider: &Provider, choice: Choice) -> Option<String>
                 "provider.kind (--provider) is demo: {what}; choose gemini-live or openai-realtime for another"
             )
         }
-        ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::OpenaiRealtime => {
+        ProviderKind::Auto
+        | ProviderKind::GeminiLive
+        | ProviderKind::OpenaiRealtime
+        | ProviderKind::GptLive => {
             let no_key = "no provider is configured";
             match provider.names_empty_variable() {
                 true => format!("{no_key}: {what}; {EMPTY_VARIABLE} for Gemini Live"),
@@ -112,10 +125,11 @@ pub(crate) fn demo_notice(provider: &Provider, choice: Choice) -> Option<String>
 pub(crate) fn model_of(config: &Config) -> &str {
     let model = config.provider.model.as_str();
     let is_preset = model == GEMINI_LIVE_MODEL;
-    if is_preset && config.provider.kind == ProviderKind::OpenaiRealtime {
-        return OPENAI_REALTIME_MODEL;
+    match config.provider.kind {
+        ProviderKind::OpenaiRealtime if is_preset => OPENAI_REALTIME_MODEL,
+        ProviderKind::GptLive if is_preset => GPT_LIVE_MODEL,
+        _ => model,
     }
-    model
 }
 
 /// What the model is known to do: its row of the built-in table, with the configuration's changes.
@@ -130,6 +144,7 @@ fn found_profile(config: &Config) -> FoundProfile {
             let url = config.provider.url.as_ref().map(|url| url.as_str());
             profile::openai_realtime(url, model)
         }
+        ProviderKind::GptLive => profile::gpt_live(model),
         ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => {
             profile::gemini_live(model)
         }
@@ -180,6 +195,7 @@ pub(crate) fn check_provider_tools(
 pub(crate) enum Settings {
     GeminiLive(Arc<GeminiLiveSettings>),
     OpenaiRealtime(Arc<OpenaiRealtimeSettings>),
+    GptLive(Arc<GptLiveSettings>),
 }
 
 impl Settings {
@@ -187,18 +203,23 @@ impl Settings {
     pub(crate) fn open(
         &self,
         system_instruction: Arc<str>,
-        declared: &Declared,
+        tools: &ModeTools,
     ) -> Box<dyn LiveProvider> {
         match self {
             Self::GeminiLive(settings) => Box::new(GeminiLive {
                 settings: settings.clone(),
                 system_instruction,
-                tools: declared.gemini_live.clone(),
+                tools: tools.declared().gemini_live.clone(),
             }),
             Self::OpenaiRealtime(settings) => Box::new(OpenaiRealtime {
                 settings: settings.clone(),
                 system_instruction,
-                tools: declared.openai_realtime.clone(),
+                tools: tools.declared().openai_realtime.clone(),
+            }),
+            Self::GptLive(settings) => Box::new(GptLive {
+                settings: settings.clone(),
+                system_instruction,
+                tools: tools.text_declared.clone(),
             }),
         }
     }
@@ -208,6 +229,7 @@ impl Settings {
 pub(crate) async fn settings(
     config: &Config,
     choice: Choice,
+    text: &Arc<TextSettings>,
     shutdown: watch::Receiver<bool>,
 ) -> Result<Settings, Failure> {
     let model = model_of(config);
@@ -219,7 +241,30 @@ pub(crate) async fn settings(
             Settings::GeminiLive(gemini_live(config, choice, shutdown).await?)
         }
         Choice::OpenaiRealtime => Settings::OpenaiRealtime(openai_realtime(config)?),
+        Choice::GptLive => Settings::GptLive(gpt_live(config, text.clone())?),
     })
+}
+
+fn gpt_live(config: &Config, text: Arc<TextSettings>) -> Result<Arc<GptLiveSettings>, Failure> {
+    if text.models.is_empty() {
+        return Err(Failure::Failed(
+            "the provider gpt-live has no tools and hands every task over to a text model: set text.provider, and its key"
+                .to_owned(),
+        ));
+    }
+    let (provider, voice) = (&config.provider, &config.voice);
+    let key = provider.api_key.as_ref().map(|key| key.sensitive());
+    let key = key.unwrap_or_else(|| Sensitive(ANY_KEY.to_owned()));
+    let url = provider.url.as_ref().map(|url| url.as_str());
+    let address = gpt_live::address(Some(&key), url).map_err(Failure::of)?;
+    Ok(Arc::new(GptLiveSettings {
+        has_key: provider.api_key.is_some(),
+        target: target(&address).map_err(Failure::of)?,
+        model: model_of(config).to_owned(),
+        connect_timeout: CONNECT_TIMEOUT,
+        voice: voice.name.as_ref().map(|name| name.as_str().to_owned()),
+        text,
+    }))
 }
 
 fn openai_realtime(config: &Config) -> Result<Arc<OpenaiRealtimeSettings>, Failure> {
@@ -287,7 +332,7 @@ async fn gemini_live(
     let provider = &config.provider;
     check_thinking("provider", provider.thinking_level)?;
     let (backend, credentials, url) = match choice {
-        Choice::GeminiLive | Choice::OpenaiRealtime => (
+        Choice::GeminiLive | Choice::OpenaiRealtime | Choice::GptLive => (
             backend(provider),
             Some(credentials(provider).unwrap_or_else(any_key)),
             provider.url.as_ref().map(|url| url.as_str()),

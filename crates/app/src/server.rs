@@ -110,6 +110,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let sweeping = sweep(&records, &shared, &world, &toolbox);
     let conversations = hold_conversations(&config, &shared, is_over.clone());
     let settings = text_provider::settings(&config, choice, is_over.clone()).await?;
+    let provider = provider::settings(&config, choice, &settings, is_over.clone()).await?;
     let chat = chat(
         &config,
         settings,
@@ -122,7 +123,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let host = Arc::new(VoiceHost {
         toolbox,
         profile: tools.workshop.profile.clone(),
-        provider: provider::settings(&config, choice, is_over.clone()).await?,
+        provider,
         limits: Arc::new(config.voice.limits.clone()),
         world,
         metrics: metrics.clone(),
@@ -456,7 +457,9 @@ fn info(config: &Config, choice: Choice, has_text: bool, suggestions: Vec<&'stat
         version: env!("CARGO_PKG_VERSION"),
         provider: choice.name(),
         model: match choice {
-            Choice::GeminiLive | Choice::OpenaiRealtime => provider::model_of(config).to_owned(),
+            Choice::GeminiLive | Choice::OpenaiRealtime | Choice::GptLive => {
+                provider::model_of(config).to_owned()
+            }
             Choice::Demo => "demo model".to_owned(),
         },
         demo: choice == Choice::Demo,

@@ -127,7 +127,7 @@ impl Host for VoiceHost {
                 pending_request,
             },
             world,
-            provider: self.provider.open(system_instruction, tools.declared()),
+            provider: self.provider.open(system_instruction, &tools),
             resume_token: ids::resume_token().map_err(|error| broken(&error))?,
             lease: Box::new(lease),
         })

@@ -7,6 +7,7 @@ mod base64;
 pub mod failure;
 pub mod gemini_live;
 pub mod gemini_text;
+pub mod gpt_live;
 pub mod log;
 mod message;
 pub mod openai_chat;

@@ -11,6 +11,7 @@ use windlass_session::model::{
 /// Models on which sessions run where none is configured.
 pub const GEMINI_LIVE_MODEL: &str = "gemini-3.8-live";
 pub const OPENAI_REALTIME_MODEL: &str = "gpt-realtime-2.1";
+pub const GPT_LIVE_MODEL: &str = "gpt-live-1";
 pub const GEMINI_TEXT_MODEL: &str = "gemini-3.5-flash";
 pub const OPENAI_TEXT_MODEL: &str = "gpt-5.4-mini";
 
@@ -106,6 +107,7 @@ pub enum CallIds {
 enum Transport {
     GeminiLive,
     OpenaiRealtime,
+    GptLive,
     GeminiText,
     OpenaiChat,
 }
@@ -211,6 +213,9 @@ const UNKNOWN_REALTIME: ModelProfile = ModelProfile {
     vision: false,
     ..REALTIME_1
 };
+
+/// It makes no call itself: those of the model behind it block. How large its window is nobody says; it forgets by itself.
+const GPT_LIVE: ModelProfile = UNKNOWN_REALTIME;
 
 /// Only what nearly every server of Chat Completions takes.
 const UNKNOWN_CHAT: Profile = Profile {
@@ -426,6 +431,7 @@ const ROWS: &[Row] = &[
     of_form(RealtimeForm::Xai, realtime(XAI_ROW, UNKNOWN_REALTIME, None)),
     of_form(RealtimeForm::VoiceLive, realtime(VOICE_LIVE_ROW, UNKNOWN_REALTIME, None)),
     realtime("", UNKNOWN_REALTIME, Some("has a window of 32,768 tokens and neither reasons nor sees")),
+    row(Transport::GptLive, "", beside_http(GPT_LIVE), None),
     row(Transport::GeminiText, "gemini-3", GEMINI_3, None),
     row(Transport::GeminiText, "gemini-2.5", GEMINI_2_5, None),
     row(Transport::GeminiText, "gemini-2.0", GEMINI_2_0, None),
@@ -520,6 +526,11 @@ pub fn openai_realtime(url: Option<&str>, model: &str) -> FoundProfile {
         _ if url.contains(VOICE_LIVE_PATH) => found.like(VOICE_LIVE_ROW),
         _ => found,
     }
+}
+
+/// Finds what a model of GPT-Live can do: all the same, as far as is known.
+pub fn gpt_live(model: &str) -> FoundProfile {
+    by_id(Transport::GptLive, model)
 }
 
 /// Finds what a model of Gemini's can do by text, by its id or its resource name.

@@ -4,6 +4,7 @@
 use crate::transport::websocket::{ConnectError, Socket};
 use std::future::Future;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use windlass_provider::failure::FailureClass;
 use windlass_session::model::{LostReason, ModelCommand, ModelEvent};
@@ -48,6 +49,14 @@ pub trait Codec: Send {
 
     /// The answer under way is void, and this much of it was never heard. Appends what the provider has to know of that.
     fn discard(&mut self, _unplayed: Duration, _frames: &mut Vec<Vec<u8>>) {}
+
+    /// Goes on with what the codec does beside the connection. Ready where [`Codec::work`] has something to say.
+    fn poll_work(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    /// What the work has come to: events for the core, and messages for the provider.
+    fn work(&mut self, _sink: &mut dyn Sink, _frames: &mut Vec<Vec<u8>>) {}
 
     /// How long a connection is used before another takes its place, where the provider ends it without a warning.
     fn lifetime(&self) -> Option<Duration> {

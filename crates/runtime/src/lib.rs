@@ -13,6 +13,7 @@ pub mod direct;
 pub mod executor;
 pub mod fetch;
 pub mod gemini_live;
+pub mod gpt_live;
 pub mod ids;
 pub mod journal;
 pub mod metrics;

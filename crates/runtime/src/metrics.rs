@@ -55,6 +55,8 @@ struct Counted {
     turns_wound_up: u64,
     providers_lost: u64,
     provider_oddities: BTreeMap<String, u64>,
+    /// As providers count them that count by time.
+    live_seconds: u64,
     silences_after_result: u64,
     audio: AudioCounts,
 }
@@ -129,6 +131,7 @@ impl Subscriber for Metrics {
             SessionEvent::ProviderSilentAfterResult { .. } => counted.silences_after_result += 1,
             SessionEvent::Usage(usage) => {
                 counted.peak_tokens = counted.peak_tokens.max(usage.total_tokens);
+                counted.live_seconds += usage.seconds;
             }
             _ => {}
         }

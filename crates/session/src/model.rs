@@ -116,7 +116,7 @@ pub enum TurnEndReason {
     Other(String),
 }
 
-/// Tokens of one exchange, as the provider counts them.
+/// What one exchange took, as the provider counts it: in tokens, or in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub prompt_tokens: u64,
@@ -125,6 +125,17 @@ pub struct Usage {
     pub tool_use_tokens: u64,
     pub cached_tokens: u64,
     pub total_tokens: u64,
+    /// Of speech, in either direction, where the provider counts by time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub seconds: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What the core has the codec tell the model.

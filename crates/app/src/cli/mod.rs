@@ -104,7 +104,7 @@ struct ServeFlags {
     /// The folder for what must survive a restart
     #[arg(long, value_name = "FOLDER")]
     data: Option<String>,
-    /// The provider of voice sessions: auto, gemini-live, openai-realtime or demo
+    /// The provider of voice sessions: auto, gemini-live, openai-realtime, gpt-live or demo
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
     /// Where the provider is, in place of its own address

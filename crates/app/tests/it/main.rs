@@ -23,6 +23,7 @@ mod connections;
 mod disk_full;
 mod doors;
 mod floods;
+mod gpt_live;
 mod handler_kinds;
 mod history_shown;
 mod hostile_content;

@@ -444,6 +444,7 @@ fn usage_of(message: &UsageMetadata<'_>) -> Usage {
         tool_use_tokens: message.tool_use_tokens.unwrap_or_default().0,
         cached_tokens: message.cached_tokens.unwrap_or_default().0,
         total_tokens: message.total_tokens.unwrap_or_default().0,
+        ..Usage::default()
     }
 }
 

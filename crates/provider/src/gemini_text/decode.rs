@@ -434,5 +434,6 @@ fn usage_of(value: &RawValue) -> Option<Usage> {
         tool_use_tokens: count("toolUsePromptTokenCount", "tool_use_prompt_token_count"),
         cached_tokens: count("cachedContentTokenCount", "cached_content_token_count"),
         total_tokens: count("totalTokenCount", "total_token_count"),
+        ..Usage::default()
     })
 }

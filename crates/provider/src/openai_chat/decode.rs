@@ -506,5 +506,6 @@ fn usage_of(value: &RawValue) -> Option<Usage> {
         tool_use_tokens: 0,
         cached_tokens,
         total_tokens: count(usage.get("total_tokens")),
+        ..Usage::default()
     })
 }

@@ -548,5 +548,6 @@ fn usage_of(usage: &UsageOf<'_>) -> Usage {
         tool_use_tokens: 0,
         cached_tokens: input.map_or(0, |details| count(details.cached_tokens)),
         total_tokens: count(usage.total_tokens),
+        ..Usage::default()
     }
 }

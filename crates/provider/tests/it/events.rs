@@ -409,6 +409,7 @@ fn tokens_are_counted_under_either_backends_names() {
         tool_use_tokens: 5,
         cached_tokens: 7,
         total_tokens: 1_157,
+        ..Usage::default()
     };
     for message in [
         json!({"promptTokenCount": 1131, "responseTokenCount": 26, "totalTokenCount": 1157, "thoughtsTokenCount": 24,

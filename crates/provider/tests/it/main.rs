@@ -9,6 +9,7 @@
 mod calls;
 mod commands;
 mod events;
+mod gpt_live;
 mod hostile;
 mod lenient;
 mod mutation;

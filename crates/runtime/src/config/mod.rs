@@ -126,7 +126,7 @@ fn find_keys(config: &mut Config, overlay: &mut Overlay) {
     let (provider, text) = (&mut config.provider, &mut config.text);
     let own_variable = |name: &Option<Name>| name.as_ref().map(|name| name.as_str().to_owned());
     let owner = match provider.kind {
-        ProviderKind::OpenaiRealtime => TextProvider::Openai,
+        ProviderKind::OpenaiRealtime | ProviderKind::GptLive => TextProvider::Openai,
         ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => TextProvider::Gemini,
     };
     let mut fall_back = |slot: &mut Option<Secret>, path: &str, variables: &[&str]| {

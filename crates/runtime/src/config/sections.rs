@@ -350,9 +350,10 @@ section! {
     /// Which model voice sessions talk to.
     pub struct Provider {
         /// Who speaks. `auto` is Gemini Live where there are credentials or an address, else the demo model, which has
-        /// no AI in it.
+        /// no AI in it. `gpt-live` hands what needs a tool over to the model of `[text]`.
         kind: ProviderKind = "auto",
-        /// The model's id, with or without `models/`. With `openai-realtime` the default is `gpt-realtime-2.1`.
+        /// The model's id, with or without `models/`. With `openai-realtime` the default is
+        /// `gpt-realtime-2.1`, with `gpt-live` `gpt-live-1`.
         model: Name = GEMINI_LIVE_MODEL,
         /// Where the provider is, in place of its own host: `ws://`, `wss://`, `http://` or `https://`, with or without
         /// a path. With it credentials may be missing.
@@ -361,7 +362,7 @@ section! {
         /// suits the credentials.
         api_version: Option<Name>,
         /// The key. Also taken from the variable that `provider.api_key_env` names, then from `GEMINI_API_KEY`, then
-        /// from `GOOGLE_API_KEY`; with `openai-realtime` from `OPENAI_API_KEY` in their place.
+        /// from `GOOGLE_API_KEY`; with `openai-realtime` and `gpt-live` from `OPENAI_API_KEY` in their place.
         api_key: Option<Secret>,
         /// Name of an environment variable that holds the key.
         api_key_env: Option<Name>,
@@ -677,6 +678,7 @@ pub enum ProviderKind {
     Auto,
     GeminiLive,
     OpenaiRealtime,
+    GptLive,
     Demo,
 }
 

@@ -134,7 +134,7 @@ fn a_mistake_is_said_in_one_line_with_its_place() {
         (
             "[provider]\nkind = \"gemini\"",
             "provider.kind has the value \"gemini\" (from windlass.toml:2), which is not one of auto, gemini-live, \
-             openai-realtime, demo",
+             openai-realtime, gpt-live, demo",
         ),
         (
             "[voice]\nbarge_in = \"yes\"",
@@ -252,7 +252,7 @@ project = \"p\"
         provider.api_key has the value … (from the environment, GEMINI_API_KEY), which is not a key or token in one line without spaces, as the provider shows it
         there is no setting for the environment variable WINDLASS_SERVER_LISTN; the nearest one is WINDLASS_SERVER_LISTEN
         voice.barge_in has the value "yes" (from the environment, WINDLASS_VOICE_BARGE_IN), which is not true or false
-        provider.kind has the value "gemini" (from --provider), which is not one of auto, gemini-live, openai-realtime, demo"#]].assert_eq(&said);
+        provider.kind has the value "gemini" (from --provider), which is not one of auto, gemini-live, openai-realtime, gpt-live, demo"#]].assert_eq(&said);
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn oddities(text: &mut String, counted: &Counted) {
 /// Name, kind, help and value of one number.
 type Number = (&'static str, &'static str, &'static str, u64);
 
-fn of_sessions(counted: &Counted) -> [Number; 7] {
+fn of_sessions(counted: &Counted) -> [Number; 8] {
     [
         (
             "windlass_sessions_active",
@@ -145,6 +145,12 @@ fn of_sessions(counted: &Counted) -> [Number; 7] {
             "counter",
             "Results after which a model stayed silent.",
             counted.silences_after_result,
+        ),
+        (
+            "windlass_provider_speech_seconds_total",
+            "counter",
+            "Seconds of speech that a provider counted by time.",
+            counted.live_seconds,
         ),
         (
             "windlass_context_peak_tokens",

@@ -4,8 +4,10 @@
 
 mod ask;
 pub mod completions;
+pub(crate) mod delegate;
 mod found_pictures;
 mod model;
+mod once;
 mod past;
 mod patience;
 mod rest;

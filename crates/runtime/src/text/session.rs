@@ -574,6 +574,7 @@ fn add(sum: &mut Usage, usage: &Usage) {
     sum.tool_use_tokens += usage.tool_use_tokens;
     sum.cached_tokens += usage.cached_tokens;
     sum.total_tokens += usage.total_tokens;
+    sum.seconds += usage.seconds;
 }
 
 /// The client's own account of what was said, for a log that has nothing of it.

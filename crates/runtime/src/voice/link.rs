@@ -56,6 +56,8 @@ enum State {
 pub(super) enum Progress {
     Connected,
     Read(Reading),
+    /// The codec has something to say by itself.
+    Worked,
     Lost(LostReason),
 }
 
@@ -178,13 +180,16 @@ impl Link {
                         Err(error) => self.lose(lost_reason(&error)),
                     })
             }
-            State::SettingUp(socket) | State::Ready(socket) => {
-                socket.poll_read(context).map(|outcome| match outcome {
-                    Ok(reading) => Progress::Read(reading),
-                    Err(SocketLost::Ended) => self.lose(dropped("the connection ended")),
-                    Err(SocketLost::Network(error)) => self.lose(dropped(&error.to_string())),
-                })
-            }
+            State::SettingUp(socket) | State::Ready(socket) => match socket.poll_read(context) {
+                Poll::Ready(Ok(reading)) => Poll::Ready(Progress::Read(reading)),
+                Poll::Ready(Err(SocketLost::Ended)) => {
+                    Poll::Ready(self.lose(dropped("the connection ended")))
+                }
+                Poll::Ready(Err(SocketLost::Network(error))) => {
+                    Poll::Ready(self.lose(dropped(&error.to_string())))
+                }
+                Poll::Pending => self.codec.poll_work(context).map(|()| Progress::Worked),
+            },
         }
     }
 
@@ -238,6 +243,13 @@ impl Link {
             }
         }
         Ok(())
+    }
+
+    /// Hands over what the codec has to say by itself; the reason where that ends the connection.
+    pub(super) fn work(&mut self, sink: &mut dyn Sink) -> Result<(), LostReason> {
+        let mut frames = Vec::new();
+        self.codec.work(sink, &mut frames);
+        self.send_frames(frames)
     }
 
     /// The provider takes input: what the core said before goes out, then what the microphone said. Call it after the core

@@ -417,6 +417,10 @@ impl Running {
                 self.read(reading, client, now);
                 true
             }
+            Poll::Ready(Progress::Worked) => {
+                self.worked(client, now);
+                true
+            }
             Poll::Ready(Progress::Lost(reason)) => {
                 self.link_lost(reason, client, now);
                 true

@@ -307,6 +307,7 @@ fn usage_is_read_from_the_last_chunk_that_has_it() {
         tool_use_tokens: 0,
         cached_tokens: 64,
         total_tokens: 140,
+        ..Usage::default()
     };
     assert_eq!(answer.usage, Some(usage));
     assert_eq!(

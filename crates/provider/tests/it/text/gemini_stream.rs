@@ -316,6 +316,7 @@ fn the_last_sums_count() {
             tool_use_tokens: 2,
             cached_tokens: 4,
             total_tokens: 35,
+            ..Usage::default()
         })
     );
 }

@@ -39,31 +39,53 @@ impl Running {
                     return self.link_lost(LostReason::Dropped { problem }, client, now);
                 }
             };
-            let mut sink = FrameSink {
-                pump: &mut self.pump,
-                client,
-                at,
-                events: Vec::new(),
-                beginning: Vec::new(),
-            };
-            let outcome = self.link.take(message, &mut sink);
-            let (events, mut beginning) = (sink.events, sink.beginning);
-            for event in events {
-                if self.link.generation() == generation {
-                    let begins = event == ModelEvent::AudioStarted;
-                    self.model_event(event, client, now);
-                    if begins {
-                        self.play(&std::mem::take(&mut beginning), client, at);
-                    }
-                }
-            }
-            if let Err(reason) = outcome
-                && self.link.generation() == generation
-            {
-                return self.link_lost(reason, client, now);
+            if !self.hear(client, now, at, |link, sink| link.take(message, sink)) {
+                return;
             }
         }
         self.link.finish(reading);
+    }
+
+    /// What the codec has to say by itself.
+    pub(super) fn worked(&mut self, client: &mut ClientSide, now: Instant) {
+        let at = self.timestamp(now);
+        self.hear(client, now, at, Link::work);
+    }
+
+    /// Takes what the codec says to the core and the client; false where the connection is lost.
+    fn hear(
+        &mut self,
+        client: &mut ClientSide,
+        now: Instant,
+        at: Timestamp,
+        say: impl FnOnce(&mut Link, &mut dyn Sink) -> Result<(), LostReason>,
+    ) -> bool {
+        let generation = self.link.generation();
+        let mut sink = FrameSink {
+            pump: &mut self.pump,
+            client,
+            at,
+            events: Vec::new(),
+            beginning: Vec::new(),
+        };
+        let outcome = say(&mut self.link, &mut sink);
+        let (events, mut beginning) = (sink.events, sink.beginning);
+        for event in events {
+            if self.link.generation() == generation {
+                let begins = event == ModelEvent::AudioStarted;
+                self.model_event(event, client, now);
+                if begins {
+                    self.play(&std::mem::take(&mut beginning), client, at);
+                }
+            }
+        }
+        if let Err(reason) = outcome
+            && self.link.generation() == generation
+        {
+            self.link_lost(reason, client, now);
+            return false;
+        }
+        true
     }
 
     fn play(&mut self, pcm: &[u8], client: &mut ClientSide, at: Timestamp) {

@@ -1,0 +1,385 @@
+//! GPT-Live as a live provider. What the model hands over, a text model does: its calls are the session's, with every policy and
+//! the ledger, and its words go back for the live model to say. Knows when an answer is over, because the service does not say it.
+
+use crate::codec::{Codec, LiveProvider, OpenRequest, Opening, Sink};
+use crate::text::delegate::{Delegate, Step};
+use crate::text::{TextSettings, TextTools};
+use crate::transport::websocket::{self, MessageLimits, SocketLimits, Target};
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
+use windlass_provider::gpt_live::{self, SetupRequest, encode_setup};
+use windlass_provider::log::Entry;
+use windlass_session::model::{HistoryEntry, LostReason, ModelCommand, ModelEvent, Role};
+
+/// What is the same for every session with one model.
+#[derive(Clone, Debug)]
+pub struct GptLiveSettings {
+    pub target: Target,
+    pub model: String,
+    /// Whether the target's headers hold a key of the configuration's.
+    pub has_key: bool,
+    /// From the first byte to the upgrade.
+    pub connect_timeout: Duration,
+    pub voice: Option<String>,
+    /// With a model at the least.
+    pub text: Arc<TextSettings>,
+}
+
+/// The provider of one session.
+#[derive(Clone, Debug)]
+pub struct GptLive {
+    pub settings: Arc<GptLiveSettings>,
+    pub system_instruction: Arc<str>,
+    /// Those of the session, for the text model.
+    pub tools: Arc<TextTools>,
+}
+
+/// What the voice is told of its part, behind what it is told of the conversation.
+const VOICE_PART: &str = "\n\n# Your part\n\nYou are the voice of this conversation. You have no tools of your own. Delegate whatever needs a tool, a look-up or a change, and say in a few words that you are on it. Never make up a result, and never say that something was done before you were told so. Say what you are told of the results in your own words, in the user's language.";
+/// What the model behind it is told.
+const MIND_PART: &str = "\n\n# Your part\n\nYou work behind a voice that talks with the user; you read what both have said. Do what the user asked for last, with your tools where they are needed. Then write what the voice is to tell the user: a few short sentences, without lists or markup.";
+/// Said to it for each task, which the service does not describe.
+const HANDED_OVER: &str = "The voice has handed over to you what the user asked for last.";
+/// Told where nothing came of a task.
+const FAILED: &str = "The task could not be carried out: nobody behind the voice could be reached. Tell the user so, and that nothing more will come of it.";
+const EARLIER: &str = "Earlier in this conversation, as context only; do not answer it again:";
+
+/// After so long without a word, an answer is over.
+const QUIET: Duration = Duration::from_millis(1_500);
+/// The same where the model has been told something and has not begun to say it.
+const QUIET_BEFORE: Duration = Duration::from_secs(10);
+/// Tasks that wait for the one at hand.
+const TASKS_MAX: usize = 8;
+/// Bytes of what is said between two tasks, on each of the two sides.
+const SAID_BYTES_MAX: usize = 16 * 1024;
+const UTTERANCES_MAX: usize = 256;
+/// Bytes of earlier conversation that the voice is given.
+const EARLIER_BYTES_MAX: usize = 4_000;
+
+const MESSAGE_BYTES_MAX: usize = 8 << 20;
+
+const SOCKET_LIMITS: SocketLimits = SocketLimits {
+    messages: MessageLimits {
+        text_bytes_max: MESSAGE_BYTES_MAX,
+        binary_bytes_max: MESSAGE_BYTES_MAX,
+    },
+    // Ten seconds of buffered microphone audio at 24 kHz in base64 must fit.
+    queued_audio_bytes_max: 768 * 1024,
+    queued_bytes_max: 4 << 20,
+};
+
+impl LiveProvider for GptLive {
+    fn has_key(&self) -> bool {
+        self.settings.has_key
+    }
+
+    fn open(&self, _request: OpenRequest<'_>) -> Opening {
+        let settings = self.settings.clone();
+        Opening {
+            codec: Box::new(Connection::new(self)),
+            connecting: Box::pin(async move {
+                let timeout = settings.connect_timeout;
+                websocket::connect(&settings.target, SOCKET_LIMITS, timeout).await
+            }),
+        }
+    }
+}
+
+struct Connection {
+    codec: gpt_live::Codec,
+    provider: GptLive,
+    delegate: Delegate,
+    /// What was said since the last task.
+    said: Vec<HistoryEntry>,
+    /// The task at hand and those behind it, by the service's ids; those without came another way.
+    tasks: VecDeque<Option<Arc<str>>>,
+    /// What the request has come to, until it is handed over.
+    step: Option<(Step, Vec<ModelEvent>)>,
+    /// The core has heard of an answer that it has not heard the end of.
+    is_answering: bool,
+    /// When the answer is over, if nothing more comes.
+    quiet: Pin<Box<Sleep>>,
+    is_quiet: bool,
+    waker: Option<Waker>,
+}
+
+impl Connection {
+    fn new(provider: &GptLive) -> Self {
+        let instruction = format!("{}{MIND_PART}", provider.system_instruction);
+        let text = provider.settings.text.clone();
+        Self {
+            codec: gpt_live::Codec::default(),
+            provider: provider.clone(),
+            delegate: Delegate::new(text, provider.tools.clone(), instruction),
+            said: Vec::new(),
+            tasks: VecDeque::new(),
+            step: None,
+            is_answering: false,
+            quiet: Box::pin(tokio::time::sleep(QUIET)),
+            is_quiet: false,
+            waker: None,
+        }
+    }
+
+    fn begin(&mut self, task: Option<Arc<str>>) {
+        if self.tasks.len() == TASKS_MAX {
+            tracing::warn!("a task of the live model was dropped: too many wait");
+            return;
+        }
+        self.tasks.push_back(task);
+        if self.tasks.len() == 1 {
+            self.begin_first();
+        }
+    }
+
+    /// Begins the task at hand, if there is one.
+    fn begin_first(&mut self) {
+        let Some(task) = self.tasks.front() else {
+            return;
+        };
+        let is_handed_over = task.is_some();
+        for entry in self.said.drain(..) {
+            self.delegate.note(Entry::earlier(entry));
+        }
+        if is_handed_over {
+            self.delegate
+                .note(Entry::Notice(HANDED_OVER.to_owned().into()));
+        }
+        self.delegate.begin();
+        self.wake();
+    }
+
+    /// The work is looked at again, although nothing has come over the connection.
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// More is to come of an answer within this time, or it is over.
+    fn goes_on(&mut self, within: Duration) {
+        self.is_answering = true;
+        self.quiet.as_mut().reset(Instant::now() + within);
+    }
+
+    fn answer_ends(&mut self, sink: &mut dyn Sink) {
+        if std::mem::take(&mut self.is_answering) {
+            self.codec.answer_ended();
+            sink.event(ModelEvent::GenerationComplete);
+            sink.event(ModelEvent::TurnComplete {
+                idle: true,
+                reason: None,
+                unplayed: sink.unplayed(),
+            });
+        }
+    }
+
+    /// The task at hand is done: the live model is told this of it, and the next begins.
+    fn tell(&mut self, text: &str, frames: &mut Vec<Vec<u8>>) {
+        let task = self.tasks.pop_front().flatten();
+        self.codec.commentary(task.as_deref(), text, frames);
+        self.goes_on(QUIET_BEFORE);
+        self.begin_first();
+    }
+
+    fn history(&mut self, entries: &[HistoryEntry], answer_now: bool, frames: &mut Vec<Vec<u8>>) {
+        let mut earlier = Vec::new();
+        let mut room = EARLIER_BYTES_MAX;
+        for entry in entries.iter().rev() {
+            let text = entry.text.expose();
+            let Some(left) = room.checked_sub(text.len()) else {
+                break;
+            };
+            room = left;
+            earlier.push(match entry.role {
+                Role::User => format!("The user: {text}"),
+                Role::Assistant => format!("You: {text}"),
+            });
+        }
+        earlier.push(EARLIER.to_owned());
+        earlier.reverse();
+        if earlier.len() > 1 {
+            self.codec.thinking(None, &earlier.join("\n"), frames);
+        }
+        for entry in entries {
+            self.delegate.note(Entry::earlier(entry.clone()));
+        }
+        let is_asked = entries.last().is_some_and(|last| last.role == Role::User);
+        if answer_now && is_asked {
+            self.begin(None);
+        }
+    }
+}
+
+impl Codec for Connection {
+    fn encode_setup(&mut self, frame: &mut Vec<u8>) {
+        let instructions = format!("{}{VOICE_PART}", self.provider.system_instruction);
+        let settings = &self.provider.settings;
+        encode_setup(
+            &SetupRequest {
+                model: &settings.model,
+                instructions: &instructions,
+                voice: settings.voice.as_deref(),
+            },
+            frame,
+        );
+    }
+
+    fn decode(&mut self, frame: &[u8], sink: &mut dyn Sink) {
+        let mut heard = Heard::default();
+        self.codec.decode(frame, &mut heard);
+        for what in heard.0 {
+            match what {
+                What::Audio(pcm) => {
+                    self.goes_on(QUIET);
+                    sink.audio(&pcm);
+                }
+                What::Event(event) => {
+                    match &event {
+                        ModelEvent::InputTranscript { text, .. } => {
+                            // Its next words end what the model had to say before.
+                            if self.tasks.is_empty() {
+                                self.answer_ends(sink);
+                            }
+                            add(&mut self.said, Role::User, text.expose());
+                        }
+                        ModelEvent::OutputTranscript { text, .. } => {
+                            self.goes_on(QUIET);
+                            add(&mut self.said, Role::Assistant, text.expose());
+                        }
+                        _ => {}
+                    }
+                    sink.event(event);
+                }
+                What::Task(id) => self.begin(Some(id)),
+            }
+        }
+    }
+
+    fn react(&mut self, _frames: &mut Vec<Vec<u8>>) -> Result<(), LostReason> {
+        self.codec.react()
+    }
+
+    fn encode(&mut self, command: &ModelCommand, frames: &mut Vec<Vec<u8>>) {
+        match command {
+            ModelCommand::ToolResponses(responses) => {
+                for response in responses {
+                    self.delegate.note(Entry::Result(response.clone()));
+                }
+                if !self.tasks.is_empty() && !self.delegate.waits_for_results() {
+                    self.delegate.ask();
+                    self.wake();
+                }
+            }
+            ModelCommand::LateResults(responses) => {
+                for response in responses {
+                    self.delegate.note(Entry::told(response));
+                }
+                self.begin(None);
+            }
+            ModelCommand::UserText(text) => {
+                add(&mut self.said, Role::User, text.expose());
+                self.begin(None);
+            }
+            ModelCommand::Notice(text) => {
+                self.delegate.note(Entry::Notice(text.clone()));
+                self.begin(None);
+            }
+            ModelCommand::History {
+                entries,
+                answer_now,
+            } => self.history(entries, *answer_now, frames),
+            ModelCommand::Resynchronize => self.is_answering = false,
+            // It sees nothing, and hears the silence itself.
+            ModelCommand::Image { .. } | ModelCommand::AudioEnded => {}
+        }
+    }
+
+    fn encode_audio(&mut self, pcm: &[u8], frame: &mut Vec<u8>) {
+        self.codec.encode_audio(pcm, frame);
+    }
+
+    fn poll_work(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.waker = Some(context.waker().clone());
+        if let Poll::Ready(step) = self.delegate.poll(context) {
+            self.step = Some(step);
+            return Poll::Ready(());
+        }
+        if self.is_answering
+            && self.tasks.is_empty()
+            && self.quiet.as_mut().poll(context).is_ready()
+        {
+            self.is_quiet = true;
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+
+    fn work(&mut self, sink: &mut dyn Sink, frames: &mut Vec<Vec<u8>>) {
+        if let Some((step, events)) = self.step.take() {
+            events.into_iter().for_each(|event| sink.event(event));
+            match step {
+                Step::Calls(calls) => {
+                    let task = self.tasks.front().cloned().flatten();
+                    let names = calls.iter().filter_map(|call| call.name.as_deref());
+                    let names = names.collect::<Vec<_>>().join(", ");
+                    let progress = format!("Under way: {names}. There is no result yet.");
+                    self.codec.thinking(task.as_deref(), &progress, frames);
+                    sink.event(ModelEvent::Calls(calls));
+                }
+                Step::Said(text) => self.tell(&text, frames),
+                Step::Failed => self.tell(FAILED, frames),
+            }
+        }
+        if std::mem::take(&mut self.is_quiet) {
+            self.answer_ends(sink);
+        }
+    }
+}
+
+/// Adds to what a side is saying, or begins what it says.
+fn add(said: &mut Vec<HistoryEntry>, role: Role, piece: &str) {
+    match said.last_mut() {
+        Some(last) if last.role == role => {
+            let text = &mut last.text.0;
+            let room = SAID_BYTES_MAX.saturating_sub(text.len());
+            text.push_str(&piece[..piece.floor_char_boundary(room)]);
+        }
+        Some(_) | None => {
+            if said.len() == UTTERANCES_MAX {
+                said.remove(0);
+            }
+            let end = piece.floor_char_boundary(SAID_BYTES_MAX);
+            let text = piece[..end].to_owned().into();
+            said.push(HistoryEntry { role, text });
+        }
+    }
+}
+
+/// What one frame holds, in its order.
+#[derive(Default)]
+struct Heard(Vec<What>);
+
+enum What {
+    Event(ModelEvent),
+    Audio(Vec<u8>),
+    Task(Arc<str>),
+}
+
+impl gpt_live::Sink for Heard {
+    fn event(&mut self, event: ModelEvent) {
+        self.0.push(What::Event(event));
+    }
+
+    fn audio(&mut self, pcm: &[u8]) {
+        self.0.push(What::Audio(pcm.to_vec()));
+    }
+
+    fn delegated(&mut self, id: Arc<str>) {
+        self.0.push(What::Task(id));
+    }
+}

@@ -1,0 +1,151 @@
+//! A text model that does what a live model hands over: it reads what was said, asks for calls, reads their results and says what
+//! is to be told. Knows no protocol of the live model, and no policy: its calls are the core's to judge.
+
+use super::model::{Question, TextModel};
+use super::{TextSettings, TextTools, once};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use windlass_provider::answer::{Answer, AnswerPiece, Ending};
+use windlass_provider::log::{ConversationLog, Entry};
+use windlass_provider::request::ToolUse;
+use windlass_session::model::{IncomingCall, ModelEvent};
+
+/// Tokens that an answer has room for in any case.
+const ANSWER_TOKENS: u64 = 4_096;
+
+type Asking = Pin<Box<dyn Future<Output = (Arc<TextModel>, Answer, Vec<ModelEvent>)> + Send>>;
+
+pub(crate) struct Delegate {
+    settings: Arc<TextSettings>,
+    tools: Arc<TextTools>,
+    instruction: String,
+    log: ConversationLog,
+    asking: Option<Asking>,
+    /// Requests of the task at hand.
+    requests: u32,
+}
+
+/// What a request has come to.
+pub(crate) enum Step {
+    /// It wants these calls answered.
+    Calls(Vec<IncomingCall>),
+    /// The task is done, and this is to be told.
+    Said(String),
+    /// It cannot be done. The log says why.
+    Failed,
+}
+
+impl Delegate {
+    pub(crate) fn new(
+        settings: Arc<TextSettings>,
+        tools: Arc<TextTools>,
+        instruction: String,
+    ) -> Self {
+        Self {
+            log: ConversationLog::new(settings.limits.log),
+            settings,
+            tools,
+            instruction,
+            asking: None,
+            requests: 0,
+        }
+    }
+
+    /// Something that was said or done. What does not fit is left out.
+    pub(crate) fn note(&mut self, entry: Entry) {
+        if let Err(error) = self.log.append(entry) {
+            tracing::debug!(%error, "something is left out for the text model");
+        }
+    }
+
+    pub(crate) fn waits_for_results(&self) -> bool {
+        self.log.open_calls() > 0
+    }
+
+    pub(crate) fn begin(&mut self) {
+        self.requests = 0;
+        self.ask();
+    }
+
+    /// Asks the models in their order. The last request of a task is made without tools.
+    pub(crate) fn ask(&mut self) {
+        let limits = self.settings.limits;
+        self.requests += 1;
+        let tool_use = match self.requests < limits.requests_max {
+            true => ToolUse::Free,
+            false => ToolUse::Forbidden,
+        };
+        let number = self.log.next_answer();
+        let requests = self.settings.models.iter().map(|model| {
+            let declared = self.tools.text(&model.protocol).len() + self.instruction.len();
+            let taken = declared as u64 / 4 + ANSWER_TOKENS;
+            let left = model.profile.context_tokens_max.saturating_sub(taken);
+            let body = model.encode(&Question {
+                system_instruction: &self.instruction,
+                window: self.log.window(left.min(limits.history_tokens_max)),
+                tools: &self.tools,
+                tool_use,
+            });
+            (model.clone(), body)
+        });
+        let requests = requests.collect();
+        self.asking = Some(Box::pin(ask(requests, number, self.settings.clone())));
+    }
+
+    /// What the request has come to, once, and what the core is to hear of it.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<(Step, Vec<ModelEvent>)> {
+        let Some(asking) = &mut self.asking else {
+            return Poll::Pending;
+        };
+        let (model, answer, mut events) = std::task::ready!(asking.as_mut().poll(context));
+        self.asking = None;
+        // Its words are for the live model, which says them in its own.
+        events.retain(|event| {
+            matches!(
+                event,
+                ModelEvent::Usage(_) | ModelEvent::ExternalContent { .. }
+            )
+        });
+        for entry in answer.entries(model.route()) {
+            self.note(entry);
+        }
+        let words: String = answer.pieces.iter().filter_map(words_of).collect();
+        let step = match answer.calls.is_empty() {
+            false => Step::Calls(answer.calls),
+            true if words.trim().is_empty() => {
+                let ending = &answer.ending;
+                tracing::warn!(model = %model.name, ?ending, "what was handed over came to nothing");
+                Step::Failed
+            }
+            true => Step::Said(words),
+        };
+        Poll::Ready((step, events))
+    }
+}
+
+async fn ask(
+    requests: Vec<(Arc<TextModel>, Vec<u8>)>,
+    number: u32,
+    settings: Arc<TextSettings>,
+) -> (Arc<TextModel>, Answer, Vec<ModelEvent>) {
+    let mut last = None;
+    for (model, body) in requests {
+        let (answer, events) = once::ask(model.clone(), body, number, settings.limits.answer).await;
+        let is_of_no_use =
+            answer.is_empty() && matches!(answer.ending, Ending::Failed(_) | Ending::Cut);
+        last = Some((model, answer, events));
+        if !is_of_no_use {
+            break;
+        }
+    }
+    last.expect("a session that hands over has a model")
+}
+
+fn words_of(piece: &AnswerPiece) -> Option<&str> {
+    match piece {
+        AnswerPiece::Text(piece) if !piece.is_thought => Some(piece.text.expose()),
+        AnswerPiece::Text(_) | AnswerPiece::Call(_) => None,
+    }
+}
