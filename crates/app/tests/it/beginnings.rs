@@ -1,6 +1,6 @@
 //! A new user's first minutes: a project, a tool, and what an empty folder is told.
 
-use crate::support::program::{Run, Running, command, run};
+use crate::support::program::{Run, Running, command, example, run};
 use crate::support::root;
 use serde_json::Value;
 use std::fs;
@@ -252,7 +252,7 @@ fn a_program_in_rust_has_every_command_and_its_own_tool() {
         .unwrap();
     let problem = String::from_utf8_lossy(&resolved.stderr);
     assert!(resolved.status.success(), "{problem}");
-    let program = Path::new(env!("CARGO_BIN_EXE_windlass")).with_file_name("examples/rust_project");
+    let program = example("rust_project");
     let own = |arguments: &[&str]| {
         let output = Command::new(&program)
             .args(arguments)

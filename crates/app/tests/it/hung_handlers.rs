@@ -1,8 +1,9 @@
 //! Handlers that hold their threads: they starve themselves, and nobody else, and the server ends in time.
 
 use crate::chat::chat_with;
-use crate::support::http::get;
-use crate::support::model_server::{Gate, Says};
+use crate::support::http::{get, post};
+use crate::support::model_server::{Gate, ModelServer, Says};
+use crate::support::program::{Running, command_of, example};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -132,4 +133,37 @@ async fn five_hundred_hung_handlers_starve_only_themselves_and_the_server_ends_i
     chat.close().await;
     gate.open();
     is_over.store(true, Ordering::Relaxed);
+}
+
+#[test]
+fn a_signal_ends_a_program_whose_handler_never_gives_its_sessions_thread_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let tools = folder.path().join("tools");
+    std::fs::create_dir(&tools).unwrap();
+    write_tool(&tools, "sleeps", 60_000);
+    let model = ModelServer::start(rule);
+    let mut command = command_of(&example("never_returns"), folder.path());
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--provider", "demo"])
+        .args(["--tools", "tools", "--data", "data"])
+        .env("WINDLASS_TEXT_PROVIDER", "openai")
+        .env("WINDLASS_TEXT_URL", &model.url)
+        // With one thread for all sessions and sockets, nothing of the server's own can go on.
+        .env("WINDLASS_SERVER_WORKER_THREADS", "1")
+        .env("WINDLASS_SERVER_SHUTDOWN_SECONDS", "1");
+    let mut running = Running::start(&mut command);
+    let address = running.address();
+    // Its answer never comes, and its connection ends with the program.
+    let asked = std::thread::spawn(move || {
+        let body = json!({"id": "a", "message": "Sleep."}).to_string();
+        std::panic::catch_unwind(|| post(&address, "/api/chat", body.as_bytes()))
+    });
+    while !folder.path().join("begun").exists() {
+        std::thread::yield_now();
+    }
+    running.signal("-TERM");
+    let (code, log) = running.end();
+    assert_eq!(code, Some(1));
+    assert!(log.contains("it was ended without waiting for it"), "{log}");
+    drop(asked.join());
 }

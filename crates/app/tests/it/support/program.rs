@@ -2,7 +2,7 @@
 
 use super::root;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -12,7 +12,18 @@ const OURS: [&str; 3] = ["GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY"];
 
 /// The program in a folder, without any configuration of the machine's.
 pub(crate) fn command(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command_of(Path::new(env!("CARGO_BIN_EXE_windlass")), folder)
+}
+
+/// One of the package's example programs, which are built with the tests.
+pub(crate) fn example(name: &str) -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_windlass"));
+    program.with_file_name("examples").join(name)
+}
+
+/// The same of another program.
+pub(crate) fn command_of(program: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(program);
     for name in OURS {
         command.env_remove(name);
     }
