@@ -26,6 +26,7 @@ pub mod problem;
 mod reference;
 pub mod registry;
 pub mod rights;
+mod script_calls;
 pub mod sensitive;
 pub mod template;
 pub mod validate;

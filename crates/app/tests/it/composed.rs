@@ -66,6 +66,68 @@ fn a_script_is_made_of_other_tools_within_their_rules() {
     );
 }
 
+#[test]
+fn what_tools_call_is_checked_as_far_as_it_is_written_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let calling = |called: &str| {
+        format!(
+            "export async function execute({{ context }}) {{\n  return await context.callTool('{called}');\n}}"
+        )
+    };
+    for (id, side_effects, called) in [
+        ("plan", "writes", "order"),
+        ("order", "writes", "pay"),
+        ("pay", "writes", "plan"),
+        ("alone", "writes", "alone"),
+        ("reads", "read_only", "order"),
+        ("hopes", "writes", "none"),
+        ("hurries", "writes", "asks"),
+    ] {
+        write_tool(
+            folder.path(),
+            id,
+            side_effects,
+            ("handler.js", &calling(called)),
+        );
+    }
+    write_tool(folder.path(), "asks", "writes", OK);
+    let checked = run(command(folder.path()).arg("check"));
+    assert_eq!(checked.code, 1);
+    let said = checked.problems.join("\n");
+    for line in [
+        "tools/plan/handler.js:2:24: error: `plan` calls order, which calls pay, which calls plan: that would not end",
+        "tools/order/handler.js:2:24: error: `order` calls pay, which calls plan, which calls order: ",
+        "tools/alone/handler.js:2:24: error: `alone` calls alone: that would not end",
+        "tools/reads/handler.js:2:24: warning: `reads` calls `order`, which does more than `reads` says of itself",
+        "tools/hopes/handler.js:2:24: warning: `hopes` calls `none`, and there is no such tool",
+        "tools/hurries/handler.js:2:24: warning: `hurries` calls `asks`, which only a model can call",
+        "tools/plan/handler.js: note: the tool `plan` may call order",
+    ] {
+        assert!(said.contains(line), "{line}\n{said}");
+    }
+}
+
+#[test]
+fn a_user_approves_a_tool_with_those_that_it_may_call() {
+    let folder = tempfile::tempdir().unwrap();
+    write_tool(folder.path(), "order", "writes", OK);
+    write_tool(folder.path(), "mail", "writes", OK);
+    let both = "export async function execute({ context }) {
+      await context.callTool('order'); await context.callTool('mail'); return { ok: true };
+    }";
+    write_tool(folder.path(), "asks", "writes", ("handler.js", both));
+    let file = folder.path().join("tools/asks/schema.json");
+    let mut schema: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    schema["confirmation"] = json!({"preview": "Plan the evening"});
+    fs::write(file, schema.to_string()).unwrap();
+    let asked = run(command(folder.path()).args(["call", "asks", "{}", "--confirm"]));
+    let said = asked.problems.join("\n");
+    assert!(
+        said.contains("Plan the evening (may call mail, order)"),
+        "{said}"
+    );
+}
+
 /// A shop that counts orders, and a place where a handler waits until somebody lets it go on.
 struct Outside {
     port: u16,

@@ -392,6 +392,15 @@ fn tighten(manifest: &mut Manifest, tightening: &Tightening) -> Result<(), Strin
 }
 
 /// Joins one tool with its handler.
+/// What a user approves says what it may set off.
+fn with_calls(preview: String, handler: &HandlerCode) -> String {
+    let called: Vec<String> = handler.called_tools().into_iter().collect();
+    match called.is_empty() {
+        true => preview,
+        false => format!("{preview} (may call {})", called.join(", ")),
+    }
+}
+
 pub(crate) fn tool(entry: Entry, handler: Arc<dyn Handler>) -> Tool {
     let manifest = entry.manifest;
     // The compiler has compiled the schemas, and the version says that they are still the same.
@@ -413,7 +422,7 @@ pub(crate) fn tool(entry: Entry, handler: Arc<dyn Handler>) -> Tool {
         reach: manifest.reach,
         confirmation_preview: manifest
             .confirmation
-            .map(|confirmation| confirmation.preview),
+            .map(|confirmation| with_calls(confirmation.preview, &entry.handler)),
         rate_limit: manifest.rate_limit,
         permissions: manifest.permissions,
         effect_key: manifest

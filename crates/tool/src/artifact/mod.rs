@@ -18,9 +18,11 @@ use crate::id::ToolId;
 use crate::json;
 use crate::manifest::Manifest;
 use crate::registry::Declarations;
+use crate::script_calls::calls_in;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The version of the artifact's own form.
@@ -64,6 +66,25 @@ pub(crate) enum HandlerCode {
         /// With line endings normalised, as it was when its hash was checked.
         source: Arc<str>,
     },
+}
+
+impl HandlerCode {
+    /// The files of a script, its own first.
+    pub(crate) fn script_files(&self) -> impl Iterator<Item = &ScriptFile> {
+        let (entry, modules) = match self {
+            Self::Script { entry, modules } => (Some(entry), modules.as_slice()),
+            Self::Builtin | Self::Declared { .. } => (None, &[][..]),
+        };
+        entry.into_iter().chain(modules)
+    }
+
+    /// The tools that its text says it calls.
+    pub(crate) fn called_tools(&self) -> BTreeSet<String> {
+        self.script_files()
+            .flat_map(|file| calls_in(&file.source))
+            .map(|call| call.tool)
+            .collect()
+    }
 }
 
 /// What a `handler.json` declares.

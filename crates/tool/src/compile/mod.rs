@@ -1,6 +1,7 @@
 //! The compiler: reads a folder of tool directories and makes one artifact of them, or says everything that is wrong with
 //! any of them. Knows no clock and runs no tool; the artifact that is there already is never touched by an error.
 
+mod calls;
 mod directory;
 mod embedded;
 mod git;
@@ -105,6 +106,7 @@ pub fn compile(source: &Source<'_>) -> Compilation {
         entries.extend(compiled.entry);
     }
     problems.extend(too_many_for_openai(&entries, source.tools));
+    problems.extend(calls::check(&entries, source));
     // Stable, so that a tool's problems stay in the order of its files.
     problems.sort_by(|left, right| left.tool.cmp(&right.tool));
     let failed = problems
