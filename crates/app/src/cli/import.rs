@@ -44,7 +44,13 @@ fn import_openapi(arguments: &OpenapiArguments) -> Result<(), Failure> {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            "there is no such file; name a description in JSON or YAML, which many backends serve at /openapi.json"
+                .to_owned()
+        }
+        _ => error.to_string(),
+    })?;
     if metadata.len() > BYTES_MAX {
         return Err(format!("it is longer than {BYTES_MAX} bytes"));
     }

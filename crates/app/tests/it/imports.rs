@@ -175,7 +175,13 @@ fn what_cannot_be_imported_is_said_and_leaves_the_folder_as_it_is() {
         assert_eq!(names.len(), 1, "{names:?}");
     }
     let run = windlass(path, &["import", "openapi", "missing.yaml"]);
+    let problems = run.problems.join("\n");
     assert_eq!(run.code, 1);
+    assert!(
+        problems.contains("missing.yaml")
+            && problems.contains("there is no such file; name a description"),
+        "{problems}"
+    );
 }
 
 #[test]

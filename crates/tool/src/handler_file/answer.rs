@@ -79,11 +79,25 @@ pub fn status_failure(answer: &HttpAnswer) -> Report {
 fn report(kind: FailureKind, answer: &HttpAnswer) -> Report {
     let mut report = Report::new(kind, message(answer));
     if kind == FailureKind::RateLimit || answer.status == 503 {
-        let seconds = answer.header("retry-after");
-        let seconds = seconds.and_then(|text| text.trim().parse::<u64>().ok());
+        let seconds = retry_after_seconds(answer);
         report.retry_after_ms = seconds.map(|seconds| seconds.saturating_mul(1_000));
     }
     report
+}
+
+/// Seconds, or a date by the service's own clock, which its answer tells.
+fn retry_after_seconds(answer: &HttpAnswer) -> Option<u64> {
+    let text = answer.header("retry-after")?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(seconds);
+    }
+    let [then, now] = [text, answer.header("date")?.trim()].map(httpdate::parse_http_date);
+    Some(
+        then.ok()?
+            .duration_since(now.ok()?)
+            .unwrap_or_default()
+            .as_secs(),
+    )
 }
 
 fn kind_of(status: u16) -> FailureKind {
@@ -143,5 +157,39 @@ pub fn unanswered(error: &FetchError) -> Report {
     Report {
         partial_side_effects: (!was_sent).then_some(false),
         ..Report::new(kind, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_says_in_seconds_or_by_a_date_when_to_come_back() {
+        const NOW: &str = "Tue, 24 Nov 2026 10:00:00 GMT";
+        for (retry_after, date, expected) in [
+            ("7", None, Some(7_000)),
+            (" 7 ", Some(NOW), Some(7_000)),
+            ("Tue, 24 Nov 2026 10:02:00 GMT", Some(NOW), Some(120_000)),
+            ("Tuesday, 24-Nov-26 10:02:00 GMT", Some(NOW), Some(120_000)),
+            ("Tue, 24 Nov 2026 09:00:00 GMT", Some(NOW), Some(0)),
+            ("Tue, 24 Nov 2026 10:02:00 GMT", None, None),
+            ("Tue, 24 Nov 2026 10:02:00 GMT", Some("today"), None),
+            ("soon", Some(NOW), None),
+            ("-1", Some(NOW), None),
+            ("99999999999999999999", Some(NOW), None),
+        ] {
+            let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+            let headers = [header("retry-after", retry_after)];
+            let date = date.map(|date| header("date", date));
+            let answer = HttpAnswer {
+                status: 429,
+                url: String::new(),
+                headers: headers.into_iter().chain(date).collect(),
+                body: Vec::new(),
+            };
+            let found = status_failure(&answer).retry_after_ms;
+            assert_eq!(found, expected, "{retry_after}");
+        }
     }
 }
