@@ -1,11 +1,12 @@
 //! How messages of the live protocols are read: field by field, so that a value of a wrong type costs its own field and
 //! nothing else. Borrows from the frame wherever the text holds no escapes. Knows no protocol.
 
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
-use std::marker::PhantomData;
 
 /// What a field can be made of. Each kind of JSON value that is not expected makes nothing, and is passed over.
 pub(crate) trait Shape<'de>: Sized {
@@ -26,9 +27,10 @@ pub(crate) trait Shape<'de>: Sized {
         Ok(None)
     }
 
-    fn of_object<A: MapAccess<'de>>(mut object: A) -> Result<Option<Self>, A::Error> {
+    /// Fills the place of the value instead of giving it back: messages are large, and every move of one is a copy.
+    fn of_object<A: MapAccess<'de>>(mut object: A, _: &mut Option<Self>) -> Result<(), A::Error> {
         while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(None)
+        Ok(())
     }
 
     /// What a `null` in a list stands for. As a field it counts as missing.
@@ -37,93 +39,112 @@ pub(crate) trait Shape<'de>: Sized {
     }
 }
 
-/// One value as it was found.
-pub(crate) enum Found<T> {
-    Value(T),
+/// What was found where a value may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The place holds it.
+    Value,
     Null,
     /// Of a type that was not expected.
     Unfit,
 }
 
-struct FoundVisitor<T>(PhantomData<T>);
+/// An empty place that a value is read into.
+pub(crate) struct Place<'p, T>(pub(crate) &'p mut Option<T>);
 
-impl<T> FoundVisitor<T> {
-    fn found(value: Option<T>) -> Found<T> {
-        value.map_or(Found::Unfit, Found::Value)
+impl<T> Place<'_, T> {
+    #[inline]
+    fn fill(self, value: Option<T>) -> Found {
+        *self.0 = value;
+        self.found()
+    }
+
+    #[inline]
+    fn found(self) -> Found {
+        if self.0.is_some() {
+            Found::Value
+        } else {
+            Found::Unfit
+        }
     }
 }
 
-impl<'de, T: Shape<'de>> Visitor<'de> for FoundVisitor<T> {
-    type Value = Found<T>;
+impl<'de, T: Shape<'de>> DeserializeSeed<'de> for Place<'_, T> {
+    type Value = Found;
+
+    #[inline]
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Found, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, T: Shape<'de>> Visitor<'de> for Place<'_, T> {
+    type Value = Found;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("any value")
     }
 
-    fn visit_bool<E: Error>(self, flag: bool) -> Result<Found<T>, E> {
-        Ok(Self::found(T::of_flag(flag)))
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<Found, E> {
+        Ok(self.fill(T::of_flag(flag)))
     }
 
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Found<T>, E> {
-        Ok(Self::found(T::of_number(number)))
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Found, E> {
+        Ok(self.fill(T::of_number(number)))
     }
 
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Found<T>, E> {
-        Ok(Self::found(T::of_number(
-            u64::try_from(number).unwrap_or(0),
-        )))
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Found, E> {
+        Ok(self.fill(T::of_number(u64::try_from(number).unwrap_or(0))))
     }
 
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Found<T>, E> {
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Found, E> {
         // A cast from a float saturates, and gives zero for what is no number.
-        Ok(Self::found(T::of_number(number as u64)))
+        Ok(self.fill(T::of_number(number as u64)))
     }
 
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Found<T>, E> {
-        Ok(Self::found(T::of_text(Cow::Borrowed(text))))
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Found, E> {
+        Ok(self.fill(T::of_text(Cow::Borrowed(text))))
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Found<T>, E> {
-        Ok(Self::found(T::of_text(Cow::Owned(text.to_owned()))))
+    fn visit_str<E: Error>(self, text: &str) -> Result<Found, E> {
+        Ok(self.fill(T::of_text(Cow::Owned(text.to_owned()))))
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Found<T>, E> {
+    fn visit_unit<E: Error>(self) -> Result<Found, E> {
         Ok(Found::Null)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Found<T>, A::Error> {
-        T::of_list(list).map(Self::found)
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Found, A::Error> {
+        Ok(self.fill(T::of_list(list)?))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Found<T>, A::Error> {
-        T::of_object(object).map(Self::found)
-    }
-}
-
-impl<'de, T: Shape<'de>> Deserialize<'de> for Found<T> {
-    #[inline]
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(FoundVisitor(PhantomData))
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Found, A::Error> {
+        T::of_object(object, self.0)?;
+        Ok(self.found())
     }
 }
 
 /// How the value of a field is taken.
 pub(crate) trait Field<'de>: Sized {
-    fn take<A: MapAccess<'de>>(map: &mut A) -> Result<Found<Self>, A::Error>;
+    fn take<A: MapAccess<'de>>(map: &mut A, place: &mut Option<Self>) -> Result<Found, A::Error>;
 }
 
 impl<'de, T: Shape<'de>> Field<'de> for T {
     #[inline]
-    fn take<A: MapAccess<'de>>(map: &mut A) -> Result<Found<Self>, A::Error> {
-        map.next_value()
+    fn take<A: MapAccess<'de>>(map: &mut A, place: &mut Option<Self>) -> Result<Found, A::Error> {
+        map.next_value_seed(Place(place))
     }
 }
 
 /// For later, as it was written.
 impl<'de> Field<'de> for &'de RawValue {
-    fn take<A: MapAccess<'de>>(map: &mut A) -> Result<Found<Self>, A::Error> {
-        let value = map.next_value::<Option<&RawValue>>()?;
-        Ok(value.map_or(Found::Null, Found::Value))
+    fn take<A: MapAccess<'de>>(map: &mut A, place: &mut Option<Self>) -> Result<Found, A::Error> {
+        *place = map.next_value()?;
+        Ok(if place.is_some() {
+            Found::Value
+        } else {
+            Found::Null
+        })
     }
 }
 
@@ -193,16 +214,17 @@ pub(crate) struct List<T> {
 impl<'de, T: Shape<'de>> Shape<'de> for List<T> {
     fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
         let (mut items, mut has_unfit) = (Vec::new(), false);
-        while let Some(found) = list.next_element::<Found<T>>()? {
-            let item = match found {
-                Found::Value(item) => Some(item),
-                Found::Null => T::of_null_in_list(),
-                Found::Unfit => None,
+        loop {
+            let mut item = None;
+            let Some(found) = list.next_element_seed(Place(&mut item))? else {
+                return Ok(Some(Self { items, has_unfit }));
             };
+            if found == Found::Null {
+                item = T::of_null_in_list();
+            }
             has_unfit |= item.is_none();
             items.extend(item);
         }
-        Ok(Some(Self { items, has_unfit }))
     }
 }
 
@@ -223,12 +245,20 @@ impl fmt::Display for Path<'_> {
 
 /// Finds what of a message was passed over: fields that are not listed, and values of a wrong type.
 pub(crate) trait PassedOver {
+    /// Whether nothing was. Known from reading, so that a frame like all others is not walked again.
+    fn is_whole(&self) -> bool;
+
     fn passed_over(&self, path: Option<&Path<'_>>, report: &mut dyn FnMut(&Path<'_>));
 }
 
 macro_rules! leaf {
     ($($type:ty),*) => {$(
         impl crate::message::PassedOver for $type {
+            #[inline]
+            fn is_whole(&self) -> bool {
+                true
+            }
+
             fn passed_over(
                 &self,
                 _: Option<&crate::message::Path<'_>>,
@@ -244,6 +274,11 @@ pub(crate) use leaf;
 leaf!(bool, Text<'_>, Count, &RawValue);
 
 impl<T: PassedOver> PassedOver for Option<T> {
+    #[inline]
+    fn is_whole(&self) -> bool {
+        self.as_ref().is_none_or(T::is_whole)
+    }
+
     fn passed_over(&self, path: Option<&Path<'_>>, report: &mut dyn FnMut(&Path<'_>)) {
         if let Some(inner) = self {
             inner.passed_over(path, report);
@@ -252,6 +287,10 @@ impl<T: PassedOver> PassedOver for Option<T> {
 }
 
 impl<T: PassedOver> PassedOver for List<T> {
+    fn is_whole(&self) -> bool {
+        !self.has_unfit && self.items.iter().all(T::is_whole)
+    }
+
     fn passed_over(&self, path: Option<&Path<'_>>, report: &mut dyn FnMut(&Path<'_>)) {
         if let Some(path) = path.filter(|_| self.has_unfit) {
             report(path);
@@ -278,19 +317,26 @@ macro_rules! message {
         pub(super) struct $name<$life> {
             $(pub(super) $field: Option<$type>,)*
             passed_over: Vec<std::borrow::Cow<$life, str>>,
+            has_broken_field: bool,
         }
 
         impl<$life> crate::message::Shape<$life> for $name<$life> {
-            fn of_object<A: serde::de::MapAccess<$life>>(mut map: A) -> Result<Option<Self>, A::Error> {
-                let mut message = $name::default();
+            fn of_object<A: serde::de::MapAccess<$life>>(
+                mut map: A,
+                place: &mut Option<Self>,
+            ) -> Result<(), A::Error> {
+                let message = place.insert($name::default());
                 while let Some(crate::message::Text(key)) = map.next_key()? {
                     match &*key {
                         $($camel $(| $alias)* => {
                             if message.$field.is_some() {
                                 return Err(serde::de::Error::duplicate_field($camel));
                             }
-                            match crate::message::Field::take(&mut map)? {
-                                crate::message::Found::Value(value) => message.$field = Some(value),
+                            match crate::message::Field::take(&mut map, &mut message.$field)? {
+                                crate::message::Found::Value => {
+                                    message.has_broken_field |=
+                                        !crate::message::PassedOver::is_whole(&message.$field);
+                                }
                                 crate::message::Found::Null => {}
                                 crate::message::Found::Unfit => message.passed_over.push($camel.into()),
                             }
@@ -304,11 +350,16 @@ macro_rules! message {
                         }
                     }
                 }
-                Ok(Some(message))
+                Ok(())
             }
         }
 
         impl crate::message::PassedOver for $name<'_> {
+            #[inline]
+            fn is_whole(&self) -> bool {
+                self.passed_over.is_empty() && !self.has_broken_field
+            }
+
             fn passed_over(
                 &self,
                 path: Option<&crate::message::Path<'_>>,
@@ -317,7 +368,9 @@ macro_rules! message {
                 for name in &self.passed_over {
                     report(&crate::message::Path { parent: path, name });
                 }
-                $(self.$field.passed_over(Some(&crate::message::Path { parent: path, name: $camel }), report);)*
+                if self.has_broken_field {
+                    $(self.$field.passed_over(Some(&crate::message::Path { parent: path, name: $camel }), report);)*
+                }
             }
         }
     };
@@ -331,8 +384,9 @@ pub(crate) use message;
 
 /// Reads one frame as a message.
 pub(crate) fn read<'f, T: Shape<'f>>(frame: &'f str) -> serde_json::Result<Option<T>> {
-    Ok(match serde_json::from_str::<Found<T>>(frame)? {
-        Found::Value(message) => Some(message),
-        Found::Null | Found::Unfit => None,
-    })
+    let mut message = None;
+    let mut deserializer = serde_json::Deserializer::from_str(frame);
+    Place(&mut message).deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(message)
 }

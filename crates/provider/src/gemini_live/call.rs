@@ -2,7 +2,7 @@
 //! a problem, which can be answered. Never guesses and never repairs.
 
 use crate::arguments::read_arguments;
-use crate::message::{Found, PassedOver, Path, Shape, Text};
+use crate::message::{Field, PassedOver, Path, Shape, Text};
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -62,6 +62,10 @@ impl FunctionCall<'_> {
 }
 
 impl PassedOver for FunctionCall<'_> {
+    fn is_whole(&self) -> bool {
+        self.unknown.is_empty()
+    }
+
     fn passed_over(&self, path: Option<&Path<'_>>, report: &mut dyn FnMut(&Path<'_>)) {
         for name in &self.unknown {
             report(&Path { parent: path, name });
@@ -76,10 +80,9 @@ fn text_of<'c>(text: Option<&'c Text<'_>>) -> Option<&'c str> {
 
 /// A string, or something else that counts as absent.
 fn loose<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Option<Text<'de>>, A::Error> {
-    Ok(match map.next_value::<Found<Text<'de>>>()? {
-        Found::Value(text) => Some(text),
-        Found::Null | Found::Unfit => None,
-    })
+    let mut text = None;
+    Field::take(map, &mut text)?;
+    Ok(text)
 }
 
 impl<'de> Shape<'de> for FunctionCall<'de> {
@@ -104,8 +107,8 @@ impl<'de> Shape<'de> for FunctionCall<'de> {
         Some(Self::not_an_object())
     }
 
-    fn of_object<A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
-        let mut call = FunctionCall::default();
+    fn of_object<A: MapAccess<'de>>(mut map: A, place: &mut Option<Self>) -> Result<(), A::Error> {
+        let call = place.insert(FunctionCall::default());
         let (mut ids, mut names, mut arguments) = (0_u32, 0_u32, 0_u32);
         while let Some(Text(key)) = map.next_key()? {
             match &*key {
@@ -142,6 +145,6 @@ impl<'de> Shape<'de> for FunctionCall<'de> {
                 ));
             }
         }
-        Ok(Some(call))
+        Ok(())
     }
 }

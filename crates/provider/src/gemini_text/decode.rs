@@ -187,8 +187,7 @@ impl State {
                 };
             }
         };
-        let mut is_whole = true;
-        message.passed_over(None, &mut |_| is_whole = false);
+        let is_whole = message.is_whole();
         self.is_answering |= is_whole;
         if !is_whole {
             self.trouble

@@ -197,8 +197,7 @@ impl State {
         if is_error && self.error(text) {
             return;
         }
-        let mut is_whole = true;
-        chunk.passed_over(None, &mut |_| is_whole = false);
+        let is_whole = chunk.is_whole();
         self.is_answering |= is_whole;
         if let Some(usage) = chunk.usage {
             self.usage = usage_of(usage).or(self.usage);

@@ -118,9 +118,13 @@ impl<'de> Shape<'de> for Arguments<'de> {
         Ok(Some(Self::Unfit))
     }
 
-    fn of_object<A: MapAccess<'de>>(mut object: A) -> Result<Option<Self>, A::Error> {
+    fn of_object<A: MapAccess<'de>>(
+        mut object: A,
+        place: &mut Option<Self>,
+    ) -> Result<(), A::Error> {
         while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Some(Self::Unfit))
+        *place = Some(Self::Unfit);
+        Ok(())
     }
 }
 
