@@ -1,5 +1,7 @@
 //! What was committed for the fuzzer, and much that is made of it by chance: cut, doubled, mixed and changed. No parser may end.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::fs;
 use std::path::Path;
 use windlass_fuzz::Target;

@@ -168,8 +168,8 @@ fn run(
         .map_err(|error| Problem::general(format!("{}: {error}", program.display())))?;
     let text = String::from_utf8_lossy(&output.stderr);
     if output.status.success() {
-        let done = text.lines().filter(|line| line.starts_with("Done "));
-        return Ok(done.last().unwrap_or("done").to_owned());
+        let mut done = text.lines().filter(|line| line.starts_with("Done "));
+        return Ok(done.next_back().unwrap_or("done").to_owned());
     }
     let lines: Vec<&str> = text.lines().collect();
     let end = &lines[lines.len().saturating_sub(30)..];
