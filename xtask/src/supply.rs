@@ -58,6 +58,10 @@ pub(crate) fn check(workspace: &Workspace, report: &mut Report, tools: Tools) {
             return;
         }
     }
+    // Offline, so that it takes the copy; it looks at the packages of other systems as well, which no build has fetched.
+    if !report.run("packages", workspace.cargo(&["fetch", "--locked"])) {
+        return;
+    }
     let mut deny = workspace.cargo(&["deny", "--offline", "check"]);
     deny.env(FOLDER_VARIABLE, databases(workspace));
     parts::with_tools(workspace, &mut deny);
