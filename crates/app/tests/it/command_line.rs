@@ -114,7 +114,7 @@ fn what_cannot_be_done_ends_with_1_and_one_line() {
         (
             &["serve", "--provider", "gemini"],
             "windlass: provider.kind has the value \"gemini\" (from --provider), which is not one of \
-             auto, gemini-live, openai-realtime, demo",
+             auto, gemini-live, openai-realtime, gpt-live, demo",
         ),
         (
             &["serve", "--provider", "openai-realtime"],
