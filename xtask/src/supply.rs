@@ -47,7 +47,7 @@ pub(crate) fn check(workspace: &Workspace, report: &mut Report, tools: Tools) {
     }
     match unpack(workspace) {
         Ok(taken) => {
-            if days_since(&taken).is_none_or(|days| days > DAYS_MAX) {
+            if days_since(&taken).is_some_and(|days| days > DAYS_MAX) {
                 report.notice(&format!(
                     "{COPY} is of {taken}: make a newer one with `cargo xtask advisories <clone of github.com/rustsec/advisory-db>`",
                 ));
@@ -192,6 +192,7 @@ fn lay_out<'a>(folder: &Path, blocks: impl Iterator<Item = &'a str>) -> io::Resu
     fs::write(folder.join(".git").join("FETCH_HEAD"), "")
 }
 
+/// `None` on systems whose `date` reads no dates.
 fn days_since(date: &str) -> Option<u64> {
     let mut command = Command::new("date");
     command.args(["--date", date, "+%s"]);

@@ -138,7 +138,7 @@ fn rights(user: &str, named: &[String]) -> Result<Rights, Failure> {
     }
 }
 
-/// Asks the user at the terminal. The end of input is a no, too.
+/// Asks the user at the terminal. The end of input is a denial.
 fn ask_on_terminal(question: &ConfirmationQuestion) -> bool {
     let printer = Printer;
     if let Some(preview) = &question.preview {
