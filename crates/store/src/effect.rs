@@ -24,7 +24,7 @@ pub struct Effect {
     pub parent: Option<(EffectId, u32)>,
     /// The leg for which it was last run.
     pub leg: SessionId,
-    /// The provider's connection over which it was asked for.
+    /// The provider's connection over which it was asked for; one number by text, where nothing is lost with a connection.
     pub generation: u64,
     /// The onset of the user turn in which it was asked for.
     pub onset: Option<EntryNumber>,

@@ -218,14 +218,14 @@ impl World {
     }
 
     /// Whether the model cannot know what became of an intent, because the connections are gone on which it asked for it, and
-    /// nobody has spoken since.
+    /// nobody has spoken since. By text each request to a model holds all that it has asked for.
     fn is_lost(&self, slot: usize, intent: IntentId) -> bool {
         let generation = self.generation(slot);
         let slot = &self.slots[slot];
         let calls = slot.past.iter().filter(|past| past.intent == intent);
         let mut calls = calls.peekable();
         // Which connection the call was made on is forgotten with the oldest calls.
-        let is_known = calls.peek().is_some();
+        let is_known = calls.peek().is_some() && slot.mode == Mode::Voice;
         let are_lost = calls.all(|past| {
             past.session == slot.number
                 && past.generation < generation

@@ -593,19 +593,33 @@ fn request_origin(call: &Call, talk: &Talk) -> RequestOrigin {
         Some((parent, ordinal)) => RequestOrigin::Handler { parent, ordinal },
         None => RequestOrigin::Model {
             delivery: delivery_id(call.delivered(), talk),
-            // Connections of a process that goes on with the session are later than those before, whose numbers it does not
-            // know.
-            generation: talk.step.config.numbers_of_epochs_before() + call.delivered().generation,
+            generation: generation(call.delivered(), talk),
         },
     }
 }
 
-/// By text each turn is an exchange of its own, and some servers begin their ids anew in each.
+/// By text some servers begin their ids anew with each request.
 fn delivery_id(delivered: &Delivered, talk: &Talk) -> String {
     match talk.step.config.mode {
         Mode::Voice => delivered.key.to_string(),
-        Mode::Text => format!("{}/{}", delivered.turn, *delivered.key),
+        Mode::Text => {
+            let Delivered {
+                turn, generation, ..
+            } = delivered;
+            format!("{turn}/{generation}/{}", *delivered.key)
+        }
     }
+}
+
+/// The connection over which a model asks, as far as the model forgets with it what it asked for on another. Connections of a process
+/// that goes on with the session are later than those before, whose numbers it does not know.
+fn generation(delivered: &Delivered, talk: &Talk) -> u64 {
+    talk.step.config.numbers_of_epochs_before()
+        + match talk.step.config.mode {
+            Mode::Voice => delivered.generation,
+            // Each request to a model by text holds all that it has asked for.
+            Mode::Text => 0,
+        }
 }
 
 /// An answer that the ledger has for a call, in the form of an error.

@@ -459,3 +459,46 @@ fn by_text_an_id_names_a_delivery_of_its_turn_alone() {
         "#]],
     );
 }
+
+#[test]
+fn by_text_a_model_that_asks_call_by_call_has_lost_nothing_between() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text write both
+            turn 1 started
+            to model: text "write both"
+            > calls function-call-1 write {"text":"milk"}
+            client: ModelGenerating
+            request call-1 write
+            start call-1 write (effect-1) {"text":"milk"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > connected 2
+            > calls function-call-2 write {"text":"bread"}
+            request call-2 write
+            start call-2 write (effect-2) {"text":"bread"}
+            > returns 2 {"x":2}
+            record effect-2 Succeeded
+            call-2 finished
+            to model: function-call-2 ok {"x":2}
+            client: ToolsComplete { tool_count: 1 }
+            > connected 3
+            > calls function-call-3 louder {}
+            request call-3 louder
+            start call-3 louder (effect-3) {}
+            > returns 3 {"x":3}
+            record effect-3 Succeeded
+            call-3 finished
+            to model: function-call-3 ok {"x":3}
+            client: ToolsComplete { tool_count: 1 }
+            > connected 4
+            > calls function-call-4 louder {}
+            request call-4 louder
+            start call-4 louder (effect-4) {}
+        "#]],
+    );
+}
