@@ -75,22 +75,18 @@ impl Step<'_> {
         self.begin_approved(answer, approval, &question, again)
     }
 
-    /// What an older connection asked for in the same user turn, and what has begun since the question was put: it may be the
-    /// same change in other words, and the question could not name it. What the user approved is known to the user.
+    /// What another connection asked for in the same user turn, and what has begun since the question was put: a model that lost
+    /// its connection may have asked for the same change in other words, and the question could not name it.
     fn begun_meanwhile(&self, question: &Question) -> Vec<Earlier> {
-        let is_older = |effect: &&Effect| {
+        let may_be_same = |effect: &&Effect| {
             effect.key != question.key
                 && effect.parent.is_none()
                 && effect.leg == question.leg
                 && effect.onset == question.onset
-                && effect.generation < question.generation
+                && effect.generation != question.generation
                 && effect.state != EffectState::NotDone
-                && effect
-                    .attempts
-                    .iter()
-                    .all(|attempt| attempt.question.is_none())
         };
-        let begun = self.rows.begun_since.iter().filter(is_older);
+        let begun = self.rows.begun_since.iter().filter(may_be_same);
         begun.map(Earlier::of).collect()
     }
 
