@@ -13,6 +13,8 @@ use windlass_tool::id::{CallRef, EffectId};
 pub(crate) enum Due {
     /// Out there, whatever has become of the process that asked for it.
     Land { request: usize },
+    /// A service tells how an effect ended that it has accepted.
+    CallBack(ServiceCall),
     /// A stopped process goes on.
     Wake { process: usize },
     /// In a process, if it lives.
@@ -21,6 +23,15 @@ pub(crate) enum Due {
         life: u32,
         what: Within,
     },
+}
+
+/// One message of a service's.
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceCall {
+    pub(crate) request: usize,
+    pub(crate) result: HandlerResult,
+    /// How often it is sent again where it is not taken.
+    pub(crate) tries_left: u32,
 }
 
 #[derive(Debug)]

@@ -82,6 +82,11 @@ counted!(
         RequestLost,
         RequestSentAfterLease,
         AnswerLost,
+        NeverCalledBack,
+        CalledBackLate,
+        CalledBackTwice,
+        CalledBackBeforeAccepted,
+        CallbackNotTaken,
         LookupOlderThanRequest,
         LookupHung,
         StoreDown,
@@ -107,6 +112,7 @@ counted!(
         AskedAnewAtAnswer,
         Attached,
         Replayed,
+        ReplayedAccepted,
         LookedUp,
         UnknownReply,
         DeniedReply,
@@ -129,7 +135,14 @@ counted!(
         RecordedSucceeded,
         RecordedFailed,
         RecordedUnknown,
+        RecordedAccepted,
         RecordedOlderAttempt,
+        CalledBackSucceeded,
+        CalledBackFailed,
+        CalledBackUnknown,
+        CalledBackTooLate,
+        AcceptedSettled,
+        NestedAccepted,
         Finished,
         FinishedFailed,
         FinishedUnknown,
@@ -164,9 +177,26 @@ counted!(
 );
 
 /// The commands whose acknowledgement can get lost, or come too late.
-pub const KINDS: [&str; 18] = [
-    "open", "attach", "resume", "save", "leave", "append", "taint", "request", "answer", "abandon",
-    "withdraw", "record", "retry", "found", "settle", "look_up", "heard", "audited",
+pub const KINDS: [&str; 19] = [
+    "open",
+    "attach",
+    "resume",
+    "save",
+    "leave",
+    "append",
+    "taint",
+    "request",
+    "answer",
+    "abandon",
+    "withdraw",
+    "record",
+    "retry",
+    "found",
+    "settle",
+    "look_up",
+    "called_back",
+    "heard",
+    "audited",
 ];
 
 pub(crate) fn kind_of(command: &Command) -> &'static str {
@@ -215,6 +245,7 @@ pub(crate) fn states_of(command: &Command, reply: &Reply) -> Vec<State> {
         (_, Reply::Ask(asked)) if !asked.question.hazards.earlier.is_empty() => State::AskedNaming,
         (_, Reply::Ask(_)) => State::Asked,
         (_, Reply::Attach(_)) => State::Attached,
+        (_, Reply::Replay(effect)) if effect.is_accepted() => State::ReplayedAccepted,
         (_, Reply::Replay(_)) => State::Replayed,
         (_, Reply::LookUp { .. }) => State::LookedUp,
         (_, Reply::Unknown(_)) => State::UnknownReply,
@@ -239,14 +270,20 @@ pub(crate) fn states_of(command: &Command, reply: &Reply) -> Vec<State> {
             FoundState::NotHappened => State::FoundNotHappened,
             FoundState::Unknown => State::FoundUnknown,
         },
+        (Command::CalledBack(told), Reply::Recorded(_)) => match told.outcome {
+            Ended::Succeeded => State::CalledBackSucceeded,
+            Ended::Failed => State::CalledBackFailed,
+            Ended::Unknown => State::CalledBackUnknown,
+            Ended::Accepted { .. } => return Vec::new(),
+        },
+        (_, Reply::TooLate(_)) => State::CalledBackTooLate,
         (Command::Abandon { .. }, Reply::Recorded(_)) => State::AbandonedRun,
         (Command::Record(record), Reply::Recorded(effect)) => {
             let mut states = vec![match record.outcome {
                 Ended::Succeeded => State::RecordedSucceeded,
                 Ended::Failed => State::RecordedFailed,
                 Ended::Unknown => State::RecordedUnknown,
-                // No tool of a world has a service that answers later.
-                Ended::Accepted { .. } => return Vec::new(),
+                Ended::Accepted { .. } => State::RecordedAccepted,
             }];
             if record.attempt != effect.newest_attempt().number {
                 states.push(State::RecordedOlderAttempt);

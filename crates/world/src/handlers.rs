@@ -5,9 +5,9 @@ use crate::agenda::{Due, Of};
 use crate::count::{Fault, State};
 use crate::executor::{Attempt, Work};
 use crate::outside::RequestFate;
-use crate::slot::Live;
+use crate::slot::{Live, PlannedFate};
 use crate::tools;
-use crate::world::World;
+use crate::world::{BEGINNING_UNIX_MS, World};
 use serde_json::json;
 use windlass_driver::{Ledger, Report};
 use windlass_tool::envelope::ToolResponse;
@@ -35,6 +35,8 @@ enum Conduct {
     /// Nothing is sent.
     Breaks,
     Hangs,
+    /// A service accepts it, and tells its end later.
+    Accepted,
     /// It works, long after everybody has given up.
     ComesLate,
 }
@@ -115,6 +117,7 @@ impl World {
     ) {
         self.report.counts.state(match response.error_type() {
             None if response.meta.idempotent_cache_hit => State::NestedFoundAgain,
+            None if response.meta.accepted_until.is_some() => State::NestedAccepted,
             None => State::NestedWorked,
             Some(ErrorType::OutcomeUnknown) => State::NestedInDoubt,
             Some(ErrorType::Cancelled) => State::NestedCancelled,
@@ -162,6 +165,16 @@ impl World {
                 (return_us, Some(self.doubt()))
             }
             Conduct::LandsLate | Conduct::RequestLost => (return_us, Some(self.doubt())),
+            Conduct::Accepted => {
+                let until_us = self.now_us + (5_000 + self.random.below(1_000_000)) * 1_000;
+                let fate = PlannedFate::Accepted { until_us };
+                live.fates.insert(call, fate);
+                let result = Ok(Success {
+                    accepted_until_unix_ms: Some(BEGINNING_UNIX_MS + until_us / 1_000),
+                    ..Success::new(json!({ "status": "accepted" }))
+                });
+                return self.within_live(id, live.process, return_us, Of::Return(call, result));
+            }
             Conduct::Refused => (return_us, Some(self.certain_failure())),
             Conduct::Breaks => {
                 self.fault(Fault::HandlerBroke);
@@ -201,22 +214,28 @@ impl World {
             15 => Conduct::RequestLost,
             16 => Conduct::Breaks,
             17 => Conduct::Hangs,
+            18 if changes => Conduct::Accepted,
             _ => Conduct::ComesLate,
         }
     }
 
     /// What will become of the request, once it has left.
     fn plan_fate(&mut self, live: &mut Live, call: CallRef, conduct: Conduct) {
-        let land_us = match conduct {
+        let us = match conduct {
             Conduct::Works | Conduct::ComesLate | Conduct::AnswerLost => Some(0),
             Conduct::LandsLate => {
                 self.fault(Fault::RequestLandsLate);
                 Some(self.random.below(160_000) * 1_000)
             }
             Conduct::Hangs if self.random.one_in(2) => Some(self.random.below(20_000) * 1_000),
-            Conduct::RequestLost | Conduct::Refused | Conduct::Breaks | Conduct::Hangs => None,
+            Conduct::RequestLost
+            | Conduct::Refused
+            | Conduct::Breaks
+            | Conduct::Hangs
+            | Conduct::Accepted => None,
         };
-        live.fates.insert(call, land_us);
+        let fate = us.map_or(PlannedFate::Lost, |us| PlannedFate::LandsAfter { us });
+        live.fates.insert(call, fate);
     }
 
     /// The attempt asks the outside for its change: after its lease, only where it stood still in between.
@@ -225,7 +244,7 @@ impl World {
             return;
         };
         let (slot, process) = (live.slot, (live.process, live.process_life));
-        let fate = live.fates.get(&call).copied().flatten();
+        let fate = live.fates.get(&call).copied();
         let Some(attempt) = live.running.get(&call).cloned() else {
             return;
         };
@@ -234,8 +253,7 @@ impl World {
         };
         let parent = attempt.parent.and_then(|parent| live.runs.get(&parent));
         let parent = parent.cloned();
-        let now_unix_ms = self.processes[process.0].ledger.store().now_unix_ms();
-        if now_unix_ms >= run.lease_end_unix_ms {
+        if self.time_of(process.0) >= run.lease_end_unix_ms {
             if !self.random.one_in(3) {
                 return;
             }
@@ -243,23 +261,26 @@ impl World {
         }
         let conversation = self.slots[slot].conversation;
         self.trace(|| format!("life {id} SENDS {call:?} {attempt:?}"));
-        let now_us = self.now_us;
-        let sent = self
-            .outside
-            .send(conversation, process, &attempt, parent, now_us);
+        let sent = self.outside.send(conversation, process, &attempt, parent);
         let Some(request) = sent else {
             return;
         };
         match fate {
-            None => {
+            Some(PlannedFate::Lost) | None => {
                 self.fault(Fault::RequestLost);
                 self.outside.requests[request].fate = RequestFate::Lost;
             }
-            Some(0) => self.land(request),
-            Some(after_us) => self
-                .agenda
-                .enter(self.now_us + after_us, Due::Land { request }),
+            Some(PlannedFate::LandsAfter { us: 0 }) => self.land(request),
+            Some(PlannedFate::LandsAfter { us }) => {
+                self.agenda.enter(self.now_us + us, Due::Land { request });
+            }
+            Some(PlannedFate::Accepted { until_us }) => self.accept(request, until_us),
         }
+    }
+
+    /// What time it is by the clock of a process.
+    pub(crate) fn time_of(&self, process: usize) -> u64 {
+        self.processes[process].ledger.store().now_unix_ms()
     }
 
     /// A request takes effect, whatever has become of who sent it.
@@ -277,7 +298,7 @@ impl World {
         let process = &self.processes[place];
         if process.life != life || !process.is_up {
             self.fault(Fault::RequestLandsAfterCrash);
-        } else if self.processes[place].ledger.store().now_unix_ms() > landed.lease_end_unix_ms {
+        } else if self.time_of(place) > landed.lease_end_unix_ms {
             self.fault(Fault::RequestLandsAfterLease);
         }
         self.judge_landing(request);
@@ -288,13 +309,25 @@ impl World {
         let Some(live) = self.lives[id].as_deref_mut() else {
             return;
         };
+        let process = live.process;
         let Some(attempt) = live.running.remove(&call) else {
             return;
         };
-        let has_happened = attempt
-            .run
-            .is_none_or(|run| self.outside.has_happened(&run.effect_id));
+        let run = attempt.run.as_ref();
+        let has_happened = run.is_none_or(|run| self.outside.has_happened(&run.effect_id));
+        let is_accepted = run.is_some_and(|run| {
+            let number = Some(run.attempt);
+            self.outside.is_accepted(&run.effect_id, number)
+        });
         let result = match result {
+            // The handler refuses a time that is over.
+            Ok(Success {
+                accepted_until_unix_ms: Some(until_unix_ms),
+                ..
+            }) => match is_accepted && until_unix_ms > self.time_of(process) {
+                true => result,
+                false => self.doubt(),
+            },
             // Its request never left, because its lease was over.
             Ok(_) if !has_happened => self.doubt(),
             // A service that knows the key has done it before.
@@ -343,7 +376,7 @@ impl World {
         }
     }
 
-    fn success(&mut self) -> HandlerResult {
+    pub(crate) fn success(&mut self) -> HandlerResult {
         self.last_id += 1;
         let mut success = Success::new(json!({ tools::TAG: self.last_id }));
         if !self.is_calm && self.random.one_in(10) {
@@ -380,7 +413,7 @@ impl World {
         }
     }
 
-    fn certain_failure(&mut self) -> HandlerResult {
+    pub(crate) fn certain_failure(&mut self) -> HandlerResult {
         let kind = *self.random.pick(&[
             FailureKind::Permanent,
             FailureKind::Transient,

@@ -15,7 +15,7 @@ use windlass_session::client::ClientUpdate;
 use windlass_session::event::{CallRecord, SessionEvent};
 use windlass_session::io::{Input, Output};
 use windlass_session::model::{ModelCommand, ModelEvent, ModelToolResponse, names_delivery};
-use windlass_store::{AttemptNumber, EffectState, Question, QuestionNumber, StoreLimits};
+use windlass_store::{AttemptNumber, Effect, EffectState, Question, QuestionNumber, StoreLimits};
 use windlass_tool::envelope::ProjectionBody;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId};
@@ -50,6 +50,7 @@ rules! {
     NothingAfterExternalContent "nothing runs unapproved once the model has read external content",
     AnAttemptStartsOnce "an attempt starts once",
     AnApprovalRunsOnce "an approval runs once",
+    AServiceTellsOneEnd "a service tells one end of an attempt, and a session hears one",
     NoToolOutsideItsMode "no tool runs outside its mode",
     OneAnswerPerProviderId "one answer per provider id and connection",
     OneResponsePerCall "one response per call",
@@ -72,8 +73,10 @@ pub(crate) struct Judge {
     pub(crate) approved: BTreeSet<(usize, QuestionNumber)>,
     /// What approved questions ran.
     used: BTreeMap<(usize, QuestionNumber), Option<EffectId>>,
-    /// Effects that somebody was told have not happened, and when.
-    told_not_done: Vec<(EffectId, u64)>,
+    /// Effects that somebody was told have not happened, and how many requests had been sent by then.
+    told_not_done: Vec<(EffectId, usize)>,
+    /// Attempts whose ends services have told.
+    called_back: BTreeSet<(EffectId, AttemptNumber)>,
 }
 
 impl World {
@@ -447,6 +450,11 @@ impl World {
                 self.the_told_is_true(id, record);
                 self.ends(id, live, record);
             }
+            SessionEvent::CallSettled(record) => {
+                counts.state(State::AcceptedSettled);
+                self.the_told_is_true(id, record);
+                self.hears_one_end(id, live, record);
+            }
             SessionEvent::CallRejected(record) => {
                 counts.state(State::Rejected);
                 self.ends(id, live, record);
@@ -484,7 +492,10 @@ impl World {
         let Some(effect_id) = record.effect_id.clone() else {
             return;
         };
-        let has_happened = self.outside.has_happened(&effect_id);
+        let has_happened = match record.response.expose().meta.accepted_until {
+            Some(_) => self.outside.is_accepted(&effect_id, None),
+            None => self.outside.has_happened(&effect_id),
+        };
         match record.error_type() {
             None if !has_happened => {
                 let what = format!("life {id} says that {effect_id} was done: {record:?}");
@@ -492,9 +503,42 @@ impl World {
             }
             Some(error) if says_not_done(error) => {
                 self.is_not_done(&effect_id);
-                self.judge.told_not_done.push((effect_id, self.now_us));
+                self.tell_not_done(effect_id);
             }
             None | Some(_) => {}
+        }
+    }
+
+    fn tell_not_done(&mut self, effect_id: EffectId) {
+        let sent = self.outside.requests.len();
+        self.judge.told_not_done.push((effect_id, sent));
+    }
+
+    /// The ledger has taken from a service how an effect ended.
+    pub(crate) fn judge_called_back(&mut self, effect: &Effect, is_end: bool) {
+        let attempt = (effect.effect_id.clone(), effect.newest_attempt().number);
+        if is_end && !self.judge.called_back.insert(attempt) {
+            let what = format!("a service has ended {effect:?} before");
+            self.broken(Rule::AServiceTellsOneEnd, what);
+        }
+        if effect.state == EffectState::NotDone {
+            self.tell_not_done(effect.effect_id.clone());
+        }
+    }
+
+    fn hears_one_end(&mut self, id: usize, live: &mut Live, record: &CallRecord) {
+        let Some(effect_id) = record.effect_id.clone() else {
+            return;
+        };
+        let requests = self.outside.requests.iter();
+        let accepted =
+            requests.filter(|request| request.is_accepted && request.effect_id == effect_id);
+        let most = accepted.count();
+        let settled = live.facts.settled.entry(effect_id).or_default();
+        *settled += 1;
+        if *settled > most {
+            let what = format!("life {id} hears of {record:?} once more");
+            self.broken(Rule::AServiceTellsOneEnd, what);
         }
     }
 
@@ -587,14 +631,14 @@ impl World {
                 return self.broken(Rule::TheLedgerTellsTheTruth, what);
             }
         }
-        for (effect_id, told_us) in std::mem::take(&mut self.judge.told_not_done) {
+        for (effect_id, sent) in std::mem::take(&mut self.judge.told_not_done) {
             let denied = self.landed_of(&effect_id, |landed, at_us| {
                 self.are_clocks_right()
-                    && landed.sent_us <= told_us
+                    && landed.number < sent
                     && lands_in_time(landed.lease_end_unix_ms, at_us)
             });
             if let Some(landed) = denied {
-                let what = format!("{landed:?} was said at {told_us} µs not to have happened");
+                let what = format!("{landed:?} was said not to have happened");
                 return self.broken(Rule::TheToldIsTrue, what);
             }
         }

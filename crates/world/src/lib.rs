@@ -15,6 +15,7 @@ mod outside;
 mod process;
 mod prove;
 mod random;
+mod service;
 mod settle;
 mod slot;
 mod storefront;

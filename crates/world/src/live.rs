@@ -439,7 +439,9 @@ impl World {
     /// The audit has its line of an ended call.
     fn on_event(&mut self, id: usize, live: &mut Live, event: &SessionEvent) {
         let ended = match event {
-            SessionEvent::CallFinished(record) | SessionEvent::CallRejected(record) => record,
+            SessionEvent::CallFinished(record)
+            | SessionEvent::CallRejected(record)
+            | SessionEvent::CallSettled(record) => record,
             _ => return,
         };
         if let Some(effect_id) = &ended.effect_id {

@@ -15,7 +15,8 @@ pub(crate) struct OutsideRequest {
     /// The process that sent it, and which one in its place.
     pub(crate) process: (usize, u32),
     pub(crate) lease_end_unix_ms: u64,
-    pub(crate) sent_us: u64,
+    /// How many were sent before it.
+    pub(crate) number: usize,
     pub(crate) tool: String,
     pub(crate) text: String,
     pub(crate) note: String,
@@ -27,6 +28,8 @@ pub(crate) struct OutsideRequest {
     pub(crate) has_key: bool,
     pub(crate) is_repeatable: bool,
     pub(crate) demands_consent: bool,
+    /// The service answers that it has accepted it.
+    pub(crate) is_accepted: bool,
     pub(crate) fate: RequestFate,
 }
 
@@ -56,7 +59,6 @@ impl Outside {
         process: (usize, u32),
         attempt: &Attempt,
         parent: Option<AttemptRun>,
-        now_us: u64,
     ) -> Option<usize> {
         let run = attempt.run.as_ref()?;
         let tool = &attempt.tool;
@@ -66,7 +68,7 @@ impl Outside {
             conversation,
             process,
             lease_end_unix_ms: run.lease_end_unix_ms,
-            sent_us: now_us,
+            number: self.requests.len(),
             tool: tool.id.as_str().to_owned(),
             text: attempt.text("text"),
             note: attempt.text("note"),
@@ -75,6 +77,7 @@ impl Outside {
             has_key: tool.idempotent,
             is_repeatable: tool.repeatable,
             demands_consent: tool.requires_confirmation,
+            is_accepted: false,
             fate: RequestFate::InFlight,
         });
         Some(self.requests.len() - 1)
@@ -107,6 +110,16 @@ impl Outside {
                 RequestFate::Landed { at_us } => Some((request, at_us)),
                 RequestFate::InFlight | RequestFate::Lost | RequestFate::Absorbed => None,
             })
+    }
+
+    /// Whether a service has accepted an effect; one of its attempts, where that is named.
+    pub(crate) fn is_accepted(&self, effect_id: &EffectId, attempt: Option<AttemptNumber>) -> bool {
+        let mut requests = self.requests.iter();
+        requests.any(|request| {
+            request.is_accepted
+                && request.effect_id == *effect_id
+                && attempt.is_none_or(|attempt| request.attempt == attempt)
+        })
     }
 
     pub(crate) fn is_in_flight(&self, effect_id: &EffectId) -> bool {

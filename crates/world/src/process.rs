@@ -1,7 +1,7 @@
 //! Processes on one store: each with its own owner and clock. They crash at any moment, stand still beyond every lease beside
 //! another one, and go on. What they sent before is out there all the same.
 
-use crate::agenda::{Due, Of, Within};
+use crate::agenda::{Due, Of, ServiceCall, Within};
 use crate::count::Fault;
 use crate::storefront::{Answer, FaultyStore, QueuedLedger, StoreMood};
 use crate::tools;
@@ -43,6 +43,8 @@ pub(crate) struct Process {
     pub(crate) crash_in: Option<u32>,
     /// Clients that come back with a resume token, by slot.
     pub(crate) resuming: Vec<(usize, PendingReplies)>,
+    /// Services that wait for the answer to what they have told.
+    pub(crate) calling_back: Vec<(ServiceCall, PendingReplies)>,
     /// What came for it while it stood still.
     pub(crate) held_back: Vec<Due>,
     is_commit_planned: bool,
@@ -105,6 +107,7 @@ impl World {
             is_stopped: false,
             crash_in: None,
             resuming: Vec::new(),
+            calling_back: Vec::new(),
             held_back: Vec::new(),
             is_commit_planned: false,
             answered_us: BTreeMap::new(),
@@ -185,10 +188,14 @@ impl World {
         process.is_up = false;
         process.is_stopped = false;
         process.resuming.clear();
+        let unanswered = std::mem::take(&mut process.calling_back);
         process.held_back.clear();
         process.round = None;
         process.findings.clear();
         process.sweep = None;
+        for (call, _) in unanswered {
+            self.call_again(call);
+        }
         // The folder has one owner: it is let go before the next one takes it.
         if let Rows::Sqlite(_) = self.rows {
             let nobody = MemoryStore::new(StoreSettings {
@@ -400,6 +407,15 @@ impl World {
                 Poll::Ready(replies) => {
                     let reply = replies.ok().and_then(|mut replies| replies.pop());
                     self.is_resumed(slot, place, reply);
+                }
+            }
+        }
+        for (call, mut replies) in std::mem::take(&mut self.processes[place].calling_back) {
+            match replies.as_mut().poll(&mut context) {
+                Poll::Pending => self.processes[place].calling_back.push((call, replies)),
+                Poll::Ready(replies) => {
+                    let reply = replies.ok().and_then(|mut replies| replies.pop());
+                    self.is_called_back(call, reply);
                 }
             }
         }

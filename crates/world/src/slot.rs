@@ -15,7 +15,7 @@ use windlass_session::model::{AnswerBatching, CallSupport, ModelProfile};
 use windlass_session::session::Session;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::ReplyNumber;
-use windlass_tool::id::{CallNumber, CallRef, SessionId};
+use windlass_tool::id::{CallNumber, CallRef, EffectId, SessionId};
 use windlass_tool::kind::Mode;
 
 /// What a model is like.
@@ -150,11 +150,23 @@ pub(crate) struct Live {
     pub(crate) last_reply: u64,
     /// What each call ran with last.
     pub(crate) runs: BTreeMap<CallNumber, AttemptRun>,
-    /// After how many microseconds the request of an attempt lands; `None` of one that never does.
-    pub(crate) fates: BTreeMap<CallRef, Option<u64>>,
+    pub(crate) fates: BTreeMap<CallRef, PlannedFate>,
     /// Where the world is compared.
     pub(crate) journal: Option<Journal>,
     pub(crate) facts: SessionFacts,
+}
+
+/// What becomes of the request of an attempt, once it has left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PlannedFate {
+    Lost,
+    LandsAfter {
+        us: u64,
+    },
+    /// Its service accepts it, for so long.
+    Accepted {
+        until_us: u64,
+    },
 }
 
 /// What the judge has seen of one session.
@@ -172,6 +184,8 @@ pub(crate) struct SessionFacts {
     pub(crate) shown: usize,
     /// What it began with, and may tell of.
     pub(crate) began_with: usize,
+    /// How often the session has heard how an accepted effect ended.
+    pub(crate) settled: BTreeMap<EffectId, usize>,
     /// The last call before the model was given external content.
     pub(crate) tainted_after: Option<CallNumber>,
     /// The ledger was asked for a taint.

@@ -261,6 +261,7 @@ impl World {
     fn happen(&mut self, due: Due) {
         match due {
             Due::Land { request } => self.land(request),
+            Due::CallBack(call) => self.call_back(call),
             Due::Wake { process } => self.wake(process),
             Due::Within {
                 process,
