@@ -95,10 +95,15 @@ impl Step<'_> {
             self.settle_lapsed();
             return Reply::TooLate(Box::new(self.effects[0].clone()));
         }
+        let outcome = match called_back.outcome {
+            // The message names the effect and no attempt: it may tell once more how an earlier one failed.
+            AttemptOutcome::Failed if attempt.number > AttemptNumber(1) => AttemptOutcome::Unknown,
+            outcome => outcome,
+        };
         let record = Record {
             effect_id: effect.effect_id.clone(),
             attempt: attempt.number,
-            outcome: called_back.outcome,
+            outcome,
             receipt: called_back.receipt.clone(),
             asks: None,
         };
