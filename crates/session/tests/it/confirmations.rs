@@ -373,3 +373,85 @@ fn too_many_open_questions_are_refused() {
         "#]],
     );
 }
+
+#[test]
+fn by_text_changes_that_were_asked_about_one_by_one_are_approved_together() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text pay both
+            turn 1 started
+            to model: text "pay both"
+            > calls function-call-1 pay {"text":"1"}
+            client: ModelGenerating
+            request call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 "Pay 1"
+            > connected 2
+            > calls function-call-2 pay {"text":"2"}
+            request call-2 pay
+            call-2 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 token-2 "Pay 2"
+            > confirm token-1
+            answer question-1 yes as call-1
+            call-1 Approved
+            start call-1 pay (effect-1) {"text":"1"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            > confirm token-2
+            answer question-2 yes as call-2
+            call-2 Approved
+            start call-2 pay (effect-2) {"text":"2"}
+        "#]],
+    );
+}
+
+#[test]
+fn by_voice_what_another_connection_asked_for_is_named_before_it_is_done_in_other_words() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay it
+            turn 1 started
+            to model: text "pay it"
+            > calls function-call-1 pay {"text":"1"}
+            client: ModelGenerating
+            request call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 "Pay 1"
+            > connected 2
+            > ready
+            > calls function-call-2 pay {"text":"one"}
+            request call-2 pay
+            call-2 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 token-2 "Pay one"
+            > confirm token-2
+            answer question-2 yes as call-2
+            call-2 Approved
+            start call-2 pay (effect-1) {"text":"one"}
+            > returns 2 {"x":1}
+            record effect-1 Succeeded
+            call-2 finished
+            client: confirmation result call-2 ok
+            > confirm token-1
+            answer question-1 yes as call-1
+            client: confirm call-1 token-3 "Pay 1" warned "This was done before, at 2026-11-18T11:06:40.000Z, with {\"text\":\"one\"}. If you approve it, it is done once more."
+            call-1 Refused
+            client: confirmation result call-1 CONFIRMATION_REQUIRED something has changed since you were asked about pay: see the new question
+            > confirm token-3
+            answer question-3 yes as call-1
+            call-1 Approved
+            start call-1 pay (effect-2) {"text":"1"}
+        "#]],
+    );
+}
