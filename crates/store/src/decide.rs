@@ -156,11 +156,8 @@ impl<'a> Step<'a> {
         self.make_room();
         let mut changes = Vec::new();
         let before = self.rows.conversation.as_ref();
-        if self.is_used || self.rows.conversation.is_some() {
-            self.conversation.used_at_unix_ms = match self.is_used {
-                true => self.now_unix_ms,
-                false => self.conversation.used_at_unix_ms,
-            };
+        if self.is_used {
+            self.conversation.used_at_unix_ms = self.now_unix_ms;
         }
         let writes_rows = !self.entries.is_empty() || !self.other.is_empty();
         let creates = before.is_none() && (self.is_used || writes_rows);

@@ -193,10 +193,3 @@ impl fmt::Debug for ServerKey {
 )]
 #[serde(transparent)]
 pub struct LegNumber(pub u64);
-
-/// An entry as its writer or as the log names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum EntryRef {
-    Own(LegNumber),
-    Log(EntryNumber),
-}

@@ -52,10 +52,7 @@ impl Step<'_> {
                 return Reply::Conflict;
             }
             // Ids of another connection may begin anew.
-            Some(known) if known.arguments != arguments => {
-                drop(known);
-                None
-            }
+            Some(known) if known.arguments != arguments => None,
             known => known,
         };
         self.settle_lapsed();
