@@ -155,13 +155,8 @@ impl<'a> Step<'a> {
     fn finish(mut self, reply: Reply) -> Decision {
         self.make_room();
         let mut changes = Vec::new();
-        let before = self.rows.conversation.as_ref();
         if self.is_used {
             self.conversation.used_at_unix_ms = self.now_unix_ms;
-        }
-        let writes_rows = !self.entries.is_empty() || !self.other.is_empty();
-        let creates = before.is_none() && (self.is_used || writes_rows);
-        if creates || before.is_some_and(|before| *before != self.conversation) {
             changes.push(Change::Conversation(self.conversation));
         }
         changes.extend(self.entries.into_iter().map(Change::Entry));
@@ -456,12 +451,11 @@ impl<'a> Step<'a> {
 
     /// What the user was asked before this was done does not say that it was.
     fn close_questions_not_naming(&mut self, index: usize) {
-        let effect = &self.effects[index];
-        let (effect_id, key) = (effect.effect_id.clone(), effect.key);
+        let effect_id = self.effects[index].effect_id.clone();
         let outdated: Vec<QuestionNumber> = self
             .questions
             .iter()
-            .filter(|question| question.key == key && question.state == QuestionState::Open)
+            .filter(|question| question.state == QuestionState::Open)
             .filter(|question| !question.hazards.names(&effect_id))
             .map(|question| question.number)
             .collect();
@@ -557,17 +551,15 @@ impl<'a> Step<'a> {
         if is_long(&question.arguments) || is_long(&question.preview) {
             return Reply::Refused(Refusal::TooLong);
         }
-        let replaced: Vec<QuestionNumber> = self
-            .questions
-            .iter()
-            .filter(|other| other.key == question.key && other.state == QuestionState::Open)
+        let of_key = self.questions.iter();
+        let replaced: Vec<QuestionNumber> = of_key
+            .clone()
+            .filter(|other| other.state == QuestionState::Open)
             .map(|other| other.number)
             .collect();
-        let still_open = |number: &&QuestionNumber| {
-            let mut questions = self.questions.iter();
-            questions.any(|other| other.number == **number && other.is_open(self.now_unix_ms))
-        };
-        let given_up = replaced.iter().filter(still_open).count();
+        let given_up = of_key
+            .filter(|other| other.is_open(self.now_unix_ms))
+            .count();
         if self.rows.counts.questions.saturating_sub(given_up) >= limits.questions_max {
             return Reply::Refused(Refusal::TooManyQuestions);
         }

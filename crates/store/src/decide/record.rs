@@ -224,6 +224,7 @@ impl Step<'_> {
             let mut attempts = effect.attempts.iter();
             attempts.any(|attempt| attempt.nonce == nonce)
         });
+        self.is_used = true;
         self.other.push(Change::Abandoned {
             nonce,
             at_unix_ms: self.now_unix_ms,

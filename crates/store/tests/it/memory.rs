@@ -9,7 +9,7 @@ use crate::ledger::{
     nonce, one, onset, settings,
 };
 use std::sync::atomic::Ordering;
-use windlass_store::command::{Command, Record, Refusal, Reply};
+use windlass_store::command::{Command, NewLeg, Record, Refusal, Reply};
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, EffectState, EntryEvent, EntryNumber, Epoch, LegNumber,
     LegRef, LookupState, NewEntry, Presented, Store, StoreLimits,
@@ -245,6 +245,20 @@ fn a_leg_is_taken_over_and_ends() {
     // One of a process that is dead gives way, too.
     ledger.act(Crash);
     assert_eq!(ledger.send(attach), Reply::Attached { epoch: Epoch(4) });
+    // Another client's is another one, and so is one with another token.
+    let of_tablet = NewLeg {
+        client_id: ClientId::new("tablet"),
+        ..new_leg("leg 1")
+    };
+    let with_token = NewLeg {
+        resume_token: [9; 32],
+        ..of_tablet.clone()
+    };
+    for (leg, epoch) in [(of_tablet, Epoch(5)), (with_token, Epoch(6))] {
+        let attach = Command::Attach(Box::new(leg));
+        assert_eq!(ledger.send(attach.clone()), Reply::Attached { epoch });
+        assert_eq!(ledger.send(attach), Reply::Attached { epoch });
+    }
 }
 
 #[test]
@@ -388,9 +402,11 @@ fn nothing_is_more_than_is_kept() {
         "`Ask` question 3"
     );
     let mut long = ledger.request("{}", "{}");
-    long.preview = Sensitive("a".repeat(41));
-    let reply = ledger.send(Command::Request(Box::new(long)));
-    assert_eq!(reply, Reply::Refused(Refusal::TooLong));
+    for (bytes, refusal) in [(40, Refusal::TooManyQuestions), (41, Refusal::TooLong)] {
+        long.preview = Sensitive("a".repeat(bytes));
+        let reply = ledger.send(Command::Request(Box::new(long.clone())));
+        assert_eq!(reply, Reply::Refused(refusal));
+    }
     let long = "a".repeat(41);
     let long = ledger.request(&long, "{}");
     let reply = ledger.send(Command::Request(Box::new(long)));

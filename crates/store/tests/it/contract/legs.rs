@@ -90,6 +90,13 @@ fn a_leg_is_resumed_with_the_next_epoch_and_everything_that_it_needs() {
         let told = resumed.unheard_questions.iter();
         let told = told.map(|question| question.number);
         assert_eq!(told.collect::<Vec<_>>(), [denied.question.number]);
+        let heard = Command::Heard {
+            effects: Vec::new(),
+            questions: vec![denied.question.number],
+        };
+        world.send(&talk, heard);
+        let again = resume(world, &talk, presented("leg")).unwrap();
+        assert_eq!(again.unheard_questions, []);
         // The second ran for a process that is dead.
         let unheard = resumed.unheard.iter();
         let unheard = unheard.map(|effect| effect.effect_id.as_str());
