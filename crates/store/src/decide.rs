@@ -501,10 +501,8 @@ impl<'a> Step<'a> {
 
     /// What a question names: effects of the key that have happened or may have, and external content.
     fn hazards(&self, tool: &ToolFacts) -> Hazards {
-        let is_named = |effect: &&Effect| match effect.state {
-            EffectState::Done | EffectState::Unknown => true,
-            EffectState::NotDone => self.may_arrive(effect, tool),
-            EffectState::Running => false,
+        let is_named = |effect: &&Effect| {
+            effect.state != EffectState::Running && self.may_happen(effect, tool)
         };
         let effects = self.effects.iter().filter(is_named);
         Hazards {
@@ -520,6 +518,11 @@ impl<'a> Step<'a> {
     /// idempotent.
     fn may_arrive(&self, effect: &Effect, tool: &ToolFacts) -> bool {
         effect.lookup == LookupState::NotHappened && !tool.idempotent
+    }
+
+    /// Whether an effect has happened, or still may.
+    fn may_happen(&self, effect: &Effect, tool: &ToolFacts) -> bool {
+        effect.state != EffectState::NotDone || self.may_arrive(effect, tool)
     }
 
     fn token(&self, question: &Question) -> crate::id::Token {

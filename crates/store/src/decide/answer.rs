@@ -1,7 +1,7 @@
 //! Row 20 of the table: what becomes of the user's answer to a question.
 
 use super::{Begin, NewEffect, Step, await_end, covers, is_of_tool};
-use crate::command::{Answer, AnswerVerdict, Approval, Refusal, Reply, Run};
+use crate::command::{Answer, AnswerVerdict, Approval, Refusal, Reply, Run, ToolFacts};
 use crate::effect::Effect;
 use crate::id::{AttemptNumber, QuestionNumber};
 use crate::log::{EffectState, QuestionState};
@@ -53,7 +53,9 @@ impl Step<'_> {
         }
         let mut hazards = self.hazards(tool);
         if !tool.repeatable {
-            hazards.earlier.extend(self.begun_meanwhile(&question));
+            hazards
+                .earlier
+                .extend(self.begun_meanwhile(&question, tool));
         }
         if !covers(&question.hazards, &hazards) {
             return self.ask_anew(&question, answer, approval, hazards);
@@ -77,14 +79,14 @@ impl Step<'_> {
 
     /// What another connection asked for in the same user turn, and what has begun since the question was put: a model that lost
     /// its connection may have asked for the same change in other words, and the question could not name it.
-    fn begun_meanwhile(&self, question: &Question) -> Vec<Earlier> {
+    fn begun_meanwhile(&self, question: &Question, tool: &ToolFacts) -> Vec<Earlier> {
         let may_be_same = |effect: &&Effect| {
             effect.key != question.key
                 && effect.parent.is_none()
                 && effect.leg == question.leg
                 && effect.onset == question.onset
                 && effect.generation != question.generation
-                && effect.state != EffectState::NotDone
+                && self.may_happen(effect, tool)
         };
         let begun = self.rows.begun_since.iter().filter(may_be_same);
         begun.map(Earlier::of).collect()

@@ -436,7 +436,7 @@ impl Step<'_> {
                 && effect.leg == request.leg.leg
                 && effect.generation != generation
                 && !effect.is_heard
-                && (effect.state != EffectState::NotDone || self.may_arrive(effect, &request.tool))
+                && self.may_happen(effect, &request.tool)
         };
         self.rows
             .unheard

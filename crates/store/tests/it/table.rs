@@ -67,6 +67,10 @@ const LOOKUP_IDEMPOTENT: Policy = Policy {
     idempotent: true,
     ..LOOKUP
 };
+const LOOKUP_CONSENT: Policy = Policy {
+    lookup: true,
+    ..CONSENT
+};
 const ALONE: Policy = Policy {
     can_ask: false,
     ..PLAIN
@@ -275,6 +279,7 @@ fn answers() {
         with(CONSENT, "20", "the same, yes to the question that names it", &[Onset, Request, Reconnect, OtherKey, YesToFirst, Yes, Yes]),
         with(CONSENT, "20", "the same, a newer connection's", &[Onset, Request, Reconnect, OtherKey, Yes, YesToFirst]),
         with(CONSENT, "20", "the same, not done", &[Onset, Request, Reconnect, OtherKey, Yes, Fails, YesToFirst]),
+        with(LOOKUP_CONSENT, "20", "the same, not found by a lookup, but may still land", &[Onset, Request, Reconnect, OtherKey, Yes, Passes(LANDED_MS), Settles, LooksUp, FindsNothing, YesToFirst]),
         with(CONSENT, "20", "the same, in another turn", &[Onset, Request, Reconnect, Onset, OtherKey, Yes, YesToFirst]),
         line("20", "yes, the older connection began another key since", &[Onset, Request, Reconnect, OtherKey, OldConnection, ThirdKey, Yes]),
         line("20", "the same, yes to the question that names it", &[Onset, Request, Reconnect, OtherKey, OldConnection, ThirdKey, Yes, Yes]),
