@@ -50,7 +50,8 @@ rules! {
     NothingAfterExternalContent "nothing runs unapproved once the model has read external content",
     AnAttemptStartsOnce "an attempt starts once",
     AnApprovalRunsOnce "an approval runs once",
-    AServiceTellsOneEnd "a service tells one end of an attempt, and a session hears one",
+    NestedEndsAreTheirHandlers "the end of a nested call is told to no model",
+    AServiceTellsOneEnd "a service tells one end of an attempt, and a call hears one",
     NoToolOutsideItsMode "no tool runs outside its mode",
     OneAnswerPerProviderId "one answer per provider id and connection",
     OneResponsePerCall "one response per call",
@@ -342,6 +343,10 @@ impl World {
             }
             Output::SendModel(ModelCommand::LateResults(answers)) => {
                 self.report.counts.state(State::LateResultSent);
+                if answers.iter().any(|answer| &*answer.name == tools::STAGE) {
+                    let what = format!("life {id} tells its model {answers:?}");
+                    self.broken(Rule::NestedEndsAreTheirHandlers, what);
+                }
                 let conversation = self.slots[live.slot].conversation;
                 let is_told = |tool: &str| answers.iter().any(|answer| &*answer.name == tool);
                 self.intents.answered_of_tool(conversation, is_told);
@@ -527,16 +532,7 @@ impl World {
     }
 
     fn hears_one_end(&mut self, id: usize, live: &mut Live, record: &CallRecord) {
-        let Some(effect_id) = record.effect_id.clone() else {
-            return;
-        };
-        let requests = self.outside.requests.iter();
-        let accepted =
-            requests.filter(|request| request.is_accepted && request.effect_id == effect_id);
-        let most = accepted.count();
-        let settled = live.facts.settled.entry(effect_id).or_default();
-        *settled += 1;
-        if *settled > most {
+        if !live.facts.settled.insert(record.call()) {
             let what = format!("life {id} hears of {record:?} once more");
             self.broken(Rule::AServiceTellsOneEnd, what);
         }

@@ -6,8 +6,9 @@ use crate::world::World;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::Input;
 
-/// In this time every deadline of the core has passed, and every request has landed.
-const SETTLING_US: u64 = 3_000 * 1_000_000;
+/// In this time every deadline of the core has passed, and every request has landed. Four times this, handlers were asked about
+/// everything, by clocks that are an hour apart and after pauses of an hour.
+const SETTLING_US: u64 = 4_000 * 1_000_000;
 /// In this time started changes have ended or timed out.
 const DRAINING_US: u64 = 200 * 1_000_000;
 

@@ -15,7 +15,7 @@ use windlass_session::model::{AnswerBatching, CallSupport, ModelProfile};
 use windlass_session::session::Session;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::ReplyNumber;
-use windlass_tool::id::{CallNumber, CallRef, EffectId, SessionId};
+use windlass_tool::id::{CallNumber, CallRef, SessionId};
 use windlass_tool::kind::Mode;
 
 /// What a model is like.
@@ -184,8 +184,8 @@ pub(crate) struct SessionFacts {
     pub(crate) shown: usize,
     /// What it began with, and may tell of.
     pub(crate) began_with: usize,
-    /// How often the session has heard how an accepted effect ended.
-    pub(crate) settled: BTreeMap<EffectId, usize>,
+    /// Calls that were accepted, and whose end the session has heard.
+    pub(crate) settled: BTreeSet<CallNumber>,
     /// The last call before the model was given external content.
     pub(crate) tainted_after: Option<CallNumber>,
     /// The ledger was asked for a taint.

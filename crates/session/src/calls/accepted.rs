@@ -50,6 +50,9 @@ impl Calls {
         let response: &Arc<ToolResponse> = &answer.settled.response;
         let record = CallRecord::new(slot, response, Some(effect_id));
         talk.step.event(SessionEvent::CallSettled(record));
-        talk.keep_late(answer);
+        // The end of a nested call is no model's.
+        if effect.parent.is_none() {
+            talk.keep_late(answer);
+        }
     }
 }
