@@ -256,10 +256,11 @@ impl<'a> Step<'a> {
         self.other.push(Change::Leg(leg.clone()));
         self.log(Some(&leg.leg.clone()), EntryEvent::Attached(leg.mode));
         let mut found = self.rows.resumed.take().unwrap_or_default();
-        // What ran for a process that is dead is told as unknown.
-        for settled in self.settle_lapsed() {
-            found.unheard.push(settled);
-        }
+        // What ran for a process that is dead is told as unknown; the end of a nested call is told to no model.
+        let settled = self.settle_lapsed().into_iter();
+        found
+            .unheard
+            .extend(settled.filter(|effect| !effect.is_heard));
         let conversation = self.context.conversation;
         let questions = found.questions.into_iter().map(|question| Asked {
             token: self.context.key.token(

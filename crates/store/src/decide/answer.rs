@@ -247,9 +247,6 @@ impl Step<'_> {
         self.ask(Question {
             hazards,
             nonce: answer.nonce,
-            state: QuestionState::Open,
-            effect_id: None,
-            is_heard: true,
             asked_at_unix_ms: self.now_unix_ms,
             expires_at_unix_ms: self.now_unix_ms.saturating_add(approval.question_ms),
             ..question.clone()

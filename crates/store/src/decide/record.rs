@@ -205,7 +205,7 @@ impl Step<'_> {
             FoundState::NotHappened => {
                 effect.lookup = LookupState::Tried {
                     failed,
-                    next_at_unix_ms: landed_unix_ms.max(self.now_unix_ms + 1),
+                    next_at_unix_ms: landed_unix_ms,
                 };
             }
             FoundState::Unknown => {
@@ -240,9 +240,7 @@ impl Step<'_> {
             attempt.outcome = Some(AttemptOutcome::Failed);
             let state = effect.state_of_attempts();
             self.changed_effects.push(effect.effect_id.clone());
-            if effect.state != EffectState::Done {
-                effect.lookup = LookupState::NONE;
-            }
+            effect.lookup = LookupState::NONE;
             if effect.state != EffectState::Done && effect.state != state {
                 self.settle(index, state);
             }

@@ -1,21 +1,23 @@
 //! Legs, the log and the bounds of what is kept, on the store that forgets.
 
 use crate::ledger::Act::{
-    Crash, EndsInDoubt, Fails, Heard, Onset, OtherKey, OtherLeg, OtherWords, Passes, Request,
-    Retries, Succeeds, Yes,
+    Crash, EndsInDoubt, Fails, FirstFails, FirstSucceeds, Heard, Nested, Onset, OtherKey, OtherLeg,
+    OtherWords, Passes, Request, Retries, Succeeds, Taint, Yes,
 };
 use crate::ledger::{
     Act, HOUR_MS, LANDING_MS, LEASE_MS, Ledger, PLAIN, Policy, QUESTION_MS, conversation, new_leg,
     nonce, one, onset, settings,
 };
 use std::sync::atomic::Ordering;
-use windlass_store::command::{Command, NewLeg, Record, Refusal, Reply};
+use windlass_store::command::{Command, NewLeg, Record, Refusal, Reply, RequestOrigin};
+use windlass_store::log::LegRequest;
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, EffectState, EntryEvent, EntryNumber, Epoch, LegNumber,
-    LegRef, LookupState, NewEntry, Presented, Store, StoreLimits,
+    LegRef, LookupState, NewEntry, Presented, QuestionNumber, Store, StoreLimits,
 };
 use windlass_tool::handler::{Block, Blocks};
 use windlass_tool::id::{ClientId, EffectId, SessionId, TenantId, UserId};
+use windlass_tool::intent::Intent;
 use windlass_tool::sensitive::Sensitive;
 
 const CONSENT: Policy = Policy {
@@ -302,6 +304,95 @@ fn only_its_client_resumes_a_leg() {
     }
     ledger.act(Passes(HOUR_MS));
     assert_eq!(refused(&ledger, "alice", &nothing), Reply::NotResumed);
+}
+
+#[test]
+fn an_id_of_another_connection_in_other_words_is_another_message() {
+    let mut ledger = Ledger::new(PLAIN);
+    let first = ledger.request("{\"note\":1}", "{}");
+    ledger.send(Command::Request(Box::new(first.clone())));
+    ledger.all(&[Succeeds, Heard, Onset]);
+    let RequestOrigin::Model { delivery, .. } = first.origin else {
+        panic!("it is a model's");
+    };
+    let again = windlass_store::command::Request {
+        origin: RequestOrigin::Model {
+            delivery,
+            generation: 2,
+        },
+        ..ledger.request("{\"note\":2}", "{}")
+    };
+    let reply = ledger.send(Command::Request(Box::new(again)));
+    assert!(matches!(reply, Reply::Ask(_)), "{reply:?}");
+}
+
+#[test]
+fn the_end_of_a_nested_call_is_told_to_no_model() {
+    let mut ledger = Ledger::new(PLAIN);
+    ledger.all(&[Nested, Crash]);
+    let reply = ledger.send(Command::Resume(presented("leg 1")));
+    let Reply::Resumed(resumed) = reply else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(resumed.unheard, []);
+}
+
+#[test]
+fn a_question_that_is_asked_anew_is_asked_now() {
+    let mut ledger = Ledger::new(CONSENT);
+    ledger.all(&[Request, Passes(1_000), Taint, Yes]);
+    let open = ledger.store.open_questions(&ledger.conversation).unwrap();
+    let times = open.iter().map(|asked| {
+        let question = &asked.question;
+        (question.asked_at_unix_ms, question.expires_at_unix_ms)
+    });
+    let now = ledger.now();
+    assert_eq!(times.collect::<Vec<_>>(), [(now, now + QUESTION_MS)]);
+}
+
+#[test]
+fn a_receipt_is_of_the_attempt_that_says_how_it_stands() {
+    for (ends, is_kept) in [
+        (&[FirstFails][..], false),
+        (&[FirstSucceeds], true),
+        (&[Fails], true),
+        (&[Succeeds], true),
+    ] {
+        let mut ledger = Ledger::new(PLAIN);
+        ledger.all(&[Request, EndsInDoubt, Request, Yes]);
+        assert_eq!(ledger.effect().receipt, None);
+        ledger.all(ends);
+        assert_eq!(ledger.effect().receipt.is_some(), is_kept, "{ends:?}");
+    }
+}
+
+#[test]
+fn intents_of_an_approved_run_are_an_entry_where_there_are_any() {
+    for (intents, entries) in [
+        (vec![], 0),
+        (vec![Intent::SuppressAudio { value: true }], 1),
+    ] {
+        let mut ledger = Ledger::new(CONSENT);
+        ledger.all(&[Request, Yes]);
+        let record = Record {
+            effect_id: ledger.effect().effect_id,
+            attempt: AttemptNumber(1),
+            outcome: AttemptOutcome::Succeeded,
+            receipt: None,
+            asks: Some(LegRequest {
+                leg: ledger.leg().leg,
+                question: QuestionNumber(1),
+                intents,
+            }),
+        };
+        ledger.send(Command::Record(Box::new(record)));
+        let log = ledger
+            .store
+            .entries(&ledger.conversation, EntryNumber(0), 100);
+        let asked = log.unwrap().into_iter();
+        let asked = asked.filter(|entry| matches!(entry.event, EntryEvent::Asked(_)));
+        assert_eq!(asked.count(), entries);
+    }
 }
 
 #[test]
