@@ -143,8 +143,7 @@ fn json(place: &Place<'_>, text: &str) -> Result<Vec<Found>, Fault> {
     let list = match text.trim_start().starts_with('[') {
         true => Some(text),
         false => {
-            let Members(members) =
-                json::read::<Members<&RawValue>>(text.as_bytes()).map_err(bad)?;
+            let Members(members) = json::read::<Members<&RawValue>>(text).map_err(bad)?;
             only_list(
                 members
                     .iter()
@@ -161,7 +160,7 @@ fn json(place: &Place<'_>, text: &str) -> Result<Vec<Found>, Fault> {
         let fields = fields(text).map_err(bad)?;
         return Ok(vec![one(place, Form::Single, Some(1), fields)]);
     };
-    let items: Vec<&RawValue> = json::read(list.as_bytes()).map_err(bad)?;
+    let items: Vec<&RawValue> = json::read(list).map_err(bad)?;
     let mut lines = Lines::new(text);
     Ok(items
         .into_iter()

@@ -70,6 +70,11 @@ impl Validity {
         self.0.as_ref().is_some_and(|withdrawn| *withdrawn.borrow())
     }
 
+    /// What says that it was withdrawn; `None` where nobody can.
+    pub(crate) fn withdrawal(&self) -> Option<watch::Receiver<bool>> {
+        self.0.clone()
+    }
+
     /// Waits until it does not count any more.
     pub async fn over(mut self) {
         match &mut self.0 {

@@ -178,7 +178,7 @@ impl Counted {
         }
         let characters = match &response.outcome {
             Outcome::Success { data, .. } => match data.as_ref().and_then(Data::text) {
-                Some(text) => u32::try_from(text.chars().count()).unwrap_or(u32::MAX),
+                Some(text) => u32::try_from(text.get().chars().count()).unwrap_or(u32::MAX),
                 None => characters(data),
             },
             Outcome::Failure(error) => characters(error),

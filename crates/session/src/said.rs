@@ -6,7 +6,6 @@ use crate::model::{HistoryEntry, Role};
 use crate::saved::OpenFrom;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
-use serde_json::value::RawValue;
 use windlass_store::{Entry, EntryEvent, LegNumber};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::data::Data;
@@ -85,9 +84,8 @@ pub(crate) enum SaidResult<'a> {
 
 /// Text is copied as it is: a tree of it would cost more than all else of a call.
 fn as_it_stands<S: Serializer>(data: &Option<&Data>, serializer: S) -> Result<S::Ok, S::Error> {
-    let text = data.and_then(|data| data.text());
-    match text.and_then(|text| serde_json::from_str::<&RawValue>(text).ok()) {
-        Some(raw) => raw.serialize(serializer),
+    match data.and_then(|data| data.text()) {
+        Some(text) => text.serialize(serializer),
         None => data.serialize(serializer),
     }
 }

@@ -228,9 +228,10 @@ impl Speech {
             let (url, caption) = (url.clone(), None);
             self.show_image(Image { url, caption }, step);
         }
-        // A look at the names spares most results of other kinds the making of a tree.
-        let data = data.as_ref().filter(|data| data.has_any(&CITING_MEMBERS));
+        let data = data.as_ref();
         let data = data.filter(|_| tool.category == Category::Retrieval);
+        // A look at the names spares most results the making of a tree.
+        let data = data.filter(|data| data.has_any(&CITING_MEMBERS));
         if let Some(data) = data.and_then(|data| data.as_object()) {
             self.transcript.cite(data, step.limits().citations_max);
         }

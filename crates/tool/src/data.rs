@@ -3,16 +3,13 @@
 
 use crate::depth::{DEPTH_MAX, dismantle, is_text_too_deep, is_too_deep};
 use memchr::{memchr_iter, memmem};
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
-use std::borrow::Cow;
+use serde_json::value::{RawValue, to_raw_value};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
-
-/// Bytes that most results are shorter than.
-const ROOM: usize = 1_000;
 
 /// A JSON value, shared by all who keep it. It reads as a [`Value`], which is made when it is first looked at.
 #[derive(Clone)]
@@ -20,8 +17,8 @@ pub struct Data(Arc<Forms>);
 
 /// One of them is there from the beginning.
 struct Forms {
-    /// JSON in UTF-8, as the serializer wrote it. That is looked at again only where somebody needs a `str`.
-    bytes: Option<Box<[u8]>>,
+    /// As the serializer wrote it.
+    text: Option<Box<RawValue>>,
     tree: OnceLock<Value>,
     /// It was given as a tree that is nested too deep, which is no longer there.
     was_too_deep: bool,
@@ -36,27 +33,25 @@ impl Data {
     /// Writes a value down. Fails where JSON cannot hold it, as with maps whose keys are no texts, and where it is nested deeper
     /// than [`DEPTH_MAX`].
     pub fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
-        // Written where there is room for most results and copied once, which costs less than growing and shrinking.
-        let mut bytes = Vec::with_capacity(ROOM);
-        serde_json::to_writer(&mut bytes, value)?;
-        if is_text_too_deep(&bytes) {
+        let text = to_raw_value(value)?;
+        if is_text_too_deep(text.get().as_bytes()) {
             let problem = format!("it is nested deeper than {DEPTH_MAX} levels");
             return Err(serde::ser::Error::custom(problem));
         }
         Ok(Self(Arc::new(Forms {
-            bytes: Some(bytes.as_slice().into()),
+            text: Some(text),
             tree: OnceLock::new(),
             was_too_deep: false,
         })))
     }
 
     fn bytes(&self) -> Option<&[u8]> {
-        self.0.bytes.as_deref()
+        self.text().map(|text| text.get().as_bytes())
     }
 
     /// The text, where it was made as text.
-    pub fn text(&self) -> Option<&str> {
-        self.bytes().and_then(|bytes| str::from_utf8(bytes).ok())
+    pub fn text(&self) -> Option<&RawValue> {
+        self.0.text.as_deref()
     }
 
     /// As much of it as so many characters hold, with words for what was cut: whole items of lists, then the ends of texts.
@@ -100,10 +95,11 @@ impl Data {
 
     /// Whether it is an object with one of these members.
     pub fn has_any(&self, names: &[&str]) -> bool {
-        if let Some(bytes) = self.bytes() {
+        if let Some(text) = self.text() {
+            let bytes = text.get().as_bytes();
             // Most have none of them anywhere, which takes no reading.
             let may_have = names.iter().any(|name| has(bytes, name));
-            let mut text = serde_json::Deserializer::from_slice(bytes);
+            let mut text = serde_json::Deserializer::from_str(text.get());
             return may_have && text.deserialize_map(HasName(names)).unwrap_or(false);
         }
         let object = self.as_object();
@@ -118,19 +114,44 @@ fn has(bytes: &[u8], text: &str) -> bool {
 /// Whether an object has one of these names for a member of its own.
 struct HasName<'n>(&'n [&'n str]);
 
-impl<'de> serde::de::Visitor<'de> for HasName<'_> {
+impl<'de> Visitor<'de> for HasName<'_> {
     type Value = bool;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("an object")
     }
 
-    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut members: A) -> Result<bool, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<bool, A::Error> {
         let mut has_name = false;
-        while let Some((name, _)) = members.next_entry::<Cow<'_, str>, IgnoredAny>()? {
-            has_name |= self.0.contains(&&*name);
+        while let Some(is_one) = members.next_key_seed(IsName(self.0))? {
+            members.next_value::<IgnoredAny>()?;
+            has_name |= is_one;
         }
         Ok(has_name)
+    }
+}
+
+/// Whether a text is one of these, without a copy of it.
+#[derive(Clone, Copy)]
+struct IsName<'n>(&'n [&'n str]);
+
+impl<'de> DeserializeSeed<'de> for IsName<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for IsName<'_> {
+    type Value = bool;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<bool, E> {
+        Ok(self.0.contains(&name))
     }
 }
 
@@ -139,7 +160,7 @@ impl Deref for Data {
 
     fn deref(&self) -> &Value {
         // What was written by the same crate is read by it, but for a depth that no tool has a use for.
-        let read = || serde_json::from_slice(self.bytes().unwrap_or(b"null"));
+        let read = || serde_json::from_str(self.text().map_or("null", RawValue::get));
         self.0.tree.get_or_init(|| read().unwrap_or_default())
     }
 }
@@ -151,7 +172,7 @@ impl From<Value> for Data {
             dismantle(value.take());
         }
         Self(Arc::new(Forms {
-            bytes: None,
+            text: None,
             tree: OnceLock::from(value),
             was_too_deep,
         }))
@@ -211,8 +232,8 @@ mod tests {
             let (written, tree) = (Data::of(&value).unwrap(), Data::from(value.clone()));
             assert_eq!(written, tree);
             assert_eq!(written, value);
-            assert_eq!(written.text(), Some(&*value.to_string()));
-            assert_eq!(tree.text(), None);
+            assert_eq!(written.text().unwrap().get(), value.to_string());
+            assert!(tree.text().is_none());
             assert_eq!(
                 serde_json::to_string(&written).unwrap(),
                 serde_json::to_string(&tree).unwrap()

@@ -1,6 +1,7 @@
 //! How deep JSON of a tool may be nested. Everything that reads, writes, compares or drops a value goes into it level by level, and a
 //! thread has room for some thousand levels only; so a deeper value is taken apart where it comes in. Knows no tool.
 
+use memchr::memchr2_iter;
 use serde_json::Value;
 
 /// Levels of lists and objects. serde_json reads 128, and a response has some of its own around its data.
@@ -22,6 +23,10 @@ fn is_deeper_than(value: &Value, levels: usize) -> bool {
 
 /// Whether JSON is nested deeper than that.
 pub(crate) fn is_text_too_deep(json: &[u8]) -> bool {
+    // What opens no more lists and objects than that cannot be, and nearly nothing does.
+    if memchr2_iter(b'[', b'{', json).count() <= DEPTH_MAX {
+        return false;
+    }
     let (mut depth, mut in_text, mut is_escaped) = (0_usize, false, false);
     json.iter().any(|byte| {
         match (in_text, byte) {

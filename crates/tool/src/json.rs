@@ -2,6 +2,7 @@
 
 use crate::wording::brief;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -23,20 +24,24 @@ pub struct ParseError {
 /// Parses one JSON value. An object with the same key twice is an error: with either one taken, somebody meant the
 /// other.
 pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
-    read::<Strict>(text).map(|strict| strict.0)
+    serde_json::from_slice::<Strict>(text)
+        .map(|strict| strict.0)
+        .map_err(|error| problem(&error))
 }
 
 /// Reads a type of one's own; as strictly as [`parse`] where it is made of [`Strict`] and [`Members`].
-pub fn read<'t, T: Deserialize<'t>>(text: &'t [u8]) -> Result<T, ParseError> {
-    serde_json::from_slice(text).map_err(|error| {
-        let message = error.to_string();
-        let place = message.rfind(" at line ").unwrap_or(message.len());
-        ParseError {
-            line: error.line(),
-            column: error.column(),
-            message: message[..place].to_owned(),
-        }
-    })
+pub fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, ParseError> {
+    serde_json::from_str(text).map_err(|error| problem(&error))
+}
+
+fn problem(error: &serde_json::Error) -> ParseError {
+    let message = error.to_string();
+    let place = message.rfind(" at line ").unwrap_or(message.len());
+    ParseError {
+        line: error.line(),
+        column: error.column(),
+        message: message[..place].to_owned(),
+    }
 }
 
 /// A value read strictly; usable as a field of other wire structs.
@@ -91,9 +96,14 @@ impl<'de> Visitor<'de> for StrictVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        while let Some(key) = new_key(&mut access, |key| map.contains_key(key))? {
-            let Strict(value) = access.next_value()?;
-            map.insert(key, value);
+        while let Some(key) = access.next_key::<String>()? {
+            match map.entry(key) {
+                Entry::Vacant(place) => {
+                    let Strict(value) = access.next_value()?;
+                    place.insert(value);
+                }
+                Entry::Occupied(place) => return Err(twice(place.key())),
+            }
         }
         Ok(Value::Object(map))
     }
@@ -119,25 +129,22 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for MembersVisitor<T> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Members<T>, A::Error> {
         let mut members = BTreeMap::new();
-        while let Some(key) = new_key(&mut access, |key| members.contains_key(key))? {
+        while let Some(key) = access.next_key::<String>()? {
+            if members.contains_key(&key) {
+                return Err(twice(&key));
+            }
             members.insert(key, access.next_value()?);
         }
         Ok(Members(members))
     }
 }
 
-/// Refuses a second key before its value is read, so that the error has the key's place.
-fn new_key<'de, A: MapAccess<'de>>(
-    access: &mut A,
-    is_there: impl Fn(&str) -> bool,
-) -> Result<Option<String>, A::Error> {
-    match access.next_key::<String>()? {
-        Some(key) if is_there(&key) => Err(A::Error::custom(format!(
-            "the key \"{}\" is there twice: keep one of the two",
-            brief(&key)
-        ))),
-        key => Ok(key),
-    }
+/// Said of a second key before its value is read, so that the error has the key's place.
+fn twice<E: Error>(key: &str) -> E {
+    E::custom(format!(
+        "the key \"{}\" is there twice: keep one of the two",
+        brief(key)
+    ))
 }
 
 /// JSON knows one kind of number: `3.0` becomes the integer 3, for handlers and for every comparison of arguments.

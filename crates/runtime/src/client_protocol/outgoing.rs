@@ -359,7 +359,7 @@ fn shown_result(record: &CallRecord) -> Option<Cow<'_, str>> {
     };
     let is_shown = record.tool().is_some_and(|tool| tool.sensitive.is_empty());
     let text = is_shown.then(|| match data.text() {
-        Some(text) => Some(Cow::Borrowed(text)),
+        Some(text) => Some(Cow::Borrowed(text.get())),
         None => serde_json::to_string(data).ok().map(Cow::Owned),
     })??;
     let Some((end, _)) = text.char_indices().nth(RESULT_CHARACTERS_MAX) else {

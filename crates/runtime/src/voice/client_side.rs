@@ -3,11 +3,11 @@
 //! Knows no session.
 
 use super::VoiceSettings;
+use super::timer::FlagWatch;
 use crate::caller::Validity;
 use crate::client_protocol::{AudioMode, ServerMessage};
 use crate::transport::websocket::{AudioForm, Role, Socket};
 use std::io;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::time::Instant;
 use windlass_session::client::ErrorCode;
@@ -20,8 +20,8 @@ pub(super) struct ClientSide {
     is_pinged: bool,
     has_peer_closed: bool,
     is_absent: bool,
-    /// What the client has shown does not count any more; `None` once that is known.
-    withdrawn: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Raised when what the client has shown does not count any more; `None` where nobody can say so.
+    withdrawn: Option<FlagWatch>,
     state: State,
 }
 
@@ -43,7 +43,7 @@ impl ClientSide {
             is_pinged: false,
             has_peer_closed: false,
             is_absent: false,
-            withdrawn: Some(Box::pin(validity.over())),
+            withdrawn: validity.withdrawal().map(FlagWatch::new),
             state: State::Open,
         }
     }
@@ -62,12 +62,7 @@ impl ClientSide {
     /// Whether it has turned out just now that what the client has shown does not count any more.
     pub(super) fn poll_withdrawn(&mut self, context: &mut Context<'_>) -> bool {
         let withdrawn = self.withdrawn.as_mut();
-        let is_withdrawn =
-            withdrawn.is_some_and(|withdrawn| withdrawn.as_mut().poll(context).is_ready());
-        if is_withdrawn {
-            self.withdrawn = None;
-        }
-        is_withdrawn
+        withdrawn.is_some_and(|withdrawn| withdrawn.poll_raised(context))
     }
 
     pub(super) fn socket(&mut self) -> &mut Socket {

@@ -8,7 +8,7 @@ use super::beginning::Beginning;
 use super::client_side::ClientSide;
 use super::resume_registry::{LiveLeg, Visit};
 use super::running::Running;
-use super::timer::{ShutdownWatch, Timer};
+use super::timer::{FlagWatch, Timer};
 use super::{Connection, VoiceService, unix_ms};
 use crate::caller::Caller;
 use crate::client_protocol::{AudioMode, ClientMessage, ServerMessage, TEXT_BYTES_MAX, parse};
@@ -35,7 +35,7 @@ pub(super) struct ClientTask {
     client: ClientSide,
     stage: Stage,
     timer: Timer,
-    shutdown: ShutdownWatch,
+    shutdown: FlagWatch,
     /// A session that has ended, and whose started changes may still run.
     finished: Option<Box<Running>>,
     /// The session that this connection's client goes back to; the task that owns it takes over.
@@ -78,7 +78,7 @@ impl ClientTask {
                 until: now + settings.start_timeout,
             },
             timer: Timer::new(now),
-            shutdown: ShutdownWatch::new(service.shutdown.subscribe()),
+            shutdown: FlagWatch::new(service.shutdown.subscribe()),
             finished: None,
             resumed: None,
             lease: Some(connection.lease),
@@ -115,7 +115,7 @@ impl ClientTask {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             let now = Instant::now();
-            if self.shutdown.poll_begins(context) {
+            if self.shutdown.poll_raised(context) {
                 // What the client had said by then is heard: an answer that is on its way counts.
                 for _ in 0..READINGS_BEFORE_SHUTDOWN_MAX {
                     if !self.poll_client(context, now) {

@@ -1,4 +1,4 @@
-//! Waking a task at the earliest of many deadlines, and at the server's shutdown, at no cost to the wakes between. Knows no
+//! Waking a task at the earliest of many deadlines, and when a flag is raised, at no cost to the wakes between. Knows no
 //! deadline's meaning.
 
 use std::future::Future;
@@ -53,28 +53,29 @@ impl Timer {
     }
 }
 
-/// The server's shutdown, as one session sees it.
-pub(super) struct ShutdownWatch {
+/// A flag that somebody else raises once: the server's shutdown, or that what a client has shown does not count any more.
+pub(super) struct FlagWatch {
     flag: watch::Receiver<bool>,
+    /// `None` once it was raised.
     wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     waker: Option<Waker>,
 }
 
-impl ShutdownWatch {
+impl FlagWatch {
     pub(super) fn new(flag: watch::Receiver<bool>) -> Self {
         let mut waiting = flag.clone();
         Self {
             flag,
             wait: Some(Box::pin(async move {
-                // A sender that is gone shuts nothing down any more, which is a shutdown too.
-                let _ = waiting.wait_for(|is_down| *is_down).await;
+                // With nobody left to raise it, it counts as raised.
+                let _ = waiting.wait_for(|is_raised| *is_raised).await;
             })),
             waker: None,
         }
     }
 
-    /// `true` once, when the shutdown begins.
-    pub(super) fn poll_begins(&mut self, context: &mut Context<'_>) -> bool {
+    /// `true` once, when the flag is raised.
+    pub(super) fn poll_raised(&mut self, context: &mut Context<'_>) -> bool {
         let Some(wait) = &mut self.wait else {
             return false;
         };
@@ -82,7 +83,7 @@ impl ShutdownWatch {
             .waker
             .as_ref()
             .is_some_and(|waker| waker.will_wake(context.waker()));
-        if is_registered && !*self.flag.borrow() {
+        if is_registered && matches!(self.flag.has_changed(), Ok(false)) {
             return false;
         }
         self.waker = Some(context.waker().clone());

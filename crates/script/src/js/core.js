@@ -62,7 +62,7 @@ export default (function (native) {
     clearInterval: clear,
     clearImmediate: clear,
   };
-  for (const name in own) defineProperty(globalThis, name, { value: own[name], writable: true, configurable: true });
+  Object.assign(globalThis, own);
 
   // Most handlers use none of these, so they are made when the first is asked for.
   let web;
@@ -75,16 +75,8 @@ export default (function (native) {
     'URL', 'URLSearchParams', 'TextEncoder', 'TextDecoder', 'AbortController', 'AbortSignal', 'Headers', 'Response', 'fetch',
     'structuredClone', 'crypto', 'DOMException', 'Event', 'EventTarget',
   ]) {
-    const define = (value) => defineProperty(globalThis, name, { value, writable: true, configurable: true });
-    defineProperty(globalThis, name, {
-      get() {
-        const value = made()[name];
-        define(value);
-        return value;
-      },
-      set: define,
-      configurable: true,
-    });
+    const set = (value) => defineProperty(globalThis, name, { value, writable: true, configurable: true });
+    defineProperty(globalThis, name, { get: () => (set(made()[name]), globalThis[name]), set, configurable: true });
   }
 
   function contextOf(facts, args) {

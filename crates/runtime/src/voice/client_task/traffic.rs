@@ -5,8 +5,8 @@ use crate::transport::websocket::Message;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Messages, and bytes of them, that are charged at once, so that one frame of audio costs nothing to charge.
-const FRAMES_AT_ONCE: u64 = 16;
+/// Messages, and bytes of them, that are charged at once: a second of speech, so that one frame of audio costs nothing to charge.
+const FRAMES_AT_ONCE: u64 = 50;
 const BYTES_AT_ONCE: u64 = 64 * 1024;
 
 pub(super) struct Traffic {
