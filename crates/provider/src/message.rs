@@ -213,7 +213,8 @@ pub(crate) struct List<T> {
 
 impl<'de, T: Shape<'de>> Shape<'de> for List<T> {
     fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
-        let (mut items, mut has_unfit) = (Vec::new(), false);
+        // Most lists have one element.
+        let (mut items, mut has_unfit) = (Vec::with_capacity(1), false);
         loop {
             let mut item = None;
             let Some(found) = list.next_element_seed(Place(&mut item))? else {
@@ -389,4 +390,23 @@ pub(crate) fn read<'f, T: Shape<'f>>(frame: &'f str) -> serde_json::Result<Optio
     Place(&mut message).deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(message)
+}
+
+/// Reads the value that a text begins with, and gives the rest of the text.
+pub(crate) fn read_first<'f, T: Shape<'f>>(
+    text: &'f str,
+) -> serde_json::Result<(Option<T>, &'f str)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Alone<T>>();
+    let value = values.next().transpose()?.and_then(|alone| alone.0);
+    Ok((value, &text[values.byte_offset()..]))
+}
+
+struct Alone<T>(Option<T>);
+
+impl<'de, T: Shape<'de>> Deserialize<'de> for Alone<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut value = None;
+        Place(&mut value).deserialize(deserializer)?;
+        Ok(Self(value))
+    }
 }

@@ -3,6 +3,7 @@
 
 use crate::arguments::read_arguments;
 use crate::message::{Field, PassedOver, Path, Shape, Text};
+use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -10,58 +11,79 @@ use std::sync::Arc;
 use windlass_session::model::{ArgumentsProblem, IncomingCall};
 use windlass_tool::arguments::Arguments;
 
+/// What a call's arguments are read as.
+pub(super) trait Given<'a>: Deserialize<'a> {
+    fn arguments(self) -> Result<Arguments, ArgumentsProblem>;
+}
+
+/// At once, which takes arguments alone that are in order.
+impl Given<'_> for Arguments {
+    fn arguments(self) -> Result<Arguments, ArgumentsProblem> {
+        Ok(self)
+    }
+}
+
+/// Later, so that what is wrong with them is a problem of the call and not of its message.
+impl<'a> Given<'a> for &'a RawValue {
+    fn arguments(self) -> Result<Arguments, ArgumentsProblem> {
+        read_arguments(self.get())
+    }
+}
+
 /// A call as it was written.
-#[derive(Debug, Default)]
-pub(super) struct FunctionCall<'a> {
+#[derive(Debug)]
+pub(super) struct FunctionCall<'a, G> {
     id: Option<Text<'a>>,
     name: Option<Text<'a>>,
-    arguments: Option<&'a RawValue>,
+    arguments: Option<G>,
     /// Vertex can stream arguments in pieces to those who ask for it; we never do.
     in_pieces: bool,
     problem: Option<String>,
     unknown: Vec<Cow<'a, str>>,
 }
 
-impl FunctionCall<'_> {
+impl<G> Default for FunctionCall<'_, G> {
+    fn default() -> Self {
+        Self {
+            id: None,
+            name: None,
+            arguments: None,
+            in_pieces: false,
+            problem: None,
+            unknown: Vec::new(),
+        }
+    }
+}
+
+impl<G> FunctionCall<'_, G> {
     fn not_an_object() -> Self {
         Self {
             problem: Some("the call is no JSON object".to_owned()),
             ..Self::default()
         }
     }
+}
 
-    /// The provider's id; `None` where it gave none, or an empty one.
-    pub(super) fn id(&self) -> Option<&str> {
-        text_of(self.id.as_ref())
-    }
-
-    pub(super) fn name(&self) -> Option<&str> {
-        text_of(self.name.as_ref())
-    }
-
-    pub(super) fn incoming(&self) -> IncomingCall {
+impl<'a, G: Given<'a>> FunctionCall<'a, G> {
+    /// An id or a name that is empty counts as absent.
+    pub(super) fn incoming(self) -> IncomingCall {
         IncomingCall {
-            id: self.id().map(Arc::from),
-            name: self.name().map(Arc::from),
-            arguments: self.arguments(),
+            id: text_of(self.id.as_ref()).map(Arc::from),
+            name: text_of(self.name.as_ref()).map(Arc::from),
+            arguments: match self.problem {
+                Some(problem) => Err(ArgumentsProblem(problem)),
+                None if self.in_pieces => Err(ArgumentsProblem(
+                    "the arguments came in pieces, which was not asked for".to_owned(),
+                )),
+                None => self
+                    .arguments
+                    .map_or_else(|| Ok(Arguments::none()), G::arguments),
+            },
         }
-    }
-
-    fn arguments(&self) -> Result<Arguments, ArgumentsProblem> {
-        if let Some(problem) = &self.problem {
-            return Err(ArgumentsProblem(problem.clone()));
-        }
-        if self.in_pieces {
-            return Err(ArgumentsProblem(
-                "the arguments came in pieces, which was not asked for".to_owned(),
-            ));
-        }
-        self.arguments
-            .map_or_else(|| Ok(Arguments::none()), |raw| read_arguments(raw.get()))
     }
 }
 
-impl PassedOver for FunctionCall<'_> {
+impl<G> PassedOver for FunctionCall<'_, G> {
     fn is_whole(&self) -> bool {
         self.unknown.is_empty()
     }
@@ -73,7 +95,6 @@ impl PassedOver for FunctionCall<'_> {
     }
 }
 
-/// An empty text counts as absent.
 fn text_of<'c>(text: Option<&'c Text<'_>>) -> Option<&'c str> {
     text.map(|text| &*text.0).filter(|text| !text.is_empty())
 }
@@ -85,7 +106,7 @@ fn loose<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Option<Text<'de>>, A::Er
     Ok(text)
 }
 
-impl<'de> Shape<'de> for FunctionCall<'de> {
+impl<'de, G: Given<'de>> Shape<'de> for FunctionCall<'de, G> {
     fn of_text(_: Cow<'de, str>) -> Option<Self> {
         Some(Self::not_an_object())
     }

@@ -2,19 +2,21 @@
 //! them; knows neither what is done about an event nor when it came.
 
 use super::audio::only_audio;
+use super::call::{FunctionCall, Given};
 use super::wire::{
-    Blob, Content, DetectionSignal, ServerContent, ServerMessage, SetupComplete, ToolCall,
+    Blob, Content, DetectionSignal, ServerContent, ServerMessage, SetupComplete,
     ToolCallCancellation, Transcription, UsageMetadata, VoiceActivity,
 };
 use crate::base64::decode_base64;
 use crate::failure::printable;
-use crate::message::{PassedOver, Path, Text};
+use crate::message::{List, PassedOver, Path, Text, read_first};
 use crate::provider_tools::external_content;
 use crate::spelling::{blank, tokens};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::model::{IncomingCall, ModelCommand, ModelEvent, TurnEndReason, Usage};
+use windlass_tool::arguments::Arguments;
 
 /// How many ids of calls are remembered, to know a call again that comes in two forms.
 const CALL_IDS_MAX: usize = 128;
@@ -68,6 +70,10 @@ impl DecoderState {
             });
             return;
         };
+        if let Some(calls) = only_calls(frame) {
+            self.tool_call(Some(calls), sink);
+            return;
+        }
         match crate::message::read::<ServerMessage<'_>>(frame) {
             Ok(Some(message)) => {
                 report_passed_over(&message, sink);
@@ -117,7 +123,7 @@ impl DecoderState {
             end = self.content(content, sink);
         }
         if let Some(call) = message.tool_call {
-            self.tool_call(&call, sink);
+            self.tool_call(call.function_calls, sink);
         }
         if let Some(usage) = message.usage_metadata {
             sink.event(ModelEvent::Usage(usage_of(&usage)));
@@ -245,13 +251,13 @@ impl DecoderState {
         }
     }
 
-    fn tool_call(&mut self, message: &ToolCall<'_>, sink: &mut impl Sink) {
-        let calls: Vec<IncomingCall> = message
-            .function_calls
-            .iter()
-            .flat_map(|calls| &calls.items)
-            .map(|call| call.incoming())
-            .collect();
+    fn tool_call<'a, G: Given<'a>>(
+        &mut self,
+        calls: Option<List<FunctionCall<'a, G>>>,
+        sink: &mut impl Sink,
+    ) {
+        let calls = calls.map(|calls| calls.items).unwrap_or_default();
+        let calls = calls.into_iter().map(FunctionCall::incoming).collect();
         self.calls(calls, sink);
     }
 
@@ -377,6 +383,23 @@ fn is_only_turn_end(frame: &[u8]) -> bool {
         b"}",
     ];
     tokens(frame, &SPELLING).is_some_and(|rest| blank(rest).is_empty())
+}
+
+/// The calls of a frame that holds nothing else, where their arguments are in order.
+fn only_calls(frame: &str) -> Option<List<FunctionCall<'_, Arguments>>> {
+    const BEFORE: [&[u8]; 6] = [
+        b"{",
+        b"\"toolCall\"",
+        b":",
+        b"{",
+        b"\"functionCalls\"",
+        b":",
+    ];
+    let list = tokens(frame.as_bytes(), &BEFORE)?;
+    let list = frame.get(frame.len() - list.len()..)?;
+    let (calls, rest) = read_first::<List<FunctionCall<'_, Arguments>>>(list).ok()?;
+    let rest = tokens(rest.as_bytes(), &[b"}", b"}"])?;
+    calls.filter(|calls| blank(rest).is_empty() && calls.is_whole())
 }
 
 fn ready(message: SetupComplete<'_>, sink: &mut impl Sink) {

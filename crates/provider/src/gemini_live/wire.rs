@@ -5,6 +5,7 @@
 use super::call::FunctionCall;
 use crate::message::{Count, List, Text, message};
 use crate::provider_tools::Grounding;
+use serde_json::value::RawValue;
 
 message! {
     /// One frame.
@@ -64,7 +65,7 @@ message! {
         inline_data: Blob<'a> = "inlineData" or "inline_data",
         text: Text<'a> = "text",
         thought: bool = "thought",
-        function_call: FunctionCall<'a> = "functionCall" or "function_call",
+        function_call: FunctionCall<'a, &'a RawValue> = "functionCall" or "function_call",
         code_result: CodeResult<'a> = "codeExecutionResult" or "code_execution_result",
     }
     reports others
@@ -113,7 +114,7 @@ message! {
 
 message! {
     ToolCall<'a> {
-        function_calls: List<FunctionCall<'a>> = "functionCalls" or "function_calls",
+        function_calls: List<FunctionCall<'a, &'a RawValue>> = "functionCalls" or "function_calls",
     }
     reports others
 }
