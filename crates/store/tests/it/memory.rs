@@ -1,8 +1,8 @@
 //! Legs, the log and the bounds of what is kept, on the store that forgets.
 
 use crate::ledger::Act::{
-    Crash, EndsInDoubt, Fails, FirstFails, FirstSucceeds, Heard, Nested, Onset, OtherKey, OtherLeg,
-    OtherWords, Passes, Request, Retries, Succeeds, Taint, Yes,
+    Crash, EndsInDoubt, Fails, FirstFails, FirstSucceeds, Heard, Nested, No, Onset, OtherKey,
+    OtherLeg, OtherWords, Passes, Request, Retries, Succeeds, Taint, Yes,
 };
 use crate::ledger::{
     Act, HOUR_MS, LANDING_MS, LEASE_MS, Ledger, PLAIN, Policy, QUESTION_MS, conversation, new_leg,
@@ -324,6 +324,22 @@ fn an_id_of_another_connection_in_other_words_is_another_message() {
     };
     let reply = ledger.send(Command::Request(Box::new(again)));
     assert!(matches!(reply, Reply::Ask(_)), "{reply:?}");
+}
+
+#[test]
+fn a_denial_is_heard_of_where_the_leg_that_asked_asks_again() {
+    for (acts, unheard) in [
+        (&[Request, No, Request][..], 0),
+        (&[Request, No, OtherLeg, Request], 1),
+    ] {
+        let mut ledger = Ledger::new(CONSENT);
+        ledger.all(acts);
+        let reply = ledger.send(Command::Resume(presented("leg 1")));
+        let Reply::Resumed(resumed) = reply else {
+            panic!("{reply:?}");
+        };
+        assert_eq!(resumed.unheard_questions.len(), unheard, "{acts:?}");
+    }
 }
 
 #[test]
