@@ -70,7 +70,7 @@ impl Validity {
         self.0.as_ref().is_some_and(|withdrawn| *withdrawn.borrow())
     }
 
-    /// What says that it was withdrawn; `None` where nobody can.
+    /// The flag of its withdrawal; `None` where it cannot be withdrawn.
     pub(crate) fn withdrawal(&self) -> Option<watch::Receiver<bool>> {
         self.0.clone()
     }

@@ -11,19 +11,19 @@ use std::sync::Arc;
 use windlass_session::model::{ArgumentsProblem, IncomingCall};
 use windlass_tool::arguments::Arguments;
 
-/// What a call's arguments are read as.
+/// How the arguments of a call are read.
 pub(super) trait Given<'a>: Deserialize<'a> {
     fn arguments(self) -> Result<Arguments, ArgumentsProblem>;
 }
 
-/// At once, which takes arguments alone that are in order.
+/// At once: arguments with a fault make the message unreadable.
 impl Given<'_> for Arguments {
     fn arguments(self) -> Result<Arguments, ArgumentsProblem> {
         Ok(self)
     }
 }
 
-/// Later, so that what is wrong with them is a problem of the call and not of its message.
+/// Later: a fault in them is a problem of the call, and its message is readable.
 impl<'a> Given<'a> for &'a RawValue {
     fn arguments(self) -> Result<Arguments, ArgumentsProblem> {
         read_arguments(self.get())

@@ -20,7 +20,7 @@ pub(super) struct ClientSide {
     is_pinged: bool,
     has_peer_closed: bool,
     is_absent: bool,
-    /// Raised when what the client has shown does not count any more; `None` where nobody can say so.
+    /// Raised when the client's key is withdrawn; `None` without a key.
     withdrawn: Option<FlagWatch>,
     state: State,
 }

@@ -53,7 +53,7 @@ impl Timer {
     }
 }
 
-/// A flag that somebody else raises once: the server's shutdown, or that what a client has shown does not count any more.
+/// A flag that is raised once: the server's shutdown, or the withdrawal of a client's key.
 pub(super) struct FlagWatch {
     flag: watch::Receiver<bool>,
     /// `None` once it was raised.
