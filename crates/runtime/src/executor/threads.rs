@@ -499,7 +499,10 @@ mod tests {
             drop(release);
             running.await.unwrap().unwrap();
         }
-        assert!(threads.0.lock().held.len() <= 1);
+        // A thread is given back after its result.
+        while !threads.0.lock().held.is_empty() {
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test]
