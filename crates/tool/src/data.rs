@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_is_said_of_a_text_overlooks_nothing() {
-        let raw = |text: &str| serde_json::value::RawValue::from_string(text.to_owned()).unwrap();
+        let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
         for text in [
             r#"{"results":[],"$ref":1}"#,
             r#"{"results":[ ],"\u0024ref":1}"#,
