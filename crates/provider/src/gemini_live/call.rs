@@ -12,19 +12,19 @@ use windlass_session::model::{ArgumentsProblem, IncomingCall};
 use windlass_tool::arguments::Arguments;
 
 /// How the arguments of a call are read.
-pub(super) trait Given<'a>: Deserialize<'a> {
+pub(super) trait GivenArguments<'a>: Deserialize<'a> {
     fn arguments(self) -> Result<Arguments, ArgumentsProblem>;
 }
 
 /// At once: arguments with a fault make the message unreadable.
-impl Given<'_> for Arguments {
+impl GivenArguments<'_> for Arguments {
     fn arguments(self) -> Result<Arguments, ArgumentsProblem> {
         Ok(self)
     }
 }
 
 /// Later: a fault in them is a problem of the call, and its message is readable.
-impl<'a> Given<'a> for &'a RawValue {
+impl<'a> GivenArguments<'a> for &'a RawValue {
     fn arguments(self) -> Result<Arguments, ArgumentsProblem> {
         read_arguments(self.get())
     }
@@ -64,8 +64,7 @@ impl<G> FunctionCall<'_, G> {
     }
 }
 
-impl<'a, G: Given<'a>> FunctionCall<'a, G> {
-    /// An id or a name that is empty counts as absent.
+impl<'a, G: GivenArguments<'a>> FunctionCall<'a, G> {
     pub(super) fn incoming(self) -> IncomingCall {
         IncomingCall {
             id: text_of(self.id.as_ref()).map(Arc::from),
@@ -95,6 +94,7 @@ impl<G> PassedOver for FunctionCall<'_, G> {
     }
 }
 
+/// `None` for an empty text.
 fn text_of<'c>(text: Option<&'c Text<'_>>) -> Option<&'c str> {
     text.map(|text| &*text.0).filter(|text| !text.is_empty())
 }
@@ -106,7 +106,7 @@ fn loose<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Option<Text<'de>>, A::Er
     Ok(text)
 }
 
-impl<'de, G: Given<'de>> Shape<'de> for FunctionCall<'de, G> {
+impl<'de, G: GivenArguments<'de>> Shape<'de> for FunctionCall<'de, G> {
     fn of_text(_: Cow<'de, str>) -> Option<Self> {
         Some(Self::not_an_object())
     }

@@ -2,7 +2,7 @@
 //! them; knows neither what is done about an event nor when it came.
 
 use super::audio::only_audio;
-use super::call::{FunctionCall, Given};
+use super::call::{FunctionCall, GivenArguments};
 use super::wire::{
     Blob, Content, DetectionSignal, ServerContent, ServerMessage, SetupComplete,
     ToolCallCancellation, Transcription, UsageMetadata, VoiceActivity,
@@ -251,7 +251,7 @@ impl DecoderState {
         }
     }
 
-    fn tool_call<'a, G: Given<'a>>(
+    fn tool_call<'a, G: GivenArguments<'a>>(
         &mut self,
         calls: Option<List<FunctionCall<'a, G>>>,
         sink: &mut impl Sink,

@@ -76,7 +76,11 @@ export default (function (native) {
     'structuredClone', 'crypto', 'DOMException', 'Event', 'EventTarget',
   ]) {
     const set = (value) => defineProperty(globalThis, name, { value, writable: true, configurable: true });
-    defineProperty(globalThis, name, { get: () => (set(made()[name]), globalThis[name]), set, configurable: true });
+    const get = () => {
+      set(made()[name]);
+      return globalThis[name];
+    };
+    defineProperty(globalThis, name, { get, set, configurable: true });
   }
 
   function contextOf(facts, args) {

@@ -50,7 +50,7 @@ impl Calls {
         let response: &Arc<ToolResponse> = &answer.settled.response;
         let record = CallRecord::new(slot, response, Some(effect_id));
         talk.step.event(SessionEvent::CallSettled(record));
-        // The end of a nested call is no model's.
+        // No model is told how a nested call ended.
         if effect.parent.is_none() {
             talk.keep_late(answer);
         }

@@ -611,8 +611,8 @@ fn delivery_id(delivered: &Delivered, talk: &Talk) -> String {
     }
 }
 
-/// The connection over which a model asks, as far as the model forgets with it what it asked for on another. Connections of a process
-/// that goes on with the session are later than those before, whose numbers it does not know.
+/// The number of the connection over which a model asks. With a connection a model by voice may lose what it has asked for. A process
+/// that goes on with the session does not know the numbers before it, so its own begin behind them.
 fn generation(delivered: &Delivered, talk: &Talk) -> u64 {
     talk.step.config.numbers_of_epochs_before()
         + match talk.step.config.mode {

@@ -293,7 +293,7 @@ fn answers() {
         line("20", "yes to doing it again", &[Request, Succeeds, Heard, Onset, Request, Yes]),
         line("20", "no to doing it again", &[Request, Succeeds, Heard, Onset, Request, No]),
         with(CONSENT, "20", "yes, and an earlier attempt has succeeded since", &[Request, Yes, Fails, Request, FirstSucceeds, Yes]),
-        line("20", "yes after a no, and an earlier attempt has succeeded since", &[Request, EndsInDoubt, Request, No, FirstSucceeds, Yes]),
+        line("20", "approval after a denial, and an earlier attempt has succeeded since", &[Request, EndsInDoubt, Request, No, FirstSucceeds, Yes]),
         with(CONSENT, "20", "yes, and a lookup has found that it happened", &[Request, Yes, Fails, Request, FindsIt, Yes]),
         with(CONSENT, "20", "no to the newer of two", &[Request, OtherWords, No]),
         with(CONSENT, "20", "no to the older of two", &[Request, OtherWords, NoToFirst]),
