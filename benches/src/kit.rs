@@ -169,7 +169,7 @@ pub(crate) fn load(artifact: &Path) -> io::Result<Registry> {
 pub(crate) struct KbSearch;
 
 #[derive(Deserialize)]
-struct Asked<'a> {
+struct SearchArguments<'a> {
     query: &'a str,
     limit: u32,
 }
@@ -190,7 +190,7 @@ struct Hit {
 }
 
 fn search(arguments: &Arguments) -> HandlerResult {
-    let Asked { query, limit } = arguments
+    let SearchArguments { query, limit } = arguments
         .read()
         .map_err(|error| Failure::new(FailureKind::Validation, error.to_string()))?;
     Success::of(&Found {

@@ -6,7 +6,7 @@ use crate::workspace::{Workspace, output_of};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One crate's place in the architecture.
-struct Place {
+struct CrateRule {
     package: &'static str,
     may_use: &'static [&'static str],
     world: World,
@@ -21,48 +21,48 @@ enum World {
     Apart,
 }
 
-const PLACES: &[Place] = &[
-    Place {
+const PLACES: &[CrateRule] = &[
+    CrateRule {
         package: "windlass-tool",
         may_use: &[],
         world: World::Fenced,
     },
-    Place {
+    CrateRule {
         package: "windlass-session",
         may_use: &["windlass-store", "windlass-tool"],
         world: World::Fenced,
     },
-    Place {
+    CrateRule {
         package: "windlass-driver",
         may_use: &["windlass-session", "windlass-store", "windlass-tool"],
         world: World::Fenced,
     },
-    Place {
+    CrateRule {
         package: "windlass-provider",
         may_use: &["windlass-session", "windlass-tool"],
         world: World::Fenced,
     },
-    Place {
+    CrateRule {
         package: "windlass-handlers",
         may_use: &["windlass-tool"],
         world: World::Fenced,
     },
-    Place {
+    CrateRule {
         package: "windlass-knowledge",
         may_use: &["windlass-tool"],
         world: World::Fenced,
     },
-    Place {
+    CrateRule {
         package: "windlass-store",
         may_use: &["windlass-tool"],
         world: World::Fenced,
     },
-    Place {
+    CrateRule {
         package: "windlass-sim",
         may_use: &["windlass-provider", "windlass-session", "windlass-tool"],
         world: World::Fenced,
     },
-    Place {
+    CrateRule {
         package: "windlass-world",
         may_use: &[
             "windlass-driver",
@@ -72,7 +72,7 @@ const PLACES: &[Place] = &[
         ],
         world: World::Fenced,
     },
-    Place {
+    CrateRule {
         package: "windlass-runtime",
         may_use: &[
             "windlass-driver",
@@ -83,12 +83,12 @@ const PLACES: &[Place] = &[
         ],
         world: World::Reached,
     },
-    Place {
+    CrateRule {
         package: "windlass-script",
         may_use: &[],
         world: World::Apart,
     },
-    Place {
+    CrateRule {
         package: "windlass-app",
         may_use: &[
             "windlass-driver",
@@ -104,7 +104,7 @@ const PLACES: &[Place] = &[
         ],
         world: World::Reached,
     },
-    Place {
+    CrateRule {
         package: "windlass-benches",
         may_use: &[
             "windlass-app",
@@ -117,7 +117,7 @@ const PLACES: &[Place] = &[
         ],
         world: World::Reached,
     },
-    Place {
+    CrateRule {
         package: "windlass-fuzz",
         may_use: &[
             "windlass-app",
@@ -129,7 +129,7 @@ const PLACES: &[Place] = &[
         ],
         world: World::Reached,
     },
-    Place {
+    CrateRule {
         package: "xtask",
         may_use: &[],
         world: World::Fenced,

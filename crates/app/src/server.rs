@@ -21,7 +21,7 @@ use crate::web::hosts::HostRule;
 use crate::web::listener::{self, ListenerLimits};
 use crate::web::origin::OriginRule;
 use crate::web::patience::Patience;
-use crate::web::{self, Info, State, TextInfo};
+use crate::web::{self, Info, ServerState, TextInfo};
 use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use std::net::SocketAddr;
@@ -70,7 +70,7 @@ pub struct Setup {
 pub struct Server {
     address: SocketAddr,
     demo_notice: Option<String>,
-    state: Arc<State>,
+    state: Arc<ServerState>,
     accepting: JoinHandle<()>,
     over: channel::Sender<bool>,
     records: Records,
@@ -131,7 +131,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     });
     let (watch, refresher) = tools.follow(&host, setup.watch)?;
     let shutdown_timeout = Duration::from_secs(config.server.shutdown_seconds.get());
-    let state = Arc::new(State {
+    let state = Arc::new(ServerState {
         info: info(
             &config,
             choice,
@@ -291,7 +291,7 @@ fn origin_rule(config: &Config, address: SocketAddr) -> OriginRule {
 
 fn accept(
     listener: TcpListener,
-    state: &Arc<State>,
+    state: &Arc<ServerState>,
     config: &Config,
     is_over: channel::Receiver<bool>,
 ) -> JoinHandle<()> {

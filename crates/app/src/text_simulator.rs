@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use windlass_sim::runner::Options;
-use windlass_sim::text::{self, Answer, BODY_BYTES_MAX, Piece, Protocol, Server};
+use windlass_sim::text::{self, BODY_BYTES_MAX, HttpAnswer, Piece, Protocol, Server};
 
 /// A simulator whose address is known and which nobody serves yet.
 pub(crate) struct TextSimulator {
@@ -76,7 +76,7 @@ async fn answer(
     response(answer)
 }
 
-fn response(answer: Answer) -> Response<Body> {
+fn response(answer: HttpAnswer) -> Response<Body> {
     let body = match <[Piece; 1]>::try_from(answer.body) {
         Ok([Piece::Bytes(bytes)]) => Body::from(bytes),
         Ok([piece]) => streamed(vec![piece]),

@@ -12,7 +12,8 @@ use windlass_runtime::config::Config;
 use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{
-    ASSETS, Block, Blocks, BlocksUnavailable, CapabilityFuture, Http, Knowledge, Reader, World,
+    ASSETS, Block, Blocks, BlocksUnavailable, CapabilityFuture, Http, Knowledge, KnowledgeReader,
+    World,
 };
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
@@ -49,7 +50,7 @@ impl World for SharedWorld {
     fn picture(
         &self,
         address: &str,
-        reader: &Reader,
+        reader: &KnowledgeReader,
         bytes_max: usize,
     ) -> CapabilityFuture<Option<Arc<[u8]>>> {
         let Some(id) = address.strip_prefix(ASSETS) else {
@@ -163,7 +164,7 @@ impl World for NamedUsersWorld {
     fn picture(
         &self,
         address: &str,
-        reader: &Reader,
+        reader: &KnowledgeReader,
         bytes_max: usize,
     ) -> CapabilityFuture<Option<Arc<[u8]>>> {
         self.shared.picture(address, reader, bytes_max)

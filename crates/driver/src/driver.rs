@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use windlass_session::io::{AdmittedCall, AnswerRequest, Input, Output, StoreProblem};
-use windlass_store::command::{Asked, Command, NewLeg, Reply, Request, Run};
+use windlass_store::command::{Command, NewLeg, OpenQuestion, Reply, Request, Run};
 use windlass_store::{
     AttemptNumber, Batch, ConversationRef, Effect, Entry, EntryNumber, LegRef, NewEntry, Nonce,
     QuestionNumber, StoreUnavailable, Token,
@@ -122,7 +122,7 @@ impl<E: Executor> Driver<E> {
     }
 
     /// Open questions that the session's client may be shown.
-    pub fn know(&mut self, asked: &[Asked]) {
+    pub fn know(&mut self, asked: &[OpenQuestion]) {
         for asked in asked {
             self.remember(asked.token.clone());
         }

@@ -5,7 +5,7 @@ use crate::ledger::Ledger;
 use std::collections::BTreeMap;
 use windlass_session::said::Said;
 use windlass_session::saved::{Began, Saved};
-use windlass_store::command::{Asked, Resumed};
+use windlass_store::command::{OpenQuestion, Resumed};
 use windlass_store::{
     ConversationRef, Entry, EntryEvent, EntryNumber, Question, QuestionNumber, QuestionState,
     Store, StoreUnavailable,
@@ -23,7 +23,7 @@ pub struct Found {
     /// For the first input of its session.
     pub began: Began,
     /// The same open questions with their tokens: for [`crate::Driver::know`].
-    pub asked: Vec<Asked>,
+    pub asked: Vec<OpenQuestion>,
     /// The highest number that a call of the conversation had.
     pub last_call: CallNumber,
 }
@@ -104,7 +104,7 @@ pub fn resumed(ledger: &dyn Ledger, of: &ConversationRef, resumed: Resumed, save
     }
 }
 
-fn questions_of(asked: &[Asked]) -> Vec<Question> {
+fn questions_of(asked: &[OpenQuestion]) -> Vec<Question> {
     asked.iter().map(|asked| asked.question.clone()).collect()
 }
 
@@ -129,7 +129,7 @@ fn answered_questions(
     Ok(answered)
 }
 
-fn last_call(entries: &[Entry], questions: &[Asked], saved: Option<&Saved>) -> CallNumber {
+fn last_call(entries: &[Entry], questions: &[OpenQuestion], saved: Option<&Saved>) -> CallNumber {
     let said = entries.iter().filter_map(|entry| match Said::of(entry) {
         Some(Said::Call { call, .. }) => Some(call),
         _ => None,

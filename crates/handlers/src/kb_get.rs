@@ -13,7 +13,7 @@ use windlass_tool::handler::{
 };
 use windlass_tool::kind::Mode;
 
-pub(crate) struct Reader;
+pub(crate) struct KbGet;
 
 /// Characters of a record's text in voice: about a minute and a half of speech, and with the other fields still under
 /// the 1,500 characters above which a response is reported as long.
@@ -29,7 +29,7 @@ struct Arguments {
     return_fields: Option<Vec<Field>>,
 }
 
-impl Handler for Reader {
+impl Handler for KbGet {
     fn placement(&self) -> Placement {
         Placement::Inline
     }

@@ -25,7 +25,7 @@ pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
     let handlers: [(&str, Arc<dyn Handler>); 5] = [
         ("end_voice_session", Arc::new(end_voice_session::Ender)),
         ("ignore_user", Arc::new(ignore_user::Blocker)),
-        ("kb_get", Arc::new(kb_get::Reader)),
+        ("kb_get", Arc::new(kb_get::KbGet)),
         ("kb_search", Arc::new(kb_search::Searcher)),
         (
             "start_voice_session",

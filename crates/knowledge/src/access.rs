@@ -1,7 +1,7 @@
 //! Who may read which namespace. Knows users by their ids and by what was proven of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_tool::handler::Reader;
+use windlass_tool::handler::KnowledgeReader;
 use windlass_tool::id::UserId;
 use windlass_tool::rights::Role;
 
@@ -47,7 +47,7 @@ impl Access {
         )
     }
 
-    pub(crate) fn may_read(&self, reader: &Reader, namespace: &str) -> bool {
+    pub(crate) fn may_read(&self, reader: &KnowledgeReader, namespace: &str) -> bool {
         match self.namespaces.get(namespace) {
             None | Some(Readers::Everybody) => true,
             Some(Readers::SignedIn) => reader.rights.is_signed_in(),

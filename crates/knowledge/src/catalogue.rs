@@ -5,7 +5,7 @@ use crate::date::{self, DayEdge, Microseconds};
 use crate::record::{self, DEFAULT_NAMESPACE};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use windlass_tool::handler::{Facets, KnowledgeError, Reader, Record, SearchRequest};
+use windlass_tool::handler::{Facets, KnowledgeError, KnowledgeReader, Record, SearchRequest};
 
 /// Other namespaces that an answer without hits names.
 const NAMED_NAMESPACES_MAX: usize = 8;
@@ -191,7 +191,7 @@ impl<'a> Filter<'a> {
 pub(crate) fn namespaces_of<'a>(
     facets: &'a Facets,
     access: &Access,
-    reader: Option<&Reader>,
+    reader: Option<&KnowledgeReader>,
 ) -> impl Iterator<Item = &'a str> {
     let may_read = move |name: &&String| match reader {
         Some(reader) => access.may_read(reader, name),
@@ -210,7 +210,7 @@ pub(crate) fn namespaces_of<'a>(
 pub(crate) fn default_namespace<'a>(
     facets: &'a Facets,
     access: &Access,
-    reader: Option<&Reader>,
+    reader: Option<&KnowledgeReader>,
 ) -> &'a str {
     let usual_of = |reader| {
         let names = || namespaces_of(facets, access, reader);
@@ -227,7 +227,7 @@ pub(crate) fn readable<'a>(
     facets: &'a Facets,
     access: &Access,
     name: Option<&'a str>,
-    reader: &Reader,
+    reader: &KnowledgeReader,
 ) -> Result<&'a str, KnowledgeError> {
     let usual = default_namespace(facets, access, Some(reader));
     let namespace = name.unwrap_or(usual);
@@ -248,7 +248,7 @@ pub(crate) fn others<'a>(
     facets: &'a Facets,
     access: &Access,
     searched: &str,
-    reader: &Reader,
+    reader: &KnowledgeReader,
 ) -> Vec<&'a str> {
     namespaces_of(facets, access, Some(reader))
         .filter(|name| *name != searched)

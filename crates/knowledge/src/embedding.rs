@@ -8,7 +8,7 @@ use crate::hash::{Hash, sha256};
 use crate::ingest::IngestReport;
 use crate::options::{Embedding, Observer, OpenError, Options, Progress};
 use crate::passage;
-use crate::passage_list::{PassageList, State};
+use crate::passage_list::{ListState, PassageList};
 use crate::vector_store::{VectorStore, VectorStoreError};
 use crate::vectors::{Code, VectorIndex};
 use std::collections::HashSet;
@@ -26,7 +26,7 @@ const FIRST_PAUSE_MS: u64 = 500;
 const PAUSE_MS_MAX: u64 = 120_000;
 
 /// A passage's owner and what its vector is kept under.
-struct Place {
+struct VectorOwner {
     owner: Ordinal,
     key: Hash,
 }
@@ -104,7 +104,7 @@ fn places(
     options: &Options,
     kept: &Codes,
     report: &mut IngestReport,
-) -> Vec<Place> {
+) -> Vec<VectorOwner> {
     let model = embedder.model();
     let list = folder.map(|folder| PassageList::read(folder, model));
     let mut texts = Vec::with_capacity(catalogue.len());
@@ -113,12 +113,12 @@ fn places(
         // What a record is cut into depends on these two and on nothing else of it.
         let text = sha256(&[record.title.as_bytes(), record.body.as_bytes()]);
         match list.as_ref().and_then(|list| list.passages(&text)) {
-            Some(keys) => places.extend(keys.iter().map(|key| Place { owner, key: *key })),
+            Some(keys) => places.extend(keys.iter().map(|key| VectorOwner { owner, key: *key })),
             None => {
                 report.cut += 1;
                 for passage in passage::split(record, &|text| embedder.token_count(text)) {
                     let key = key(model, &passage);
-                    places.push(Place { owner, key });
+                    places.push(VectorOwner { owner, key });
                 }
             }
         }
@@ -146,19 +146,24 @@ fn key(model: &Model, passage: &str) -> Hash {
 fn tell(list: &PassageList, kept: &Codes, report: &mut IngestReport) {
     let path = list.path.display();
     match list.state {
-        State::Damaged => report.notices.push(format!(
+        ListState::Damaged => report.notices.push(format!(
             "{path} was damaged: the records are cut into passages anew"
         )),
-        State::Missing if kept.len() > 0 && report.cut > 0 => report.notices.push(format!(
+        ListState::Missing if kept.len() > 0 && report.cut > 0 => report.notices.push(format!(
             "{path} was missing: the records are cut into passages anew"
         )),
-        State::Missing | State::Whole => {}
+        ListState::Missing | ListState::Whole => {}
     }
 }
 
 /// Keeps which passages the texts have, where that is not what is kept already or most of that is of no use any more. A list
 /// that cannot be kept costs the next start some time and nothing else.
-fn keep_list(list: &PassageList, texts: &[Hash], places: &[Place], report: &mut IngestReport) {
+fn keep_list(
+    list: &PassageList,
+    texts: &[Hash],
+    places: &[VectorOwner],
+    report: &mut IngestReport,
+) {
     if report.cut == 0 && list.len() <= 2 * texts.len() {
         return;
     }
@@ -178,7 +183,7 @@ fn keep_list(list: &PassageList, texts: &[Hash], places: &[Place], report: &mut 
 }
 
 /// The places of passages that have no vector, each text once.
-fn missing(places: &[Place], kept: &Codes) -> Vec<usize> {
+fn missing(places: &[VectorOwner], kept: &Codes) -> Vec<usize> {
     let mut asked = HashSet::new();
     (0..places.len())
         .filter(|place| {
@@ -192,7 +197,7 @@ fn missing(places: &[Place], kept: &Codes) -> Vec<usize> {
 /// as large as the base.
 struct Missing<'a> {
     catalogue: &'a Catalogue,
-    places: &'a [Place],
+    places: &'a [VectorOwner],
     /// Rising.
     missing: Vec<usize>,
 }

@@ -52,7 +52,7 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, Fault> {
 }
 
 /// Reads a record from the text of a file.
-pub(crate) fn read(place: &Place<'_>, text: &str) -> Result<Record, Fault> {
+pub(crate) fn read(place: &RecordFile<'_>, text: &str) -> Result<Record, Fault> {
     let (front, body) = split(text)?;
     // Most of what a start takes would be the reading of YAML.
     let fields = match plain_fields::read(front) {
@@ -148,7 +148,7 @@ pub(crate) fn line_of(front: &str, field: &str) -> Option<usize> {
 
 /// Makes a record of its fields and its text, with what the path says in place of what is missing.
 pub(crate) fn assemble(
-    place: &Place<'_>,
+    place: &RecordFile<'_>,
     mut fields: Map<String, Value>,
     body: &str,
     form: Form,
@@ -191,7 +191,7 @@ pub(crate) fn assemble(
 
 /// A file of records, and what its path says about them: `namespace/type/more/name.md`. The first folder is a namespace only
 /// where the configuration names it so.
-pub(crate) struct Place<'a> {
+pub(crate) struct RecordFile<'a> {
     /// Relative to the base's folder and spelt with `/`.
     path: &'a str,
     source_type: &'static str,
@@ -201,7 +201,7 @@ pub(crate) struct Place<'a> {
     pub(crate) stem: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> RecordFile<'a> {
     pub(crate) fn of(path: &'a str, source_type: &'static str, access: &Access) -> Self {
         let mut folders: Vec<&str> = path.split('/').collect();
         let name = folders.pop().unwrap_or_default();

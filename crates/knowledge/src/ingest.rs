@@ -130,7 +130,7 @@ pub(crate) fn read_folder(
         return Err(FolderError::NotAFolder(folder.to_owned()));
     }
     let entries = sorted_entries(&root, limits).map_err(|cause| unreadable(folder, cause))?;
-    let mut reader = Reader {
+    let mut reader = FolderReader {
         root,
         limits,
         reading,
@@ -170,7 +170,7 @@ struct Entry {
     depth: usize,
 }
 
-struct Reader<'a> {
+struct FolderReader<'a> {
     root: PathBuf,
     limits: &'a IngestLimits,
     reading: Reading<'a>,
@@ -191,7 +191,7 @@ enum Kind {
     Other,
 }
 
-impl Reader<'_> {
+impl FolderReader<'_> {
     fn walk(&mut self, entries: Vec<Entry>) {
         // The next entry in the order of the paths is the last on the stack.
         let mut stack: Vec<Entry> = entries.into_iter().rev().collect();

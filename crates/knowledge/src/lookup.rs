@@ -6,7 +6,7 @@ use crate::index::IndexError;
 use crate::near;
 use crate::record::{self, ID_BYTES_MAX};
 use crate::search::{Base, unavailable};
-use windlass_tool::handler::{GetRequest, KnowledgeError, Reader, Record};
+use windlass_tool::handler::{GetRequest, KnowledgeError, KnowledgeReader, Record};
 
 /// Ids that a look-up without success suggests.
 pub(crate) const NEAR_IDS_MAX: usize = 5;
@@ -16,7 +16,7 @@ impl Base {
     pub(crate) fn readable<'a>(
         &'a self,
         name: Option<&'a str>,
-        reader: &Reader,
+        reader: &KnowledgeReader,
     ) -> Result<&'a str, KnowledgeError> {
         catalogue::readable(self.catalogue.facets(), &self.access, name, reader)
     }

@@ -39,7 +39,7 @@ impl Embedder for Offloaded {
         texts: Vec<String>,
         _purpose: Purpose,
     ) -> CapabilityFuture<Result<Vec<Vec<f32>>, EmbedError>> {
-        let answer = Arc::new(Mutex::new(Answer::default()));
+        let answer = Arc::new(Mutex::new(PendingVectors::default()));
         let model = self.model.clone();
         let sender = Sender(answer.clone());
         self.machine.run(Box::new(move || {
@@ -68,13 +68,13 @@ impl Embedder for Offloaded {
 }
 
 #[derive(Default)]
-struct Answer {
+struct PendingVectors {
     vectors: Option<Result<Vec<Vec<f32>>, EmbedError>>,
     waker: Option<Waker>,
 }
 
 /// Answers exactly once, also where the work was thrown away or broke off.
-struct Sender(Arc<Mutex<Answer>>);
+struct Sender(Arc<Mutex<PendingVectors>>);
 
 impl Sender {
     fn send(&self, vectors: Result<Vec<Vec<f32>>, EmbedError>) {

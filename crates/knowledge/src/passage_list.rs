@@ -27,12 +27,12 @@ pub(crate) struct PassageList {
     bytes: Vec<u8>,
     /// Where in the bytes the hashes of a text's passages lie.
     texts: HashMap<Hash, Range<usize>>,
-    pub(crate) state: State,
+    pub(crate) state: ListState,
 }
 
 /// As what a list was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ListState {
     Whole,
     Missing,
     Damaged,
@@ -51,15 +51,17 @@ impl PassageList {
             header,
             bytes: Vec::new(),
             texts: HashMap::new(),
-            state: State::Damaged,
+            state: ListState::Damaged,
         };
         match read_bytes(&list.path) {
             Ok(bytes) => {
                 if let Some(texts) = texts(&bytes, &list.header) {
-                    (list.bytes, list.texts, list.state) = (bytes, texts, State::Whole);
+                    (list.bytes, list.texts, list.state) = (bytes, texts, ListState::Whole);
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => list.state = State::Missing,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                list.state = ListState::Missing
+            }
             Err(_) => {}
         }
         list

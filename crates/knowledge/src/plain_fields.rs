@@ -39,7 +39,7 @@ pub(crate) fn read(front: &str) -> Option<Map<String, Value>> {
 
 fn field(text: &str) -> Option<Value> {
     let Some(list) = text.strip_prefix('[') else {
-        return one(text, Place::Line);
+        return one(text, ValuePosition::Line);
     };
     let list = list.strip_suffix(']')?.trim_matches(' ');
     if list.is_empty() {
@@ -47,18 +47,18 @@ fn field(text: &str) -> Option<Value> {
     }
     let items = list
         .split(',')
-        .map(|item| one(item.trim_matches(' '), Place::List));
+        .map(|item| one(item.trim_matches(' '), ValuePosition::List));
     items.collect::<Option<Vec<_>>>().map(Value::Array)
 }
 
 /// Where a value stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ValuePosition {
     Line,
     List,
 }
 
-fn one(text: &str, place: Place) -> Option<Value> {
+fn one(text: &str, place: ValuePosition) -> Option<Value> {
     if let Some(quoted) = text.strip_prefix('"') {
         let quoted = quoted.strip_suffix('"')?;
         return quoted.chars().all(is_quoted).then(|| quoted.into());
@@ -77,12 +77,12 @@ fn is_quoted(letter: char) -> bool {
     letter.is_alphanumeric() || ((' '..='~').contains(&letter) && !matches!(letter, '"' | '\\'))
 }
 
-fn is_plain(text: &str, place: Place) -> bool {
+fn is_plain(text: &str, place: ValuePosition) -> bool {
     // A colon is a letter like any other unless a space follows it, or nothing.
     let has_mark = text.contains(": ") || text.ends_with(':');
     let is_letter = |letter: char| match letter {
         ' ' | '.' | ';' | '(' | ')' | '\'' | '/' | '-' | '_' | '+' | '!' => true,
-        ':' | ',' | '?' | '=' | '&' | '%' => place == Place::Line,
+        ':' | ',' | '?' | '=' | '&' | '%' => place == ValuePosition::Line,
         _ => letter.is_alphanumeric(),
     };
     !has_mark

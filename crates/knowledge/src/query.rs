@@ -38,12 +38,12 @@ pub(crate) struct Understanding {
 }
 
 /// The words of a query, whatever is in it.
-pub(crate) struct Asked<'a> {
+pub(crate) struct QueryWords<'a> {
     query: &'a str,
     words: Vec<Word>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> QueryWords<'a> {
     pub(crate) fn of(query: &'a str, index: &dyn Vocabulary) -> Self {
         let query = &query[..query.floor_char_boundary(QUERY_BYTES_MAX)];
         let words = analysis::words(
@@ -64,13 +64,13 @@ impl<'a> Asked<'a> {
 /// Reads a query. `is_known` tells of a term that the base has whether any of the records has it that may be found; of the
 /// others not even their words may show, so that a word which only they have is read as one that is not there.
 pub(crate) fn understand(
-    asked: Asked<'_>,
+    asked: QueryWords<'_>,
     index: &dyn Vocabulary,
     names: &Names,
     is_known: &dyn Fn(&str) -> Result<bool, IndexError>,
 ) -> Result<Understanding, IndexError> {
-    let Asked { query, words } = asked;
-    let mut reader = Reader {
+    let QueryWords { query, words } = asked;
+    let mut reader = QueryReader {
         index,
         names,
         chosen: Vec::new(),
@@ -127,7 +127,7 @@ enum Used {
     WithNext,
 }
 
-struct Reader<'a> {
+struct QueryReader<'a> {
     index: &'a dyn Vocabulary,
     names: &'a Names,
     chosen: Vec<QueryTerm>,
@@ -150,7 +150,7 @@ struct Correction<'a> {
     names: Vec<Candidate<'a>>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> QueryReader<'a> {
     /// Finds the names that an unknown word may stand for, alone or with a neighbour.
     fn explain(
         &mut self,

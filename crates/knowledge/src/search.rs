@@ -8,7 +8,7 @@ use crate::fusion::{CANDIDATES_MIN, Evidence, HITS_MAX, Retrieval};
 use crate::index::{IndexError, LexicalIndex, Vocabulary};
 use crate::names::Names;
 use crate::passage;
-use crate::query::{self, Asked, Understanding};
+use crate::query::{self, QueryWords, Understanding};
 use crate::snippet;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -141,7 +141,7 @@ impl Base {
         query: &str,
         allowed: &Allowed,
     ) -> Result<Understanding, IndexError> {
-        let asked = Asked::of(query, &self.index);
+        let asked = QueryWords::of(query, &self.index);
         query::understand(asked, &self.index, &self.names, &|term| {
             self.index.occurs(term, allowed)
         })

@@ -4,7 +4,7 @@
 use crate::access::Access;
 use crate::csv_rows::{self, Rows};
 use crate::documents::{Document, DocumentKind, DocumentReader};
-use crate::front_matter::{self, Fault, Form, Place};
+use crate::front_matter::{self, Fault, Form, RecordFile};
 use crate::record;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -85,7 +85,7 @@ pub(crate) fn read(
     reading: Reading<'_>,
     bytes: &[u8],
 ) -> Result<Vec<Found>, Fault> {
-    let place = &Place::of(path, format.as_str(), reading.access);
+    let place = &RecordFile::of(path, format.as_str(), reading.access);
     if let (Format::Document(kind), Some(documents)) = (format, reading.documents) {
         let read = documents.read(kind, bytes);
         let read = read.map_err(|message| Fault::new(None, message))?;
@@ -120,7 +120,7 @@ pub(crate) fn read(
 }
 
 /// The record of a document, which says nothing of itself but its title and its text.
-fn document(place: &Place<'_>, document: Document) -> Found {
+fn document(place: &RecordFile<'_>, document: Document) -> Found {
     let mut fields = Map::new();
     let title = document
         .title
@@ -133,7 +133,7 @@ fn document(place: &Place<'_>, document: Document) -> Found {
     one(place, Form::Single, None, fields)
 }
 
-fn json(place: &Place<'_>, text: &str) -> Result<Vec<Found>, Fault> {
+fn json(place: &RecordFile<'_>, text: &str) -> Result<Vec<Found>, Fault> {
     let bad = |error: ParseError| {
         Fault::new(
             Some(error.line.max(1)),
@@ -182,7 +182,7 @@ fn json(place: &Place<'_>, text: &str) -> Result<Vec<Found>, Fault> {
         .collect())
 }
 
-fn json_lines(place: &Place<'_>, bytes: &[u8]) -> Vec<Found> {
+fn json_lines(place: &RecordFile<'_>, bytes: &[u8]) -> Vec<Found> {
     bytes
         .split(|byte| *byte == b'\n')
         .zip(1..)
@@ -213,7 +213,7 @@ fn bad(fault: Fault) -> Found {
     }
 }
 
-fn yaml(place: &Place<'_>, text: &str) -> Result<Vec<Found>, Fault> {
+fn yaml(place: &RecordFile<'_>, text: &str) -> Result<Vec<Found>, Fault> {
     let read = match front_matter::yaml(text) {
         Ok(read) => read,
         Err(fault) => {
@@ -287,7 +287,7 @@ fn begins_item(line: &str) -> bool {
 
 /// Each item of a list that is the whole file read by itself, so that a bad one costs no other. `None` where the file is no
 /// such list.
-fn items_of_yaml(place: &Place<'_>, text: &str) -> Option<Vec<Found>> {
+fn items_of_yaml(place: &RecordFile<'_>, text: &str) -> Option<Vec<Found>> {
     let mut items: Vec<(usize, &str)> = Vec::new();
     let (mut start, mut at, mut first_line) = (None, 0, 1);
     for (line, number) in text.split_inclusive('\n').zip(1..) {
@@ -323,7 +323,7 @@ fn items_of_yaml(place: &Place<'_>, text: &str) -> Option<Vec<Found>> {
     Some(items.into_iter().map(read).collect())
 }
 
-fn csv(place: &Place<'_>, bytes: &[u8]) -> Result<Vec<Found>, Fault> {
+fn csv(place: &RecordFile<'_>, bytes: &[u8]) -> Result<Vec<Found>, Fault> {
     let Rows { text, faults } = csv_rows::good_rows(bytes);
     let mut faults = faults.into_iter().peekable();
     let mut lines = bytes.split(|byte| *byte == b'\n');
@@ -339,7 +339,7 @@ fn csv(place: &Place<'_>, bytes: &[u8]) -> Result<Vec<Found>, Fault> {
     Ok(found)
 }
 
-fn table(place: &Place<'_>, text: &str) -> Result<Vec<Found>, Fault> {
+fn table(place: &RecordFile<'_>, text: &str) -> Result<Vec<Found>, Fault> {
     let mut reader = csv::ReaderBuilder::new().from_reader(text.as_bytes());
     let columns = reader.headers().map_err(|error| bad_row(&error))?.clone();
     if columns.len() > COLUMNS_MAX {
@@ -401,7 +401,7 @@ fn bad_row(error: &csv::Error) -> Fault {
 }
 
 fn one(
-    place: &Place<'_>,
+    place: &RecordFile<'_>,
     form: Form,
     line: Option<usize>,
     mut fields: Map<String, Value>,

@@ -11,7 +11,7 @@ use windlass_session::model::{IncomingCall, ModelEvent, TurnEndReason, Usage};
 
 /// One answer, ended.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct ModelAnswer {
     /// For the log, in the order in which they came. Holds calls only where they are to be answered.
     pub pieces: Vec<AnswerPiece>,
     /// What belongs to the answer as a whole and goes back with it.
@@ -95,7 +95,7 @@ impl Ending {
     }
 }
 
-impl Answer {
+impl ModelAnswer {
     /// Nothing came of it: no word and no call.
     pub fn is_empty(&self) -> bool {
         !self.passed_on && self.calls.is_empty()

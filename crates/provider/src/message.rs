@@ -50,9 +50,9 @@ pub(crate) enum Found {
 }
 
 /// An empty place that a value is read into.
-pub(crate) struct Place<'p, T>(pub(crate) &'p mut Option<T>);
+pub(crate) struct FieldSlot<'p, T>(pub(crate) &'p mut Option<T>);
 
-impl<T> Place<'_, T> {
+impl<T> FieldSlot<'_, T> {
     #[inline]
     fn fill(self, value: Option<T>) -> Found {
         *self.0 = value;
@@ -69,7 +69,7 @@ impl<T> Place<'_, T> {
     }
 }
 
-impl<'de, T: Shape<'de>> DeserializeSeed<'de> for Place<'_, T> {
+impl<'de, T: Shape<'de>> DeserializeSeed<'de> for FieldSlot<'_, T> {
     type Value = Found;
 
     #[inline]
@@ -78,7 +78,7 @@ impl<'de, T: Shape<'de>> DeserializeSeed<'de> for Place<'_, T> {
     }
 }
 
-impl<'de, T: Shape<'de>> Visitor<'de> for Place<'_, T> {
+impl<'de, T: Shape<'de>> Visitor<'de> for FieldSlot<'_, T> {
     type Value = Found;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -132,7 +132,7 @@ pub(crate) trait Field<'de>: Sized {
 impl<'de, T: Shape<'de>> Field<'de> for T {
     #[inline]
     fn take<A: MapAccess<'de>>(map: &mut A, place: &mut Option<Self>) -> Result<Found, A::Error> {
-        map.next_value_seed(Place(place))
+        map.next_value_seed(FieldSlot(place))
     }
 }
 
@@ -217,7 +217,7 @@ impl<'de, T: Shape<'de>> Shape<'de> for List<T> {
         let (mut items, mut has_unfit) = (Vec::with_capacity(1), false);
         loop {
             let mut item = None;
-            let Some(found) = list.next_element_seed(Place(&mut item))? else {
+            let Some(found) = list.next_element_seed(FieldSlot(&mut item))? else {
                 return Ok(Some(Self { items, has_unfit }));
             };
             if found == Found::Null {
@@ -387,7 +387,7 @@ pub(crate) use message;
 pub(crate) fn read<'f, T: Shape<'f>>(frame: &'f str) -> serde_json::Result<Option<T>> {
     let mut message = None;
     let mut deserializer = serde_json::Deserializer::from_str(frame);
-    Place(&mut message).deserialize(&mut deserializer)?;
+    FieldSlot(&mut message).deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(message)
 }
@@ -406,7 +406,7 @@ struct Alone<T>(Option<T>);
 impl<'de, T: Shape<'de>> Deserialize<'de> for Alone<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut value = None;
-        Place(&mut value).deserialize(deserializer)?;
+        FieldSlot(&mut value).deserialize(deserializer)?;
         Ok(Self(value))
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use windlass_driver::{Driver, DriverConfig, Executor as _, Ledger};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{Input, Output, RateCharge};
-use windlass_store::command::{Asked, NewLeg};
+use windlass_store::command::{NewLeg, OpenQuestion};
 use windlass_store::{
     ConversationRef, Entry, EntryNumber, Hash, LegRef, NewEntry, QuestionNumber, StoreUnavailable,
 };
@@ -58,7 +58,7 @@ pub struct BeginRequest {
     pub shared: Shared,
     pub start: LegStart,
     /// Open questions that the session's client may be shown.
-    pub questions: Vec<Asked>,
+    pub questions: Vec<OpenQuestion>,
     /// The last entry of the log that the session knows of.
     pub after: EntryNumber,
 }

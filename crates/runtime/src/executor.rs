@@ -252,8 +252,8 @@ impl windlass_driver::Executor for Executor {
         let cancellation = Cancellation::default();
         let effect_id = lookup.effect_id.clone();
         let asked = match self.ask(lookup, cancellation.clone()) {
-            Asked::Found(finding) => return Some(finding),
-            Asked::Pending(future) => {
+            PendingLookup::Found(finding) => return Some(finding),
+            PendingLookup::Pending(future) => {
                 let future = patient(future, lookup.timeout, cancellation.clone());
                 let effect_id = effect_id.clone();
                 self.tasks
@@ -323,13 +323,13 @@ impl Executor {
     pub(crate) async fn look_up_alone(&self, lookup: &EffectLookup) -> Finding {
         let cancellation = Cancellation::default();
         match self.ask(lookup, cancellation.clone()) {
-            Asked::Found(finding) => finding,
-            Asked::Pending(future) => patient(future, lookup.timeout, cancellation).await,
+            PendingLookup::Found(finding) => finding,
+            PendingLookup::Pending(future) => patient(future, lookup.timeout, cancellation).await,
         }
     }
 
     /// A lookup that breaks has found nothing out.
-    fn ask(&self, lookup: &EffectLookup, cancellation: Cancellation) -> Asked {
+    fn ask(&self, lookup: &EffectLookup, cancellation: Cancellation) -> PendingLookup {
         let invocation = LookupInvocation {
             effect_id: lookup.effect_id.clone(),
             arguments: lookup.arguments.clone(),
@@ -338,9 +338,9 @@ impl Executor {
         let handler = lookup.tool.handler.clone();
         match handler.placement() {
             Placement::Inline => match contain(|| find_out(&*handler, invocation)) {
-                Err(_) => Asked::Found(Finding::Unknown),
-                Ok(Lookup::Found(finding)) => Asked::Found(shallow(finding)),
-                Ok(Lookup::Pending(future)) => Asked::Pending(Box::pin(async move {
+                Err(_) => PendingLookup::Found(Finding::Unknown),
+                Ok(Lookup::Found(finding)) => PendingLookup::Found(shallow(finding)),
+                Ok(Lookup::Pending(future)) => PendingLookup::Pending(Box::pin(async move {
                     let finding = AssertUnwindSafe(future).catch_unwind().await;
                     finding.map_or(Finding::Unknown, shallow)
                 })),
@@ -354,8 +354,8 @@ impl Executor {
                     })
                 };
                 match self.threads.run(work, asked) {
-                    Err(_) => Asked::Found(Finding::Unknown),
-                    Ok(running) => Asked::Pending(Box::pin(async move {
+                    Err(_) => PendingLookup::Found(Finding::Unknown),
+                    Ok(running) => PendingLookup::Pending(Box::pin(async move {
                         match running.await {
                             Some(Ok(finding)) => finding,
                             Some(Err(_)) | None => Finding::Unknown,
@@ -395,7 +395,7 @@ impl Executor {
 }
 
 /// A handler that was asked what became of an effect.
-enum Asked {
+enum PendingLookup {
     Found(Finding),
     Pending(CapabilityFuture<Finding>),
 }

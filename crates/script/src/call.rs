@@ -7,7 +7,7 @@ use crate::modules::Modules;
 use crate::natives;
 use crate::output::Output;
 use crate::place::{cut, describe};
-use crate::protocol::{Answer, CallFault, HostId, of_call};
+use crate::protocol::{CallFault, HostAnswer, HostId, of_call};
 use crate::sandbox::{Sandbox, Stop, Thrown, caught};
 use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Exception, Function, Module, Object, Value};
@@ -48,7 +48,7 @@ pub(crate) struct Job {
 
 /// What reaches a call while it runs.
 pub(crate) enum ToCall {
-    Answer { id: u64, answer: Answer },
+    Answer { id: u64, answer: HostAnswer },
     Cancelled,
 }
 

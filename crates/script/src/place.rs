@@ -11,20 +11,20 @@ const MESSAGE_BYTES_MAX: usize = 2_048;
 
 /// A line of a file, both from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SourcePosition {
     pub(crate) file: String,
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourcePosition {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}:{}", self.file, self.line, self.column)
     }
 }
 
 /// The places of a stack that are in an author's files, the innermost first.
-pub(crate) fn places(stack: &str) -> impl Iterator<Item = Place> {
+pub(crate) fn places(stack: &str) -> impl Iterator<Item = SourcePosition> {
     stack.lines().filter_map(|frame| {
         let frame = frame.trim().strip_prefix("at ")?;
         // `name (file:line:column)`, or without a name.
@@ -34,7 +34,7 @@ pub(crate) fn places(stack: &str) -> impl Iterator<Item = Place> {
         };
         let (rest, column) = place.rsplit_once(':')?;
         let (file, line) = rest.rsplit_once(':')?;
-        let place = Place {
+        let place = SourcePosition {
             file: file.to_owned(),
             line: line.parse().ok()?,
             column: column.parse().ok()?,

@@ -46,7 +46,7 @@ pub(crate) enum HostMessage<'a> {
     },
     Answer {
         id: u64,
-        answer: Answer,
+        answer: HostAnswer,
     },
     /// A request with a method that there is none of.
     Unknown {
@@ -76,7 +76,7 @@ pub(crate) struct Execute<'a> {
 
 /// The host's answer to a request of a call, as JSON text.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HostAnswer {
     pub(crate) succeeded: bool,
     pub(crate) json: String,
 }
@@ -136,11 +136,11 @@ pub(crate) fn read(line: &str) -> Result<HostMessage<'_>, serde_json::Error> {
         (None, Some(id)) => HostMessage::Answer {
             id: serde_json::from_str(id.get())?,
             answer: match line.error {
-                None => Answer {
+                None => HostAnswer {
                     succeeded: true,
                     json: line.result.map_or("null", RawValue::get).to_owned(),
                 },
-                Some(error) => Answer {
+                Some(error) => HostAnswer {
                     succeeded: false,
                     json: failure(&error),
                 },

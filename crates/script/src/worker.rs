@@ -42,7 +42,7 @@ pub fn serve(
         threads: Arc::new(Threads {
             limits,
             output: Output::new(output, console),
-            state: Mutex::new(State {
+            state: Mutex::new(PoolState {
                 is_open: true,
                 spares: Vec::new(),
                 running: HashMap::new(),
@@ -186,10 +186,10 @@ impl Facts {
 struct Threads {
     limits: Limits,
     output: Output,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
-struct State {
+struct PoolState {
     /// Whether the input goes on.
     is_open: bool,
     /// Threads with a context that waits for its call.
@@ -206,7 +206,7 @@ struct OpenCall {
 }
 
 impl Threads {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

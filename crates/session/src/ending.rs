@@ -5,7 +5,7 @@ use crate::client::ClientUpdate;
 use crate::deadlines::Deadline;
 use crate::event::{EndReason, SessionEvent};
 use crate::io::Output;
-use crate::state::State;
+use crate::state::ApplicationState;
 use crate::step::Step;
 use crate::time::Timestamp;
 use std::time::Duration;
@@ -50,7 +50,12 @@ impl Ending {
     }
 
     /// The turn in which the end was asked for is over: what it said is still to be heard.
-    pub(crate) fn await_farewell(&self, state: &State, unplayed: Duration, step: &mut Step) {
+    pub(crate) fn await_farewell(
+        &self,
+        state: &ApplicationState,
+        unplayed: Duration,
+        step: &mut Step,
+    ) {
         if state.pending_end.is_some() {
             let grace = Duration::from_millis(step.limits().farewell_grace_ms);
             step.set_deadline(Deadline::Farewell, unplayed + grace);
@@ -58,7 +63,7 @@ impl Ending {
     }
 
     /// Nothing more will come of the farewell: what of it has come is still to be heard.
-    pub(crate) fn hear_farewell_out(&self, state: &State, step: &mut Step) {
+    pub(crate) fn hear_farewell_out(&self, state: &ApplicationState, step: &mut Step) {
         self.await_farewell(state, self.audio_ends.since(step.now), step);
     }
 
@@ -71,7 +76,7 @@ impl Ending {
 
     /// Whether the session ends now because a tool asked for it. An end that was asked for is never forgotten: at latest it comes
     /// when the model stays silent.
-    pub(crate) fn is_due(&self, state: &State, step: &mut Step) -> bool {
+    pub(crate) fn is_due(&self, state: &ApplicationState, step: &mut Step) -> bool {
         let Some(end) = state.pending_end.as_ref().filter(|_| self.is_running()) else {
             return false;
         };

@@ -8,7 +8,7 @@ use crate::saved::Began;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_store::command::{Answer, Record, Reply, Request};
+use windlass_store::command::{ApprovalAnswer, Record, Reply, Request};
 use windlass_store::log::LegRequest;
 use windlass_store::{AttemptNumber, Effect, NewEntry, Nonce, Question, QuestionNumber};
 use windlass_tool::envelope::ToolResponse;
@@ -215,8 +215,8 @@ pub struct AnswerRequest {
 
 impl AnswerRequest {
     /// The command, with the token that the user showed.
-    pub fn with_token(self, token: windlass_store::Token) -> Answer {
-        Answer {
+    pub fn with_token(self, token: windlass_store::Token) -> ApprovalAnswer {
+        ApprovalAnswer {
             nonce: self.nonce,
             effect_id: self.effect_id,
             token,

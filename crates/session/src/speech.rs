@@ -6,7 +6,7 @@ use crate::event::SessionEvent;
 use crate::io::Output;
 use crate::model::{Role, TranscriptEntry};
 use crate::said::{Said, SaidCall};
-use crate::state::State;
+use crate::state::ApplicationState;
 use crate::step::Step;
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
@@ -109,7 +109,13 @@ impl Speech {
     }
 
     /// A piece of what somebody is saying.
-    pub(crate) fn piece(&mut self, role: Role, piece: &str, state: &State, step: &mut Step) {
+    pub(crate) fn piece(
+        &mut self,
+        role: Role,
+        piece: &str,
+        state: &ApplicationState,
+        step: &mut Step,
+    ) {
         self.transcript.append(role, piece);
         if !is_hidden(role, state) {
             show(role, piece.to_owned(), false, step);
@@ -123,7 +129,13 @@ impl Speech {
     }
 
     /// Says what one speaker said in full, and records it.
-    pub(crate) fn finish(&mut self, role: Role, turn: u64, state: &State, step: &mut Step) {
+    pub(crate) fn finish(
+        &mut self,
+        role: Role,
+        turn: u64,
+        state: &ApplicationState,
+        step: &mut Step,
+    ) {
         let Some(words) = self.transcript.finish(role) else {
             return;
         };
@@ -297,7 +309,7 @@ impl Speech {
     }
 
     /// Tells the driver whether the model may be heard.
-    pub(crate) fn suppress(&mut self, state: &State, step: &mut Step) {
+    pub(crate) fn suppress(&mut self, state: &ApplicationState, step: &mut Step) {
         let suppress = state.suppress_audio;
         if std::mem::replace(&mut self.is_suppressed, suppress) != suppress {
             step.push(Output::SuppressAudio(suppress));
@@ -305,7 +317,7 @@ impl Speech {
     }
 }
 
-fn is_hidden(role: Role, state: &State) -> bool {
+fn is_hidden(role: Role, state: &ApplicationState) -> bool {
     role == Role::Assistant && state.suppress_transcript
 }
 

@@ -11,7 +11,7 @@ use windlass_tool::kind::Mode;
 
 /// All that a session knows between two inputs.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct State {
+pub(crate) struct ApplicationState {
     pub(crate) is_active: bool,
     pub(crate) mode: Mode,
     pub(crate) pending_end: Option<PendingEnd>,
@@ -40,7 +40,7 @@ pub(crate) struct TrailEntry {
 }
 
 pub(crate) struct StateController {
-    state: State,
+    state: ApplicationState,
     trail: VecDeque<TrailEntry>,
     trail_entries_max: usize,
 }
@@ -48,7 +48,7 @@ pub(crate) struct StateController {
 impl StateController {
     pub(crate) fn new(mode: Mode, trail_entries_max: usize) -> Self {
         Self {
-            state: State {
+            state: ApplicationState {
                 is_active: true,
                 mode,
                 pending_end: None,
@@ -63,7 +63,7 @@ impl StateController {
         }
     }
 
-    pub(crate) fn get(&self) -> &State {
+    pub(crate) fn get(&self) -> &ApplicationState {
         &self.state
     }
 

@@ -37,7 +37,7 @@ pub enum Command {
     /// A model of the conversation is given external content.
     Taint,
     Request(Box<Request>),
-    Answer(Box<Answer>),
+    Answer(Box<ApprovalAnswer>),
     /// Nobody waits for this request or answer any more: what it began has not begun, and it is refused if it comes later.
     Abandon {
         nonce: Nonce,
@@ -143,7 +143,7 @@ pub enum RequestOrigin {
 
 /// The user answers a question.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct ApprovalAnswer {
     pub nonce: Nonce,
     /// The id of a new effect, if this begins one.
     pub effect_id: EffectId,
@@ -229,7 +229,7 @@ pub enum Reply {
     /// The attempt begins, and it is the asker's.
     Run(Box<Run>),
     /// The user is asked.
-    Ask(Box<Asked>),
+    Ask(Box<OpenQuestion>),
     /// An attempt is running; its end is told in the log.
     Attach(Box<Effect>),
     /// It ended as its receipt says, or a service has taken it on, and nothing further is done.
@@ -269,7 +269,7 @@ pub struct Resumed {
     pub conversation: Conversation,
     pub log: Vec<crate::log::Entry>,
     /// Those that wait for their answer, each with its token.
-    pub questions: Vec<Asked>,
+    pub questions: Vec<OpenQuestion>,
     /// Effects whose end no model has heard, and answered questions.
     pub unheard: Vec<Effect>,
     pub unheard_questions: Vec<Question>,
@@ -288,7 +288,7 @@ pub struct Run {
 
 /// A question that is open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct OpenQuestion {
     pub question: Question,
     pub token: Token,
     /// It was open before.

@@ -6,7 +6,7 @@ mod record;
 mod request;
 
 use crate::StoreLimits;
-use crate::command::{Asked, Command, NewLeg, Refusal, Reply, Resumed, Run, ToolFacts};
+use crate::command::{Command, NewLeg, OpenQuestion, Refusal, Reply, Resumed, Run, ToolFacts};
 use crate::effect::{Attempt, Effect, LookupState};
 use crate::id::{
     AttemptNumber, ConversationRef, EffectKey, EntryNumber, Epoch, LegRef, Nonce, OwnerId,
@@ -262,7 +262,7 @@ impl<'a> Step<'a> {
             .unheard
             .extend(settled.filter(|effect| !effect.is_heard));
         let conversation = self.context.conversation;
-        let questions = found.questions.into_iter().map(|question| Asked {
+        let questions = found.questions.into_iter().map(|question| OpenQuestion {
             token: self.context.key.token(
                 conversation,
                 question.number,
@@ -539,7 +539,7 @@ impl<'a> Step<'a> {
             .iter()
             .find(|question| question.number == number);
         match found {
-            Some(question) => Reply::Ask(Box::new(Asked {
+            Some(question) => Reply::Ask(Box::new(OpenQuestion {
                 token: self.token(question),
                 question: question.clone(),
                 is_repeated,

@@ -27,7 +27,7 @@ pub use memory::MemoryStore;
 pub use question::{Certainty, Earlier, Hazards, Question};
 pub use sqlite::{DATABASE_FILE, LOCK_FILE, OpenError, SqliteStore};
 
-use command::{Asked, Command, Reply};
+use command::{Command, OpenQuestion, Reply};
 use std::path::PathBuf;
 use std::sync::Arc;
 use windlass_tool::handler::Blocks;
@@ -95,7 +95,7 @@ pub trait Store: Blocks + Send + Sync {
     fn open_questions(
         &self,
         conversation: &ConversationRef,
-    ) -> Result<Vec<Asked>, StoreUnavailable>;
+    ) -> Result<Vec<OpenQuestion>, StoreUnavailable>;
 
     fn question_of_number(
         &self,

@@ -2,7 +2,7 @@
 //! Knows no rule of the ledger.
 
 use crate::apply::{Surroundings, apply};
-use crate::command::{Asked, Reply};
+use crate::command::{OpenQuestion, Reply};
 use crate::effect::Effect;
 use crate::id::{
     ConversationRef, EffectKey, EntryNumber, LegNumber, Nonce, OwnerId, QuestionNumber, Token,
@@ -84,10 +84,10 @@ impl MemoryStore {
         Ok(talk.map(read))
     }
 
-    fn asked(&self, conversation: &ConversationRef, question: &Question) -> Asked {
+    fn asked(&self, conversation: &ConversationRef, question: &Question) -> OpenQuestion {
         let arguments = question.arguments.expose();
         let key = &self.settings.key;
-        Asked {
+        OpenQuestion {
             question: question.clone(),
             token: key.token(conversation, question.number, arguments),
             is_repeated: true,
@@ -168,7 +168,7 @@ impl Store for MemoryStore {
     fn open_questions(
         &self,
         conversation: &ConversationRef,
-    ) -> Result<Vec<Asked>, StoreUnavailable> {
+    ) -> Result<Vec<OpenQuestion>, StoreUnavailable> {
         let now_unix_ms = self.now_unix_ms();
         let open = self.read(conversation, |talk| {
             let now_unix_ms = talk.time(now_unix_ms);

@@ -91,13 +91,13 @@ struct Line<'t> {
     text: &'t str,
     /// Without the marks of a block quote.
     quoted: &'t str,
-    place: Place<'t>,
+    place: LineKind<'t>,
     /// The level of a heading that is one by the line under it, which is a part of it.
     underlined: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place<'t> {
+enum LineKind<'t> {
     Prose,
     /// The line that opens a block, with the word behind the fence.
     Opening(&'t str),
@@ -108,7 +108,7 @@ enum Place<'t> {
 impl<'t> Line<'t> {
     /// The level and text of a heading.
     fn heading(&self) -> Option<(usize, &'t str)> {
-        if self.place != Place::Prose {
+        if self.place != LineKind::Prose {
             return None;
         }
         let text = self.text.trim();
@@ -151,16 +151,16 @@ fn lines<'t>(text: &'t str) -> Vec<Line<'t>> {
         let place = match (open, fence) {
             (None, Some(fence)) if length >= 3 && !word.contains('`') => {
                 open = Some((fence, length, depth));
-                Place::Opening(word)
+                LineKind::Opening(word)
             }
-            (None, _) => Place::Prose,
+            (None, _) => LineKind::Prose,
             (Some((opener, least, _)), Some(fence))
                 if fence == opener && length >= least && word.is_empty() =>
             {
                 open = None;
-                Place::Closing
+                LineKind::Closing
             }
-            (Some(_), _) => Place::Inside,
+            (Some(_), _) => LineKind::Inside,
         };
         Line {
             number: index + 1,
@@ -201,7 +201,7 @@ fn underline(lines: &mut [Line<'_>]) {
             Some(_) | None => continue,
         };
         let begins = at < 2 || is_empty(&lines[at - 2]);
-        let is_title = title.place == Place::Prose && line.place == Place::Prose;
+        let is_title = title.place == LineKind::Prose && line.place == LineKind::Prose;
         let is_words = !is_empty(title) && title.heading().is_none();
         let is_item = title
             .text
@@ -233,7 +233,7 @@ fn summary(lines: &[Line<'_>], report: &mut Report<'_>) -> Option<String> {
     let line = lines
         .iter()
         .find(|line| !line.text.trim().is_empty() && line.heading().is_none());
-    let Some(line) = line.filter(|line| line.place == Place::Prose) else {
+    let Some(line) = line.filter(|line| line.place == LineKind::Prose) else {
         report.whole(
             Severity::Error,
             "there is no summary",
@@ -390,14 +390,14 @@ fn blocks<'t>(lines: &[Line<'t>]) -> Vec<Block<'t>> {
             }
         }
         // The end of a block quote ends a block, too.
-        if !matches!(line.place, Place::Inside | Place::Closing)
+        if !matches!(line.place, LineKind::Inside | LineKind::Closing)
             && let Some(mut quoted) = block.take()
         {
             quoted.closed = Some(line.number - 1);
             blocks.push(quoted);
         }
         match line.place {
-            Place::Opening(word) => {
+            LineKind::Opening(word) => {
                 let is_json = word
                     .split_whitespace()
                     .next()
@@ -409,22 +409,22 @@ fn blocks<'t>(lines: &[Line<'t>]) -> Vec<Block<'t>> {
                     closed: None,
                 });
             }
-            Place::Inside => {
+            LineKind::Inside => {
                 if let Some(Block { text, .. }) = &mut block {
                     text.push_str(line.quoted);
                     text.push('\n');
                 }
             }
-            Place::Closing => {
+            LineKind::Closing => {
                 if let Some(mut whole) = block.take() {
                     whole.closed = Some(line.number);
                     blocks.push(whole);
                 }
                 introduction = None;
             }
-            Place::Prose if line.text.trim().is_empty() => {}
-            Place::Prose if line.heading().is_some() => introduction = None,
-            Place::Prose => introduction = Some((line.number, line.text)),
+            LineKind::Prose if line.text.trim().is_empty() => {}
+            LineKind::Prose if line.heading().is_some() => introduction = None,
+            LineKind::Prose => introduction = Some((line.number, line.text)),
         }
     }
     blocks.extend(block);

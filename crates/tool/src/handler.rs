@@ -25,7 +25,7 @@ pub use form::{ContextForm, downstream_key};
 pub use http::{FetchError, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, Redirects};
 pub use judged::judged;
 pub use knowledge::{
-    Facets, GetRequest, Hit, Knowledge, KnowledgeError, Reader, Record, SearchAnswer,
+    Facets, GetRequest, Hit, Knowledge, KnowledgeError, KnowledgeReader, Record, SearchAnswer,
     SearchRequest, Snippet,
 };
 pub use message::{HandlerMessage, ReplyNumber};
@@ -172,8 +172,8 @@ pub struct Caller {
 
 impl Caller {
     /// As the knowledge base knows it.
-    pub fn reader(&self) -> Reader {
-        Reader {
+    pub fn reader(&self) -> KnowledgeReader {
+        KnowledgeReader {
             user_id: self.user_id.clone(),
             rights: self.rights.clone(),
         }
@@ -378,7 +378,7 @@ pub trait World: Send + Sync {
     fn picture(
         &self,
         _address: &str,
-        _reader: &Reader,
+        _reader: &KnowledgeReader,
         _bytes_max: usize,
     ) -> CapabilityFuture<Option<Arc<[u8]>>> {
         Box::pin(std::future::ready(None))

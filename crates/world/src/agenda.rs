@@ -1,6 +1,6 @@
 //! What is due when, in virtual time; what is due at the same moment comes in the order in which it was entered.
 
-use crate::storefront::Answer;
+use crate::storefront::PendingAnswer;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use windlass_session::io::Input;
@@ -37,7 +37,7 @@ pub(crate) struct ServiceCall {
 #[derive(Debug)]
 pub(crate) enum Within {
     Commit,
-    Answer(Answer),
+    Answer(PendingAnswer),
     Sweep,
     /// An unknown effect that the sweep has looked up.
     Swept {

@@ -3,7 +3,7 @@
 
 use crate::agenda::{Due, Of, ServiceCall, Within};
 use crate::count::Fault;
-use crate::storefront::{Answer, FaultyStore, QueuedLedger, StoreMood};
+use crate::storefront::{FaultyStore, PendingAnswer, QueuedLedger, StoreMood};
 use crate::tools;
 use crate::world::{BEGINNING_UNIX_MS, World};
 use std::collections::BTreeMap;
@@ -321,7 +321,7 @@ impl World {
         mood
     }
 
-    fn plan_answer(&mut self, place: usize, mood: StoreMood, answer: Answer) {
+    fn plan_answer(&mut self, place: usize, mood: StoreMood, answer: PendingAnswer) {
         let after_ms = match mood {
             StoreMood::Late => 5_000 + self.random.below(4_000),
             StoreMood::Slow => self.random.below(1_000),

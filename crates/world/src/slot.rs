@@ -173,7 +173,7 @@ pub(crate) enum PlannedFate {
 #[derive(Default)]
 pub(crate) struct SessionFacts {
     /// By connection and provider's id: how often it was asked under, and answered.
-    pub(crate) places: BTreeMap<(u64, Arc<str>), Place>,
+    pub(crate) places: BTreeMap<(u64, Arc<str>), DeliveryCount>,
     pub(crate) calls: BTreeMap<CallNumber, CallEnds>,
     /// Over but for what was begun: nobody hears the model.
     pub(crate) is_draining: bool,
@@ -214,7 +214,7 @@ impl CallEnds {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct DeliveryCount {
     pub(crate) asked: u32,
     pub(crate) answers: u32,
     pub(crate) is_cancelled: bool,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use windlass_driver::{Backlog, Committed, Ledger, PendingReplies, Tail, Tails};
-use windlass_store::command::{Asked, Reply};
+use windlass_store::command::{OpenQuestion, Reply};
 use windlass_store::{
     Batch, Conversation, ConversationRef, Due, Effect, Entry, EntryNumber, Hash, Leg, OwnerId,
     Question, QuestionNumber, Store, StoreUnavailable, Token,
@@ -141,7 +141,7 @@ impl Store for FaultyStore {
     fn open_questions(
         &self,
         conversation: &ConversationRef,
-    ) -> Result<Vec<Asked>, StoreUnavailable> {
+    ) -> Result<Vec<OpenQuestion>, StoreUnavailable> {
         self.is_up()?.open_questions(conversation)
     }
 
@@ -228,19 +228,19 @@ pub(crate) struct QueuedLedger {
 }
 
 /// An answer on its way.
-pub(crate) struct Answer {
+pub(crate) struct PendingAnswer {
     pub(crate) conversation: ConversationRef,
     place: AnswerPlace,
     committed: Committed,
 }
 
-impl std::fmt::Debug for Answer {
+impl std::fmt::Debug for PendingAnswer {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Answer({:?})", self.committed)
     }
 }
 
-impl Answer {
+impl PendingAnswer {
     pub(crate) fn give(self) {
         *lock(&self.place) = Some(self.committed);
     }
@@ -282,7 +282,7 @@ impl QueuedLedger {
     }
 
     /// Has the first batches of some conversations committed, or what was kept for another try.
-    pub(crate) fn commit(&self, of: &[ConversationRef], batches_max: usize) -> Vec<Answer> {
+    pub(crate) fn commit(&self, of: &[ConversationRef], batches_max: usize) -> Vec<PendingAnswer> {
         let mut batches = Vec::new();
         let mut places = Vec::new();
         let mut queue = lock(&self.queue);
@@ -301,7 +301,7 @@ impl QueuedLedger {
         let mut told = |batch: &Batch, replies: &[Reply]| self.tails.committed(batch, replies);
         let committed = lock(&self.backlog).commit(&*self.store, batches, &mut told);
         let answered = places.into_iter().zip(committed);
-        let answers = answered.map(|((conversation, place), committed)| Answer {
+        let answers = answered.map(|((conversation, place), committed)| PendingAnswer {
             conversation,
             place,
             committed,

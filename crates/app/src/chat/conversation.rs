@@ -27,12 +27,12 @@ pub(crate) struct Conversation {
     session: tokio::sync::Mutex<Option<HeldSession>>,
     /// How many wait for the session.
     waiting: watch::Sender<usize>,
-    state: Mutex<State>,
+    state: Mutex<ConversationState>,
     used_unix_ms: AtomicU64,
 }
 
 #[derive(Default)]
-struct State {
+struct ConversationState {
     turns: VecDeque<KnownTurn>,
     /// The client's own account of a conversation that the store does not have.
     told: Vec<HistoryEntry>,
@@ -120,9 +120,9 @@ pub(crate) struct Delivery {
 impl Conversation {
     /// `told` is the client's own account of what was said, where the store has nothing of it.
     pub(crate) fn new(reference: ConversationRef, whose: Whose, told: Vec<HistoryEntry>) -> Self {
-        let state = State {
+        let state = ConversationState {
             told,
-            ..State::default()
+            ..ConversationState::default()
         };
         Self {
             reference,
@@ -345,12 +345,12 @@ impl Conversation {
         std::mem::take(&mut self.lock().told)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ConversationState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ConversationState {
     /// The turn that has not ended.
     fn running(&self) -> Option<Arc<TurnRecord>> {
         let mut records = self.turns.iter().rev().map(|turn| &turn.record);

@@ -3,7 +3,7 @@
 
 use super::answers::approval_of;
 use super::conversation::{Delivery, Message};
-use super::request::{Answer, RequestKind};
+use super::request::{ApprovalAnswer, RequestKind};
 use super::whose::Whose;
 use serde_json::{Value, json};
 use windlass_runtime::caller::Caller;
@@ -75,7 +75,7 @@ fn client_of(entry: &Entry) -> Option<ClientId> {
 /// others nothing is known that comes again.
 pub(super) fn wanted(
     kind: RequestKind,
-    answers: Vec<(Question, Answer)>,
+    answers: Vec<(Question, ApprovalAnswer)>,
     key: Option<Message>,
 ) -> (Delivery, TurnInput) {
     let numbers: Vec<QuestionNumber> = answers.iter().map(|(asked, _)| asked.number).collect();

@@ -29,7 +29,7 @@ pub(crate) struct ChatRequest {
     pub(crate) conversation: Option<String>,
     pub(crate) user: Option<String>,
     /// The user's answers to requests for approval, in their order.
-    pub(crate) answers: Vec<Answer>,
+    pub(crate) answers: Vec<ApprovalAnswer>,
     pub(crate) kind: RequestKind,
     /// What was said before the request, as the client has it.
     pub(crate) earlier: Vec<HistoryEntry>,
@@ -52,7 +52,7 @@ pub(crate) enum RequestKind {
 
 /// The answer to a request for approval; whether it is one of ours is seen by its token.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ApprovalAnswer {
     pub(crate) token: Sensitive<String>,
     pub(crate) approved: bool,
 }
@@ -187,24 +187,24 @@ fn kind(body: &Body, limits: PictureLimits) -> Result<(RequestKind, usize), BadR
 }
 
 /// What the user answered since they last said something. Older answers came with what was said after them.
-fn answers(messages: &[Message]) -> Vec<Answer> {
+fn answers(messages: &[Message]) -> Vec<ApprovalAnswer> {
     let since = messages.iter().rposition(|message| message.role == "user");
     let messages = &messages[since.map_or(0, |at| at + 1)..];
     let of_assistant = messages
         .iter()
         .filter(|message| message.role == "assistant");
     let parts = of_assistant.flat_map(|message| &message.parts);
-    let mut answers: Vec<Answer> = parts.filter_map(approval).collect();
+    let mut answers: Vec<ApprovalAnswer> = parts.filter_map(approval).collect();
     answers.drain(..answers.len().saturating_sub(ANSWERS_MAX));
     answers
 }
 
-fn approval(part: &Value) -> Option<Answer> {
+fn approval(part: &Value) -> Option<ApprovalAnswer> {
     if part.get("state")?.as_str()? != "approval-responded" {
         return None;
     }
     let approval = part.get("approval")?;
-    Some(Answer {
+    Some(ApprovalAnswer {
         token: Sensitive(approval.get("id")?.as_str()?.to_owned()),
         approved: approval.get("approved")?.as_bool()?,
     })

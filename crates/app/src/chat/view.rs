@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use windlass_runtime::caller::Caller;
 use windlass_session::client::warning;
 use windlass_session::said::Said;
-use windlass_store::command::Asked;
+use windlass_store::command::OpenQuestion;
 use windlass_store::{
     ConversationRef, Effect, EffectState, Entry, EntryEvent, EntryNumber, QuestionNumber,
     QuestionState,
@@ -183,7 +183,7 @@ fn said(entries: &[Entry], asked: &BTreeMap<QuestionNumber, CallNumber>) -> Vec<
     shown
 }
 
-fn question(asked: &Asked, shows_token: bool) -> Value {
+fn question(asked: &OpenQuestion, shows_token: bool) -> Value {
     let question = &asked.question;
     let arguments = serde_json::from_str::<Value>(question.arguments.expose());
     let preview = question.preview.expose();

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use windlass_knowledge::{AssetPlace, asset};
-use windlass_tool::handler::{GetRequest, Knowledge, Reader};
+use windlass_tool::handler::{GetRequest, Knowledge, KnowledgeReader};
 
 /// A file and what it holds.
 pub(crate) struct AssetFile {
@@ -19,7 +19,7 @@ pub(crate) async fn file(
     knowledge: Arc<dyn Knowledge>,
     folder: Arc<Path>,
     id: String,
-    reader: Reader,
+    reader: KnowledgeReader,
     bytes_max: u64,
 ) -> Option<AssetFile> {
     let request = GetRequest {

@@ -17,11 +17,11 @@ use windlass_runtime::config::{Config, EmbedderKind};
 pub(super) type Loaded = Option<Arc<dyn Embedder>>;
 
 pub(super) struct Loading {
-    state: Mutex<State>,
+    state: Mutex<LoadState>,
     is_problem_said: AtomicBool,
 }
 
-enum State {
+enum LoadState {
     Running(JoinHandle<Result<Loaded, ModelError>>),
     /// With the one line that says what is wrong.
     Done(Result<Loaded, String>),
@@ -44,7 +44,7 @@ impl Loading {
             }
         };
         if !is_wanted {
-            return Ok(Self::of(State::Done(Ok(None))));
+            return Ok(Self::of(LoadState::Done(Ok(None))));
         }
         let machine = machine.clone();
         let running = Handle::current().spawn_blocking(move || match LocalModel::open(&folder) {
@@ -58,10 +58,10 @@ impl Loading {
             }
             Err(error) => Err(error),
         });
-        Ok(Self::of(State::Running(running)))
+        Ok(Self::of(LoadState::Running(running)))
     }
 
-    fn of(state: State) -> Self {
+    fn of(state: LoadState) -> Self {
         Self {
             state: Mutex::new(state),
             is_problem_said: AtomicBool::new(false),
@@ -69,7 +69,7 @@ impl Loading {
     }
 
     fn done(service: Opened) -> Self {
-        Self::of(State::Done(match service {
+        Self::of(LoadState::Done(match service {
             Opened::Service(embedder) => Ok(Some(embedder)),
             Opened::NoKey(variable) => Err(format!(
                 "the embedding service needs a key: set {variable}, or knowledge.embedder_url to a service without one"
@@ -99,13 +99,13 @@ impl Loading {
     async fn loaded(&self) -> Result<Loaded, String> {
         let mut state = self.state.lock().await;
         let loaded = match &mut *state {
-            State::Done(loaded) => loaded.clone(),
-            State::Running(running) => match running.await {
+            LoadState::Done(loaded) => loaded.clone(),
+            LoadState::Running(running) => match running.await {
                 Ok(loaded) => loaded.map_err(|error| error.to_string()),
                 Err(error) => Err(format!("the embedding model was not loaded: {error}")),
             },
         };
-        *state = State::Done(loaded.clone());
+        *state = LoadState::Done(loaded.clone());
         loaded
     }
 }

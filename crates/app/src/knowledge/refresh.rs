@@ -131,12 +131,12 @@ fn beside<F: Future<Output = ()>>(
 
 /// A folder that is watched, and watched again when it was away or a link on the way to it leads elsewhere.
 pub(crate) struct FolderWatch {
-    place: Arc<Place>,
+    place: Arc<WatchedFolder>,
     watched: Mutex<Watched>,
 }
 
 /// Where a folder is, as its watcher saw it last.
-struct Place {
+struct WatchedFolder {
     folder: PathBuf,
     /// What the links on the way to it lead to; `None` where that is nothing.
     real: Mutex<Option<PathBuf>>,
@@ -153,7 +153,7 @@ struct Watched {
 impl FolderWatch {
     fn start(folder: &Path, sender: Sender<()>) -> notify::Result<Self> {
         let folder = std::path::absolute(folder).map_err(notify::Error::io)?;
-        let place = Arc::new(Place {
+        let place = Arc::new(WatchedFolder {
             real: Mutex::new(folder.canonicalize().ok()),
             folder,
             is_gone: AtomicBool::new(false),
@@ -191,7 +191,7 @@ impl FolderWatch {
     }
 }
 
-impl Place {
+impl WatchedFolder {
     /// Whether something happened to the folder or in it, and not only beside a link on the way.
     fn is_concerned(&self, event: &notify::Result<Event>) -> bool {
         let (kind, paths) = match event {

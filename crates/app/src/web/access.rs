@@ -4,7 +4,7 @@
 use super::chat::{allow, error};
 use super::client::{NoCaller, showing};
 use super::voice::later;
-use super::{State, line, origin, typed};
+use super::{ServerState, line, origin, typed};
 use crate::access::oidc::{Returned, SIGN_IN_COOKIE, no_way_cookie};
 use crate::access::{
     Grant, GrantedName, Identified, Means, Purpose, Refused, Showing, TicketTerms, cookies,
@@ -91,7 +91,7 @@ pub(crate) fn understands_wish(body: &[u8]) -> bool {
 
 /// `POST /api/tickets`: a ticket for a browser.
 pub(super) async fn ticket(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     request: Request,
 ) -> Response<Body> {
     let origin = request.headers().get(ORIGIN).cloned();
@@ -104,7 +104,10 @@ pub(super) async fn ticket(
     response
 }
 
-async fn give_ticket(state: &State, request: Request) -> Result<Response<Body>, Response<Body>> {
+async fn give_ticket(
+    state: &ServerState,
+    request: Request,
+) -> Result<Response<Body>, Response<Body>> {
     let (head, body) = request.into_parts();
     check_origin(state, &head.headers).map_err(foreign)?;
     let identified = identified(state, showing(&head, Purpose::Other)).await?;
@@ -163,7 +166,7 @@ async fn give_ticket(state: &State, request: Request) -> Result<Response<Body>, 
 
 /// `GET /api/session`: whether the page has to sign in, and how it can.
 pub(super) async fn session(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     request: Request,
 ) -> Response<Body> {
     let (head, _) = request.into_parts();
@@ -181,7 +184,7 @@ pub(super) async fn session(
 
 /// `POST /api/session`: signs the page's browser in, for a ticket, a key or a token in `Authorization`.
 pub(super) async fn begin_session(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     request: Request,
 ) -> Response<Body> {
     let (head, _) = request.into_parts();
@@ -190,7 +193,10 @@ pub(super) async fn begin_session(
     }
 }
 
-async fn signed_in(state: &State, showing: Showing<'_>) -> Result<Response<Body>, Response<Body>> {
+async fn signed_in(
+    state: &ServerState,
+    showing: Showing<'_>,
+) -> Result<Response<Body>, Response<Body>> {
     let is_secure = check_origin(state, showing.headers).map_err(foreign)?;
     let shows = showing.headers.contains_key(AUTHORIZATION);
     let identified = identified(state, showing).await?.filter(|_| shows);
@@ -209,7 +215,7 @@ async fn signed_in(state: &State, showing: Showing<'_>) -> Result<Response<Body>
 
 /// `DELETE /api/session`: signs it out.
 pub(super) async fn end_session(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     headers: HeaderMap,
 ) -> Response<Body> {
     if let Err(refused) = check_origin(&state, &headers) {
@@ -222,7 +228,7 @@ pub(super) async fn end_session(
 
 /// `GET /auth/login`: sends the browser to the provider.
 pub(super) async fn login(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     headers: HeaderMap,
 ) -> Response<Body> {
     let Some(oidc) = &state.access.oidc else {
@@ -241,7 +247,7 @@ pub(super) async fn login(
 
 /// `GET /auth/callback`: the browser comes back.
 pub(super) async fn callback(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     returned: Result<Query<Returned>, axum::extract::rejection::QueryRejection>,
     headers: HeaderMap,
 ) -> Response<Body> {
@@ -287,7 +293,7 @@ fn set_cookie(response: &mut Response<Body>, cookie: &str) {
 }
 
 /// Whether the page, if it is one, may ask here; and whether it came over HTTPS.
-fn check_origin(state: &State, headers: &HeaderMap) -> Result<bool, origin::Refused> {
+fn check_origin(state: &ServerState, headers: &HeaderMap) -> Result<bool, origin::Refused> {
     match headers.contains_key(ORIGIN) {
         true => state.origin_rule.check(headers),
         false => Ok(false),
@@ -300,7 +306,7 @@ fn foreign(refused: origin::Refused) -> Response<Body> {
 }
 
 async fn identified(
-    state: &State,
+    state: &ServerState,
     showing: Showing<'_>,
 ) -> Result<Option<Identified>, Response<Body>> {
     let identified = state.access.identify(showing).await;

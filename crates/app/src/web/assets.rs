@@ -2,7 +2,7 @@
 
 use super::access::refused;
 use super::client::{NoCaller, known, showing};
-use super::{State, line};
+use super::{ServerState, line};
 use crate::access::Purpose;
 use crate::knowledge::assets;
 use crate::users;
@@ -11,7 +11,7 @@ use axum::extract::{Path as PathOf, Request, State as Extract};
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use std::sync::Arc;
-use windlass_tool::handler::Reader;
+use windlass_tool::handler::KnowledgeReader;
 use windlass_tool::id::UserId;
 
 /// A longer file is not for a page beside a conversation.
@@ -20,7 +20,7 @@ const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
 pub(super) async fn serve(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     PathOf(id): PathOf<String>,
     request: Request,
 ) -> Response<Body> {
@@ -49,11 +49,13 @@ pub(super) async fn serve(
 
 /// Who asks: the caller that has proven who it is or the browser that this server knows, else somebody who may read only what
 /// everybody may.
-async fn reader(state: &State, request: Request) -> Result<Reader, NoCaller> {
+async fn reader(state: &ServerState, request: Request) -> Result<KnowledgeReader, NoCaller> {
     let (head, _) = request.into_parts();
     let known = known(state, showing(&head, Purpose::Other)).await?;
-    Ok(known.map_or(UserId::new("").into(), |caller| Reader {
-        user_id: users::of_client(&caller.client_id),
-        rights: caller.rights,
-    }))
+    Ok(
+        known.map_or(UserId::new("").into(), |caller| KnowledgeReader {
+            user_id: users::of_client(&caller.client_id),
+            rights: caller.rights,
+        }),
+    )
 }

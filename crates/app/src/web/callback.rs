@@ -4,7 +4,7 @@
 use super::bodies::{self, Unread};
 use super::chat::error;
 use super::peer::Peer;
-use super::{State, exceeded, typed};
+use super::{ServerState, exceeded, typed};
 use crate::chat::request;
 use axum::body::Body;
 use axum::extract::{Path, Request, State as Extract};
@@ -24,7 +24,7 @@ use windlass_tool::registry::{Registry, Tool};
 const SIGNATURE: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
 pub(super) async fn take(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
     request: Request,
 ) -> Response<Body> {
@@ -109,7 +109,7 @@ fn read(
 }
 
 async fn record(
-    state: &State,
+    state: &ServerState,
     registry: &Registry,
     tool: &Arc<Tool>,
     (conversation, effect): (ConversationRef, Effect),

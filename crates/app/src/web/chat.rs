@@ -7,7 +7,7 @@ use super::client::{client, showing, standing};
 use super::patience::WhileAnswering;
 use super::peer::Peer;
 use super::voice::later;
-use super::{State, exceeded, typed};
+use super::{ServerState, exceeded, typed};
 use crate::access::Purpose;
 use crate::chat::conversation::{Confirmation, Message};
 use crate::chat::record::TurnReader;
@@ -67,7 +67,10 @@ pub(super) struct Entrance {
 }
 
 /// Answers a turn.
-pub(super) async fn chat(Extract(state): Extract<Arc<State>>, request: Request) -> Response<Body> {
+pub(super) async fn chat(
+    Extract(state): Extract<Arc<ServerState>>,
+    request: Request,
+) -> Response<Body> {
     let entrance = match Entrance::of(&state, request).await {
         Ok(entrance) => entrance,
         Err(refused) => return refused,
@@ -79,7 +82,7 @@ pub(super) async fn chat(Extract(state): Extract<Arc<State>>, request: Request) 
     entrance.finish(response)
 }
 
-async fn answer(state: &State, entrance: &Entrance) -> Result<Answering, Response<Body>> {
+async fn answer(state: &ServerState, entrance: &Entrance) -> Result<Answering, Response<Body>> {
     let host = state.speaking_chat().ok_or_else(no_text_model)?;
     let refuse = |problem: &str| error(StatusCode::BAD_REQUEST, "bad_message", problem);
     let wanted = request::parse(&entrance.body, state.picture_limits)
@@ -125,7 +128,7 @@ pub(crate) fn understands_answer(body: &[u8]) -> bool {
 
 /// `POST /api/confirm`: the user's answer to a request for consent, for clients that have no stream to send it on.
 pub(super) async fn confirm(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     request: Request,
 ) -> Response<Body> {
     let entrance = match Entrance::of(&state, request).await {
@@ -152,7 +155,7 @@ pub(super) async fn confirm(
 }
 
 async fn consent(
-    state: &State,
+    state: &ServerState,
     entrance: &Entrance,
     said: PostedAnswer,
 ) -> Result<Confirmation, ChatRefusal> {
@@ -206,7 +209,10 @@ async fn as_confirmation(refused: Response<Body>) -> Response<Body> {
 
 impl Entrance {
     /// Lets a request in: from a page that may ask, while the server is up, of a size that is read.
-    pub(super) async fn of(state: &Arc<State>, request: Request) -> Result<Self, Response<Body>> {
+    pub(super) async fn of(
+        state: &Arc<ServerState>,
+        request: Request,
+    ) -> Result<Self, Response<Body>> {
         let (head, body) = request.into_parts();
         let origin = head.headers.get(ORIGIN).cloned();
         let is_secure = match &origin {
@@ -230,7 +236,7 @@ impl Entrance {
     }
 
     async fn enter(
-        state: &Arc<State>,
+        state: &Arc<ServerState>,
         head: &Parts,
         body: Body,
         origin: Option<HeaderValue>,
@@ -325,7 +331,7 @@ pub(super) fn allow(origin: HeaderValue, headers: &mut HeaderMap) {
 
 /// What a browser asks before it lets a page of another origin post here.
 pub(super) async fn preflight(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     method: Method,
     headers: HeaderMap,
 ) -> Response<Body> {

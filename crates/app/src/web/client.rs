@@ -1,7 +1,7 @@
 //! Which client a request comes from: who it has proven to be, or the id that this server signed and a browser keeps as a
 //! cookie. Knows no session.
 
-use super::State;
+use super::ServerState;
 use super::peer::Peer;
 use crate::access::{Identified, Purpose, Refused, Showing, SocketPeer, cookies};
 use http::header::{COOKIE, ORIGIN};
@@ -41,7 +41,7 @@ pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
 /// Who the caller has proven to be, or the id that this server signed for the client, or a new one with the cookie that carries
 /// it. Browsers are known by their origin.
 pub(super) async fn client(
-    state: &State,
+    state: &ServerState,
     showing: Showing<'_>,
     is_secure: bool,
 ) -> Result<(Caller, Option<HeaderValue>), NoCaller> {
@@ -65,7 +65,10 @@ pub(super) async fn client(
 }
 
 /// The same where nobody is to be given a new id.
-pub(super) async fn known(state: &State, showing: Showing<'_>) -> Result<Option<Caller>, NoCaller> {
+pub(super) async fn known(
+    state: &ServerState,
+    showing: Showing<'_>,
+) -> Result<Option<Caller>, NoCaller> {
     let identified = state.access.identify(showing).await;
     Ok(match identified.map_err(NoCaller::Refused)? {
         Some(Identified { proven, .. }) => Some(Caller::proven(proven)),
@@ -74,7 +77,7 @@ pub(super) async fn known(state: &State, showing: Showing<'_>) -> Result<Option<
 }
 
 /// Whose shares a client uses: those of its address, of itself where it has shown who it is, and of its tenant.
-pub(super) fn standing(state: &State, peer: Option<&Peer>, caller: &Caller) -> Standing {
+pub(super) fn standing(state: &ServerState, peer: Option<&Peer>, caller: &Caller) -> Standing {
     let tenant = caller.tenant.clone();
     let mut parties: Vec<Party> = peer
         .map(|peer| Party::address(peer.0))
@@ -89,7 +92,7 @@ pub(super) fn standing(state: &State, peer: Option<&Peer>, caller: &Caller) -> S
 }
 
 /// The id that this server signed, in a cookie.
-fn signed(state: &State, headers: &HeaderMap) -> Option<windlass_tool::id::ClientId> {
+fn signed(state: &ServerState, headers: &HeaderMap) -> Option<windlass_tool::id::ClientId> {
     headers.get(COOKIE)?;
     cookies(headers, COOKIE_NAME).find_map(|text| state.client_key.verify(text))
 }

@@ -4,7 +4,7 @@
 use super::access::refused as refused_entry;
 use super::chat::{Entrance, allow, events, no_text_model};
 use super::client::{known, showing};
-use super::{State, exceeded, typed};
+use super::{ServerState, exceeded, typed};
 use crate::access::Purpose;
 use crate::chat::picture::{PictureLimits, Pictures};
 use crate::chat::record::{TurnRecord, TurnWriter};
@@ -79,7 +79,7 @@ struct Message {
 
 /// A request that has been read.
 #[derive(Default)]
-struct Asked {
+struct ChatRequest {
     user: Option<String>,
     instructions: String,
     history: Vec<HistoryEntry>,
@@ -88,7 +88,7 @@ struct Asked {
 
 /// Answers a request.
 pub(super) async fn complete(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     request: Request,
 ) -> Response<Body> {
     let entrance = match Entrance::of(&state, request).await {
@@ -99,7 +99,7 @@ pub(super) async fn complete(
     entrance.finish(response)
 }
 
-async fn answer(state: &State, entrance: &Entrance) -> Response<Body> {
+async fn answer(state: &ServerState, entrance: &Entrance) -> Response<Body> {
     let Some(host) = state.speaking_chat().cloned() else {
         return in_their_form(&no_text_model());
     };
@@ -144,7 +144,7 @@ async fn answer(state: &State, entrance: &Entrance) -> Response<Body> {
 
 /// The one model that there is, under its own name.
 pub(super) async fn models(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     request: Request,
 ) -> Response<Body> {
     let (head, _) = request.into_parts();
@@ -158,7 +158,7 @@ pub(super) async fn models(
 
 /// The same, asked for by name.
 pub(super) async fn model(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
     request: Request,
 ) -> Response<Body> {
@@ -178,12 +178,16 @@ pub(super) async fn model(
 }
 
 /// Programs put the id into addresses and command lines, where a space is trouble.
-fn model_object(state: &State) -> Value {
+fn model_object(state: &ServerState) -> Value {
     let id = state.info.text.model.replace(char::is_whitespace, "-");
     json!({"id": id, "object": "model", "created": 0, "owned_by": "windlass"})
 }
 
-fn for_pages(state: &State, headers: &HeaderMap, mut response: Response<Body>) -> Response<Body> {
+fn for_pages(
+    state: &ServerState,
+    headers: &HeaderMap,
+    mut response: Response<Body>,
+) -> Response<Body> {
     if let Some(origin) = headers.get(ORIGIN)
         && state.origin_rule.check(headers).is_ok()
     {
@@ -215,7 +219,7 @@ impl Outlet for Opening {
 async fn streamed(
     host: Arc<ChatHost>,
     caller: Caller,
-    asked: Asked,
+    asked: ChatRequest,
     envelope: Envelope,
     includes_usage: bool,
 ) -> Response<Body> {
@@ -229,7 +233,7 @@ async fn streamed(
         };
         let mut sink = ChunkStream::new(outlet, envelope, includes_usage);
         let mut abandoned = std::pin::pin!(record.abandoned());
-        let Asked {
+        let ChatRequest {
             user,
             instructions,
             history,
@@ -267,13 +271,13 @@ async fn streamed(
 async fn whole(
     host: Arc<ChatHost>,
     caller: Caller,
-    asked: Asked,
+    asked: ChatRequest,
     envelope: Envelope,
 ) -> Response<Body> {
     let (mut answer, answered) = oneshot::channel();
     tokio::spawn(async move {
         let mut sink = Whole::default();
-        let Asked {
+        let ChatRequest {
             user,
             instructions,
             history,
@@ -369,7 +373,7 @@ pub(crate) fn understands(body: &[u8], limits: PictureLimits) -> bool {
     wanted.is_ok_and(|wanted| read(&wanted, limits).is_ok())
 }
 
-fn read(wanted: &Wanted, limits: PictureLimits) -> Result<Asked, String> {
+fn read(wanted: &Wanted, limits: PictureLimits) -> Result<ChatRequest, String> {
     check_wishes(wanted)?;
     if wanted.n.is_some_and(|answers| answers > 1) {
         return Err("this server gives one answer to a request; leave n out".to_owned());
@@ -379,9 +383,9 @@ fn read(wanted: &Wanted, limits: PictureLimits) -> Result<Asked, String> {
         .iter()
         .rposition(|message| message.role == "user")
         .ok_or("there is no message of the user to answer")?;
-    let mut asked = Asked {
+    let mut asked = ChatRequest {
         user: wanted.user.clone().filter(|user| !user.is_empty()),
-        ..Asked::default()
+        ..ChatRequest::default()
     };
     if let Some(user) = &asked.user {
         request::check_id(user).map_err(|problem| problem.to_string())?;
@@ -416,7 +420,7 @@ fn read(wanted: &Wanted, limits: PictureLimits) -> Result<Asked, String> {
     Ok(asked)
 }
 
-impl Asked {
+impl ChatRequest {
     fn remember(&mut self, role: Role, text: String) {
         if !text.trim().is_empty() {
             let text = Sensitive(text);

@@ -1,7 +1,7 @@
 //! What every request passes before a route sees it: the host that it names, the origin of the page that sends it, and the
 //! headers that every answer carries. Knows no route.
 
-use super::State;
+use super::ServerState;
 use super::chat::error;
 use super::peer::Peer;
 use super::rare_line::RareLine;
@@ -39,7 +39,7 @@ pub(super) struct ServedHost(pub(super) Authority);
 
 /// Lets a request in, or refuses it in words that the page which sent it can read.
 pub(super) async fn pass(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     mut request: Request,
     next: Next,
 ) -> Response<Body> {
@@ -55,7 +55,7 @@ pub(super) async fn pass(
     response
 }
 
-fn judge(state: &State, request: &Request) -> Result<Authority, Box<Response<Body>>> {
+fn judge(state: &ServerState, request: &Request) -> Result<Authority, Box<Response<Body>>> {
     let headers = request.headers();
     let host = state
         .host_rule

@@ -2,7 +2,7 @@
 //! query parameters; what is shown is the chat's.
 
 use super::chat::{Entrance, error, refused};
-use super::{State, typed};
+use super::{ServerState, typed};
 use crate::chat::{ChatRefusal, request};
 use axum::body::Body;
 use axum::extract::{Path, Query, Request, State as Extract};
@@ -33,7 +33,7 @@ pub(super) struct Within {
 
 /// What was said and done in a conversation.
 pub(super) async fn conversation(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
     behind: Result<Query<Behind>, axum::extract::rejection::QueryRejection>,
     request: Request,
@@ -66,7 +66,7 @@ pub(super) async fn conversation(
 
 /// What became of an effect.
 pub(super) async fn effect(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
     within: Result<Query<Within>, axum::extract::rejection::QueryRejection>,
     request: Request,

@@ -70,7 +70,7 @@ impl Default for ListenerLimits {
 /// A connection's place among those that the server holds, in the extensions of each of its requests. A connection that becomes
 /// another protocol's is counted for as long as somebody has its place.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionSlot {
     _of_all: Arc<OwnedSemaphorePermit>,
     _of_address: Option<Arc<Holding>>,
 }
@@ -89,7 +89,7 @@ struct Places {
 }
 
 impl Places {
-    fn enter(&self, address: IpAddr) -> Result<Place, Full> {
+    fn enter(&self, address: IpAddr) -> Result<ConnectionSlot, Full> {
         let limits = &self.limits;
         let of_address = match &limits.shares {
             Some(shares) if !limits.proxies.contains(&address.to_canonical()) => {
@@ -100,7 +100,7 @@ impl Places {
             _ => None,
         };
         let of_all = self.all.clone().try_acquire_owned();
-        Ok(Place {
+        Ok(ConnectionSlot {
             _of_all: Arc::new(of_all.map_err(|_| Full::Server)?),
             _of_address: of_address,
         })
@@ -215,7 +215,7 @@ async fn accept(listener: &TcpListener) -> std::io::Result<(TcpStream, SocketAdd
 /// A connection that has a place.
 #[derive(Clone)]
 struct Served {
-    place: Place,
+    place: ConnectionSlot,
     address: IpAddr,
     limits: ListenerLimits,
     router: TowerToHyperService<Router>,

@@ -43,7 +43,7 @@ use windlass_runtime::shares::{Exceeded, Shares};
 use windlass_runtime::voice::VoiceService;
 
 /// What the handlers of requests share.
-pub(crate) struct State {
+pub(crate) struct ServerState {
     pub(crate) info: Info,
     pub(crate) host_rule: HostRule,
     pub(crate) origin_rule: OriginRule,
@@ -61,7 +61,7 @@ pub(crate) struct State {
     pub(crate) draining: AtomicBool,
 }
 
-impl State {
+impl ServerState {
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
     }
@@ -95,7 +95,7 @@ pub(crate) struct TextInfo {
 }
 
 /// All routes. Whatever is none is looked for among the page's files.
-pub(crate) fn router(state: Arc<State>) -> Router {
+pub(crate) fn router(state: Arc<ServerState>) -> Router {
     Router::new()
         .route("/voice", get(voice::connect))
         .route("/api/chat", post(chat::chat).fallback(chat::preflight))
@@ -176,7 +176,7 @@ fn typed(content_type: &'static str, body: String) -> Response<Body> {
     response
 }
 
-async fn info(Extract(state): Extract<Arc<State>>, request: Request) -> Response<Body> {
+async fn info(Extract(state): Extract<Arc<ServerState>>, request: Request) -> Response<Body> {
     let (head, _) = request.into_parts();
     if let Err(no_caller) = client::known(&state, client::showing(&head, Purpose::Other)).await {
         return access::refused(&no_caller);
@@ -196,7 +196,7 @@ async fn health() -> Response<Body> {
     line(StatusCode::OK, "up")
 }
 
-async fn ready(Extract(state): Extract<Arc<State>>) -> Response<Body> {
+async fn ready(Extract(state): Extract<Arc<ServerState>>) -> Response<Body> {
     if state.is_draining() {
         line(StatusCode::SERVICE_UNAVAILABLE, "draining")
     } else {
@@ -205,7 +205,7 @@ async fn ready(Extract(state): Extract<Arc<State>>) -> Response<Body> {
 }
 
 /// Where callers sign in, the counts are for programs with a key: they tell of every user's sessions.
-async fn metrics(Extract(state): Extract<Arc<State>>, request: Request) -> Response<Body> {
+async fn metrics(Extract(state): Extract<Arc<ServerState>>, request: Request) -> Response<Body> {
     let (head, _) = request.into_parts();
     if state.access.is_required {
         let identified = state

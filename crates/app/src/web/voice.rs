@@ -3,9 +3,9 @@
 
 use super::access as signing_in;
 use super::client::{client, showing, standing};
-use super::listener::Place;
+use super::listener::ConnectionSlot;
 use super::origin::Refused as OriginRefused;
-use super::{State, exceeded, line, upgrade};
+use super::{ServerState, exceeded, line, upgrade};
 use crate::access::Purpose;
 use axum::body::Body;
 use axum::extract::Request;
@@ -18,7 +18,7 @@ use windlass_runtime::voice::Connection;
 
 /// Upgrades the connection and serves a voice session on it.
 pub(super) async fn connect(
-    Extract(state): Extract<Arc<State>>,
+    Extract(state): Extract<Arc<ServerState>>,
     request: Request,
 ) -> Response<Body> {
     let (mut head, _) = request.into_parts();
@@ -51,7 +51,7 @@ pub(super) async fn connect(
         Err(share) => return exceeded(share),
     };
     let protocol = upgrade::protocol(&head.headers);
-    let place: Option<Place> = head.extensions.remove();
+    let place: Option<ConnectionSlot> = head.extensions.remove();
     let upgrading = hyper::upgrade::on(Request::from_parts(head, Body::empty()));
     let voice = state.voice.clone();
     tokio::spawn(async move {

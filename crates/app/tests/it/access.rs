@@ -2,7 +2,7 @@
 //! sockets, and the command line that makes the keys.
 
 use crate::chat::{chat, echo, question, words};
-use crate::support::http::{Answer, get, post_with, request};
+use crate::support::http::{HttpAnswer, get, post_with, request};
 use crate::support::program::{command, run};
 use crate::support::voice_client::VoiceClient;
 use crate::voice::server;
@@ -27,7 +27,7 @@ fn key(data: &Path, arguments: &[&str]) -> String {
     format!("Bearer {}", keys(data, &arguments))
 }
 
-fn json_of(answer: &Answer) -> Value {
+fn json_of(answer: &HttpAnswer) -> Value {
     serde_json::from_str(&answer.body).unwrap_or_else(|_| panic!("no JSON: {}", answer.body))
 }
 

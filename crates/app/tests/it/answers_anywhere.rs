@@ -3,7 +3,7 @@
 
 use crate::chat::{Chat, approval, chat_with, question, user};
 use crate::support::change::{Changes, write_tool};
-use crate::support::http::{Answer, post_with};
+use crate::support::http::{HttpAnswer, post_with};
 use crate::support::model_server::Says;
 use crate::support::program::{Running, command, folders};
 use crate::support::voice_client::VoiceClient;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Barrier};
 
 type Headers<'a> = &'a [(&'a str, &'a str)];
 
-fn post_chat(address: &str, headers: Headers<'_>, body: &Value) -> Answer {
+fn post_chat(address: &str, headers: Headers<'_>, body: &Value) -> HttpAnswer {
     let body = body.to_string();
     post_with(address, "/api/chat", headers, body.as_bytes())
 }

@@ -2,7 +2,7 @@
 //! sockets.
 
 use crate::chat::{Chat, chat_with, chunks, user, words};
-use crate::support::http::Answer;
+use crate::support::http::HttpAnswer;
 use crate::support::model_server::Says;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ impl Scene {
         json!({"id": "m", "role": "assistant", "parts": parts.collect::<Vec<_>>()})
     }
 
-    fn ask(&self, messages: &[Value]) -> Answer {
+    fn ask(&self, messages: &[Value]) -> HttpAnswer {
         self.chat.ask(&json!({"id": "c", "messages": messages}))
     }
 
@@ -104,7 +104,7 @@ impl Scene {
 }
 
 /// The types of the parts that say how calls ended, and whose they are.
-fn ends(answer: &Answer) -> Vec<(String, String)> {
+fn ends(answer: &HttpAnswer) -> Vec<(String, String)> {
     let text = |chunk: &Value, key: &str| chunk[key].as_str().unwrap_or_default().to_owned();
     let chunks = chunks(answer);
     let ends = chunks

@@ -3,7 +3,7 @@
 
 use crate::chat::{Chat, chat_with, chunks, question, user, words};
 use crate::support::change::{Changes, write_tool};
-use crate::support::http::Answer;
+use crate::support::http::HttpAnswer;
 use crate::support::model_server::Says;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ async fn scene() -> Scene {
 }
 
 impl Scene {
-    fn approve(&self, request: &Value) -> Answer {
+    fn approve(&self, request: &Value) -> HttpAnswer {
         let part = json!({"type": "dynamic-tool", "toolName": "change", "toolCallId": request["toolCallId"],
             "state": "approval-responded", "input": {}, "approval": {"id": request["token"], "approved": true}});
         let messages = [json!({"id": "m", "role": "assistant", "parts": [part]})];

@@ -3,7 +3,7 @@
 
 use crate::chat::words;
 use crate::disk_full::{Process, SEARCH, is_done, serve};
-use crate::support::http::Answer;
+use crate::support::http::HttpAnswer;
 use crate::support::program::{command, run};
 use std::fs;
 
@@ -42,7 +42,7 @@ fn an_audit_that_cannot_be_written_stops_changes_and_nothing_else() {
 }
 
 /// Has a user of its own be ignored, in a conversation of its own.
-fn change(server: &Process, user: &str) -> Answer {
+fn change(server: &Process, user: &str) -> HttpAnswer {
     let arguments = "{\"duration_seconds\": 60, \"farewell_message\": \"Enough.\"}";
     let message = format!("call ignore_user {arguments}");
     server.say_as(user, &format!("change-{user}"), &message)

@@ -1,6 +1,6 @@
 //! Webhooks that answer later: a service accepts a change, the model hears that it is at work, and a signed message tells how it ended.
 
-use crate::support::http::{Answer, get, post, post_with};
+use crate::support::http::{HttpAnswer, get, post, post_with};
 use crate::support::model_server::{ModelServer, Says};
 use crate::support::program::{Running, command};
 use serde_json::{Value, json};
@@ -158,12 +158,12 @@ impl Studio {
         body["state"].as_str().unwrap_or_default().to_owned()
     }
 
-    fn call_back(&self, of: &str, secret: &str, body: &Value) -> Answer {
+    fn call_back(&self, of: &str, secret: &str, body: &Value) -> HttpAnswer {
         call_back(&self.address, of, (secret, now_unix_ms() / 1_000), body)
     }
 }
 
-fn call_back(address: &str, of: &str, (secret, at): (&str, u64), body: &Value) -> Answer {
+fn call_back(address: &str, of: &str, (secret, at): (&str, u64), body: &Value) -> HttpAnswer {
     let body = body.to_string();
     let signature = SigningKey::parse(secret)
         .unwrap()
@@ -184,7 +184,7 @@ fn booked(effect: &str, table: &str) -> Value {
     json!({"effectId": effect, "ok": true, "data": {"table": table}})
 }
 
-fn check(answer: &Answer, status: u16, part: &str) {
+fn check(answer: &HttpAnswer, status: u16, part: &str) {
     assert_eq!(answer.status, status, "{}", answer.body);
     assert!(answer.body.contains(part), "{}", answer.body);
 }

@@ -1,7 +1,7 @@
 //! Chat over real sockets: the server as clients see it, with a model that a test writes.
 
 use crate::support::config;
-use crate::support::http::{Answer, post, post_with};
+use crate::support::http::{HttpAnswer, post, post_with};
 use crate::support::model_server::{ModelServer, Says};
 use crate::support::program::command;
 use crate::support::root;
@@ -61,7 +61,7 @@ impl Chat {
         self.data
     }
 
-    pub(crate) fn ask(&self, body: &Value) -> Answer {
+    pub(crate) fn ask(&self, body: &Value) -> HttpAnswer {
         post(&self.address, "/api/chat", body.to_string().as_bytes())
     }
 
@@ -87,7 +87,7 @@ impl Chat {
     }
 }
 
-pub(crate) fn words(answer: &Answer) -> String {
+pub(crate) fn words(answer: &HttpAnswer) -> String {
     chunks(answer)
         .iter()
         .filter(|chunk| chunk["type"] == "text-delta")
@@ -95,7 +95,7 @@ pub(crate) fn words(answer: &Answer) -> String {
         .collect()
 }
 
-pub(crate) fn chunks(answer: &Answer) -> Vec<Value> {
+pub(crate) fn chunks(answer: &HttpAnswer) -> Vec<Value> {
     answer
         .body
         .lines()
@@ -215,7 +215,7 @@ async fn the_way_to_voice_ends_the_turn() {
 }
 
 /// What the stream asks the user, with its token.
-pub(crate) fn question(answer: &Answer) -> Value {
+pub(crate) fn question(answer: &HttpAnswer) -> Value {
     let chunks = chunks(answer);
     let asked = |kind: &str| chunks.iter().find(|chunk| chunk["type"] == kind).cloned();
     let part = asked("tool-approval-request").expect("a request for approval");

@@ -2,7 +2,7 @@
 //! on where it was.
 
 use crate::chat::{approval, chat, chunks, echo, question, user, words};
-use crate::support::http::{Answer, get, post, post_with};
+use crate::support::http::{HttpAnswer, get, post, post_with};
 use crate::support::model_server::{ModelServer, Says};
 use crate::support::program::{Running, command, folders};
 use crate::support::voice_client::VoiceClient;
@@ -36,11 +36,11 @@ fn serve(folder: &Path, model: &ModelServer) -> Process {
 }
 
 impl Process {
-    fn ask(&self, body: &Value) -> Answer {
+    fn ask(&self, body: &Value) -> HttpAnswer {
         post(&self.address, "/api/chat", body.to_string().as_bytes())
     }
 
-    fn confirm(&self, conversation: &str, token: &Value) -> Answer {
+    fn confirm(&self, conversation: &str, token: &Value) -> HttpAnswer {
         let body = json!({"conversationId": conversation, "token": token, "approved": true});
         post(&self.address, "/api/confirm", body.to_string().as_bytes())
     }
@@ -139,7 +139,7 @@ fn what_the_user_was_asked_can_be_answered_after_a_restart() {
         // It runs once, and a second approval gets the same answer.
         let again = server.confirm("c", &json!(token));
         assert_eq!(again.status, 200, "{}", again.body);
-        let recorded = |answer: &Answer| {
+        let recorded = |answer: &HttpAnswer| {
             let body: Value = serde_json::from_str(&answer.body).unwrap();
             body["response"]["data"].clone()
         };

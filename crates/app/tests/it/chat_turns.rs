@@ -3,7 +3,7 @@
 
 use crate::chat::{chat, chat_with, chunks, echo, question, user, words};
 use crate::support::change::{Changes, write_tool};
-use crate::support::http::{Answer, get, post, post_with, request};
+use crate::support::http::{HttpAnswer, get, post, post_with, request};
 use crate::support::model_server::{Gate, ModelServer, Says};
 use crate::support::program;
 use crate::support::voice_client::VoiceClient;
@@ -33,7 +33,7 @@ async fn the_same_message_twice_at_once_has_one_turn() {
                 })
             })
             .collect();
-        let answers: Vec<Answer> = askers
+        let answers: Vec<HttpAnswer> = askers
             .into_iter()
             .map(|asker| asker.join().unwrap())
             .collect();
@@ -204,7 +204,7 @@ async fn a_change_that_has_begun_ends_although_its_client_has_left() {
 }
 
 /// A page of a foreign origin reads why, and never with its credentials.
-fn assert_readable_refusal(answer: &Answer) {
+fn assert_readable_refusal(answer: &HttpAnswer) {
     assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
     assert_eq!(answer.header("access-control-allow-credentials"), None);
 }

@@ -1,7 +1,7 @@
 //! Tools that call tools, in the real program: a script that is made of others, also where the server is killed in the middle of it.
 
 use crate::chat::chunks;
-use crate::support::http::{Answer, post};
+use crate::support::http::{HttpAnswer, post};
 use crate::support::model_server::{ModelServer, Says};
 use crate::support::program::{Running, command, run};
 use serde_json::{Value, json};
@@ -216,7 +216,7 @@ fn serve_plans(folder: &Path, outside: &Outside, model: &ModelServer) -> (Runnin
     (server, address)
 }
 
-fn say(address: &str) -> Answer {
+fn say(address: &str) -> HttpAnswer {
     let body = json!({"id": "talk", "message": "plan"}).to_string();
     post(address, "/api/chat", body.as_bytes())
 }

@@ -1,7 +1,7 @@
 //! Connections that carry several requests: cut anywhere, many at once, with bodies that nobody reads.
 
 use crate::chat::{chat, echo, words};
-use crate::support::http::{Answer, answer_on};
+use crate::support::http::{HttpAnswer, answer_on};
 use serde_json::json;
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
@@ -21,7 +21,7 @@ impl Line {
     }
 
     /// The next answer; `None` where the server has ended the connection.
-    fn answer(&mut self) -> Option<Answer> {
+    fn answer(&mut self) -> Option<HttpAnswer> {
         answer_on(&mut self.socket)
     }
 }

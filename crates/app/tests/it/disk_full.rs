@@ -2,7 +2,7 @@
 //! space again all is as before. The limit on the size of files stands for the disk; other processes do not feel it.
 
 use crate::chat::{chunks, question, words};
-use crate::support::http::{Answer, get, post};
+use crate::support::http::{HttpAnswer, get, post};
 use crate::support::program::{Running, command, folders};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
@@ -46,12 +46,12 @@ impl Process {
         prlimit(id, Resource::Fsize, limit).unwrap();
     }
 
-    pub(crate) fn say(&self, conversation: &str, message: &str) -> Answer {
+    pub(crate) fn say(&self, conversation: &str, message: &str) -> HttpAnswer {
         let body = json!({"id": conversation, "message": message});
         post(&self.address, "/api/chat", body.to_string().as_bytes())
     }
 
-    pub(crate) fn say_as(&self, user: &str, conversation: &str, message: &str) -> Answer {
+    pub(crate) fn say_as(&self, user: &str, conversation: &str, message: &str) -> HttpAnswer {
         let body = json!({"id": conversation, "userId": user, "message": message});
         post(&self.address, "/api/chat", body.to_string().as_bytes())
     }
@@ -153,7 +153,7 @@ const LINES_OF_THE_LOG: [&str; 8] = [
     " ended",
 ];
 
-pub(crate) fn is_done(answer: &Answer) -> bool {
+pub(crate) fn is_done(answer: &HttpAnswer) -> bool {
     chunks(answer)
         .iter()
         .any(|chunk| chunk["type"] == "tool-output-available")

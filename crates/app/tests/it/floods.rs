@@ -2,7 +2,7 @@
 //! their own on this machine, bounded in number.
 
 use crate::chat::{chat, echo, words};
-use crate::support::http::{Answer, post_with};
+use crate::support::http::{HttpAnswer, post_with};
 use crate::support::program::{Running, command, folders};
 use crate::support::voice_client::VoiceClient;
 use crate::voice::server;
@@ -146,7 +146,7 @@ async fn a_user_has_a_share_of_turns_and_of_sessions() {
     ];
     let chat = chat(echo, &keys).await;
     let (ada, bob) = (cookie(&chat.address), cookie(&chat.address));
-    let ask = |cookie: &str, path: &str| -> Answer {
+    let ask = |cookie: &str, path: &str| -> HttpAnswer {
         let body = match path {
             "/api/chat" => json!({"message": "Who?"}),
             _ => json!({"messages": [{"role": "user", "content": "Who?"}]}),

@@ -2,7 +2,7 @@
 
 use crate::chat::{Chat, chat_with, question, user, words};
 use crate::support::change::{Changes, write_tool};
-use crate::support::http::{Answer, post_with, request};
+use crate::support::http::{HttpAnswer, post_with, request};
 use crate::support::model_server::Says;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Scene {
         [("Cookie", self.cookie.as_str())]
     }
 
-    fn ask(&self, conversation: &str, message: &Value) -> Answer {
+    fn ask(&self, conversation: &str, message: &Value) -> HttpAnswer {
         let body = json!({"id": conversation, "messages": [message]});
         let body = body.to_string();
         post_with(

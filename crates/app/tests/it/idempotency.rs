@@ -2,7 +2,7 @@
 
 use crate::chat::{Chat, approval, chat_with, chunks, question, user, words};
 use crate::support::change::{Changes, write_tool};
-use crate::support::http::{Answer, post_with};
+use crate::support::http::{HttpAnswer, post_with};
 use crate::support::model_server::Says;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ async fn scene() -> Scene {
 }
 
 impl Scene {
-    fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
+    fn post(&self, path: &str, key: &str, body: &Value) -> HttpAnswer {
         let headers = [("Idempotency-Key", key)];
         post_with(
             &self.chat.address,
@@ -49,7 +49,7 @@ impl Scene {
     }
 }
 
-fn code(answer: &Answer) -> Value {
+fn code(answer: &HttpAnswer) -> Value {
     let body: Value = serde_json::from_str(&answer.body).unwrap();
     body["error"]["code"].clone()
 }

@@ -3,7 +3,7 @@
 
 use crate::chat::chunks;
 use crate::support::config;
-use crate::support::http::{Answer, post};
+use crate::support::http::{HttpAnswer, post};
 use crate::support::live_provider::{LiveProvider, Speaks};
 use crate::support::model_server::{ModelServer, Says};
 use crate::support::voice_client::VoiceClient;
@@ -38,7 +38,7 @@ fn message(id: &str, words: &str, urls: &[String]) -> Value {
     json!({"id": "c", "messages": [{"id": id, "role": "user", "parts": parts}]})
 }
 
-fn ask(address: &str, body: &Value) -> Answer {
+fn ask(address: &str, body: &Value) -> HttpAnswer {
     post(address, "/api/chat", body.to_string().as_bytes())
 }
 

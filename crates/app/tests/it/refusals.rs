@@ -3,7 +3,7 @@
 
 use crate::support::config;
 use crate::support::held_store::database;
-use crate::support::http::{Answer, post_with};
+use crate::support::http::{HttpAnswer, post_with};
 use crate::support::live_model::{Models, Peer};
 use crate::support::voice_client::VoiceClient;
 use serde_json::{Value, json};
@@ -203,7 +203,7 @@ impl Desk {
     }
 }
 
-fn post(address: &str, user: &str, body: &Value) -> Answer {
+fn post(address: &str, user: &str, body: &Value) -> HttpAnswer {
     let headers = [(USER_HEADER, user)];
     post_with(
         address,

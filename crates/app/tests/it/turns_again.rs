@@ -2,7 +2,7 @@
 //! came to nothing.
 
 use crate::chat::{Chat, approval, chat, chat_with, chunks, echo, question, user, words};
-use crate::support::http::{Answer, post};
+use crate::support::http::{HttpAnswer, post};
 use crate::support::model_server::Says;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use windlass_tool::id::ToolId;
 
 const CONSENT: [(&str, &str); 1] = [("tools.start_voice_session.requires_confirmation", "true")];
 
-fn types(answer: &Answer) -> Vec<String> {
+fn types(answer: &HttpAnswer) -> Vec<String> {
     let chunks = chunks(answer);
     let kinds = chunks.iter().map(|chunk| chunk["type"].as_str().unwrap());
     kinds.map(str::to_owned).collect()
@@ -26,7 +26,7 @@ fn asked(chat: &Chat, conversation: &str) -> String {
     question(&asked)["token"].as_str().unwrap().to_owned()
 }
 
-fn approve(chat: &Chat, conversation: &str, token: &str, approved: bool) -> Answer {
+fn approve(chat: &Chat, conversation: &str, token: &str, approved: bool) -> HttpAnswer {
     chat.ask(&json!({"id": conversation, "messages": [approval(token, approved)]}))
 }
 
@@ -79,7 +79,7 @@ async fn approvals_at_the_same_instant_get_the_same_answer() {
             })
             .collect();
         let answers = askers.into_iter().map(|asker| asker.join().unwrap());
-        let answers: Vec<Answer> = answers.collect();
+        let answers: Vec<HttpAnswer> = answers.collect();
         for answer in &answers {
             assert_eq!((answer.status, chunks(answer)), (200, chunks(&answers[0])));
             assert!(answer.body.contains("tool-output-available"));

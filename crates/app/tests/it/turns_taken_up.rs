@@ -2,7 +2,7 @@
 //! sockets: the change is made once, and what came of it is heard.
 
 use crate::chat::{Chat, chat_with, chunks, user, words};
-use crate::support::http::{Answer, post};
+use crate::support::http::{HttpAnswer, post};
 use crate::support::model_server::Says;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -207,7 +207,7 @@ async fn a_message_is_answered_whenever_it_comes_again() {
             .collect();
         scene.end_change();
         let answers = clients.into_iter().map(|client| client.join().unwrap());
-        let answers: Vec<Answer> = answers.collect();
+        let answers: Vec<HttpAnswer> = answers.collect();
         for answer in &answers {
             assert_eq!(words(answer), "That is done.", "{}", answer.body);
             assert_eq!(chunks(answer), chunks(&answers[0]));

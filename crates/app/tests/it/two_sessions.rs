@@ -2,7 +2,7 @@
 //! sockets.
 
 use crate::chat::{Chat, approval, chat_with, question, user, words};
-use crate::support::http::{Answer, post_with};
+use crate::support::http::{HttpAnswer, post_with};
 use crate::support::live_model::{Models, Peer};
 use crate::support::model_server::Says;
 use crate::support::voice_client::VoiceClient;
@@ -76,7 +76,7 @@ async fn scene(requires_confirmation: bool) -> Scene {
 }
 
 impl Scene {
-    fn ask(&self, messages: &[Value]) -> Answer {
+    fn ask(&self, messages: &[Value]) -> HttpAnswer {
         let body = json!({"id": "c", "messages": messages}).to_string();
         post_with(&self.chat.address, "/api/chat", &ADA, body.as_bytes())
     }

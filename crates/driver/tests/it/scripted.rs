@@ -30,13 +30,13 @@ type Replies = Result<Vec<Reply>, StoreUnavailable>;
 
 /// What was asked, and what the test has answered.
 #[derive(Default)]
-struct Asked {
+struct OpenRequest {
     batches: Vec<Vec<Command>>,
     answers: Vec<Option<Replies>>,
 }
 
 struct Scripted {
-    asked: Arc<Mutex<Asked>>,
+    asked: Arc<Mutex<OpenRequest>>,
     store: MemoryStore,
     tails: Tails,
 }
@@ -72,7 +72,7 @@ impl Ledger for Scripted {
 }
 
 struct Bench {
-    asked: Arc<Mutex<Asked>>,
+    asked: Arc<Mutex<OpenRequest>>,
     hands: Hands,
     driver: Driver<Hands>,
 }

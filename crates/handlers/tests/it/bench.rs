@@ -19,7 +19,7 @@ use windlass_tool::kind::Mode;
 use windlass_tool::validate::Validator;
 
 /// A handler's result; boxed, because failures are large.
-pub(crate) type Answer = Result<Success, Box<Failure>>;
+pub(crate) type CallOutcome = Result<Success, Box<Failure>>;
 
 pub(crate) const NOW_UNIX_MS: u64 = 1_800_000_000_000;
 
@@ -70,7 +70,7 @@ impl Bench {
     }
 
     /// Runs a call of a built-in tool as the pipeline does: arguments checked, defaults applied, the answer checked.
-    pub(crate) fn call(&self, tool: &str, arguments: Value) -> Answer {
+    pub(crate) fn call(&self, tool: &str, arguments: Value) -> CallOutcome {
         let schema = schema(tool);
         let arguments = admitted(&schema, arguments);
         let handler = windlass_handlers::builtin()[tool].clone();
@@ -96,7 +96,7 @@ impl Bench {
         handler: &dyn Handler,
         tool: &str,
         arguments: Arguments,
-    ) -> Answer {
+    ) -> CallOutcome {
         finish(handler.execute(Invocation {
             arguments: Arc::new(arguments),
             context: self.context(tool),
@@ -205,7 +205,7 @@ pub(crate) fn admitted(schema: &Value, arguments: Value) -> Arguments {
     arguments
 }
 
-pub(crate) fn check_response(schema: &Value, result: &Answer) {
+pub(crate) fn check_response(schema: &Value, result: &CallOutcome) {
     if let Ok(success) = result {
         let validator = Validator::compile(&schema["responseSchema"]).unwrap();
         let data = success.data.as_ref().unwrap();
@@ -220,7 +220,7 @@ pub(crate) fn reported(failure: Failure) -> Report {
     }
 }
 
-fn finish(execution: Execution) -> Answer {
+fn finish(execution: Execution) -> CallOutcome {
     let mut future = match execution {
         Execution::Ready(result) => return result.map_err(Box::new),
         Execution::Pending(future) => future,

@@ -1,6 +1,6 @@
 //! Guides on demand.
 
-use crate::bench::{Answer, Bench, admitted, check_response, reported};
+use crate::bench::{Bench, CallOutcome, admitted, check_response, reported};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use windlass_handlers::describe_tool::SCHEMA;
 use windlass_tool::error::FailureKind;
 use windlass_tool::kind::Mode;
 
-fn describe(guides: &[(&str, &str)], tool_id: &str) -> Answer {
+fn describe(guides: &[(&str, &str)], tool_id: &str) -> CallOutcome {
     let guides: BTreeMap<String, String> = guides
         .iter()
         .map(|(id, guide)| ((*id).to_owned(), (*guide).to_owned()))

@@ -13,7 +13,7 @@ use crate::fusion::{CANDIDATES_MIN, HITS_MAX, Retrieval};
 use crate::index::Vocabulary;
 use crate::lookup::{NEAR_IDS_MAX, WantedId, add_near};
 use crate::options::Options;
-use crate::query::{self, Asked, Understanding};
+use crate::query::{self, QueryWords, Understanding};
 use crate::record;
 use crate::search::without_model;
 use crate::snippet;
@@ -230,7 +230,7 @@ impl Engine {
         query: &str,
         scope: &Scope<'_>,
     ) -> Result<Understanding, KnowledgeError> {
-        let asked = Asked::of(query, lexicon);
+        let asked = QueryWords::of(query, lexicon);
         let hidden: HashSet<String> = match scope.is_everything(lexicon) {
             true => HashSet::new(),
             false => {

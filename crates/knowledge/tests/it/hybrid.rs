@@ -12,7 +12,9 @@ use windlass_knowledge::embed::{Embedder, Purpose};
 use windlass_knowledge::{
     Access, EmbedderPresence, KnowledgeBase, Machine, Observer, Options, Readers, RecordsError,
 };
-use windlass_tool::handler::{CapabilityFuture, KnowledgeError, Reader, Record, SearchRequest};
+use windlass_tool::handler::{
+    CapabilityFuture, KnowledgeError, KnowledgeReader, Record, SearchRequest,
+};
 use windlass_tool::id::UserId;
 use windlass_tool::kind::Mode;
 use windlass_tool::rights::{Rights, Role};
@@ -181,7 +183,7 @@ fn a_misheard_name_is_put_right_before_the_question_is_embedded() {
 fn a_namespace_is_read_by_those_it_was_given_to_and_does_not_exist_for_others() {
     each_engine(|engine| {
         let role = |name: &str| Role::parse(name).unwrap();
-        let user = |name: &str| Reader {
+        let user = |name: &str| KnowledgeReader {
             user_id: UserId::new(name),
             rights: match name {
                 "anonymous" => Rights::Anonymous,

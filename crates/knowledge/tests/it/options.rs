@@ -4,7 +4,7 @@ use crate::engines::each_engine;
 use crate::support::{ids, record, request, search};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_knowledge::{Access, EmbedderPresence, Options, Readers};
-use windlass_tool::handler::{KnowledgeError, Reader, Record, SearchRequest};
+use windlass_tool::handler::{KnowledgeError, KnowledgeReader, Record, SearchRequest};
 use windlass_tool::id::UserId;
 use windlass_tool::rights::Rights;
 
@@ -19,7 +19,7 @@ fn a_user_hears_of_no_namespace_that_is_not_theirs() {
         ("ada".to_owned(), owners("ada")),
         ("staff".to_owned(), Readers::SignedIn),
     ]);
-    let reader = |user: &str| Reader {
+    let reader = |user: &str| KnowledgeReader {
         user_id: UserId::new(user),
         rights: match user {
             "eve" => Rights::signed_in([]),

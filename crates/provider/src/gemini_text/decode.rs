@@ -1,8 +1,8 @@
-//! From the bytes of an answer to events and an [`Answer`]. Knows what each message means and the little that has to be
+//! From the bytes of an answer to events and an [`ModelAnswer`]. Knows what each message means and the little that has to be
 //! remembered between them; knows no retry and no clock.
 
 use super::call;
-use crate::answer::{Answer, AnswerLimits, AnswerPiece, Ending, Trouble};
+use crate::answer::{AnswerLimits, AnswerPiece, Ending, ModelAnswer, Trouble};
 use crate::failure::{Failure, RetryRule, printable};
 use crate::log::{Opaque, TextPiece, UnreadItem};
 use crate::message::{Count, List, PassedOver, Text, message};
@@ -17,11 +17,11 @@ use windlass_session::model::{IncomingCall, ModelEvent, Usage};
 #[derive(Debug)]
 pub struct Decoder {
     splitter: Splitter,
-    state: State,
+    state: StreamState,
 }
 
 #[derive(Debug)]
-struct State {
+struct StreamState {
     trouble: Trouble,
     pieces: Vec<AnswerPiece>,
     calls: Vec<IncomingCall>,
@@ -38,7 +38,7 @@ impl Decoder {
     pub fn new(limits: AnswerLimits) -> Self {
         Self {
             splitter: Splitter::new(sse::Limits::of_line(limits.line_bytes_max)),
-            state: State::new(limits),
+            state: StreamState::new(limits),
         }
     }
 
@@ -62,7 +62,7 @@ impl Decoder {
     }
 
     /// The body has ended, or will not be read any further.
-    pub fn finish(self, events: &mut Vec<ModelEvent>) -> Answer {
+    pub fn finish(self, events: &mut Vec<ModelEvent>) -> ModelAnswer {
         let Self {
             splitter,
             mut state,
@@ -76,8 +76,12 @@ impl Decoder {
 }
 
 /// Reads the body of an answer that was asked for as a whole.
-pub fn decode_whole(body: &[u8], limits: AnswerLimits, events: &mut Vec<ModelEvent>) -> Answer {
-    let mut state = State::new(limits);
+pub fn decode_whole(
+    body: &[u8],
+    limits: AnswerLimits,
+    events: &mut Vec<ModelEvent>,
+) -> ModelAnswer {
+    let mut state = StreamState::new(limits);
     if state.trouble.count(body.len()) {
         state.message(body, events);
     }
@@ -132,7 +136,7 @@ message! {
     skips others
 }
 
-impl State {
+impl StreamState {
     fn new(limits: AnswerLimits) -> Self {
         Self {
             trouble: Trouble::new(limits),
@@ -322,7 +326,7 @@ impl State {
         }
     }
 
-    fn finish(mut self) -> Answer {
+    fn finish(mut self) -> ModelAnswer {
         let ending = self.ending();
         if ending != Ending::Complete {
             self.calls.clear();
@@ -332,7 +336,7 @@ impl State {
                 AnswerPiece::Call(_) => false,
             });
         }
-        Answer {
+        ModelAnswer {
             pieces: self.pieces,
             opaque: None,
             calls: self.calls,

@@ -1,10 +1,10 @@
-//! From the bytes of an answer to events and an [`Answer`]. Reads what OpenAI sends and what compatible servers make of it;
+//! From the bytes of an answer to events and an [`ModelAnswer`]. Reads what OpenAI sends and what compatible servers make of it;
 //! knows no retry and no clock.
 
 use super::accumulate::{Calls, TooMuch};
 use super::plain_chunk::{Plain, plain};
 use super::request::{EXTRA_CONTENT, REASONING_CONTENT, REASONING_DETAILS};
-use crate::answer::{Answer, AnswerLimits, AnswerPiece, Ending, Trouble};
+use crate::answer::{AnswerLimits, AnswerPiece, Ending, ModelAnswer, Trouble};
 use crate::failure::{Failure, RetryRule};
 use crate::log::{Opaque, TextPiece};
 use crate::message::{List, PassedOver, message};
@@ -20,11 +20,11 @@ use windlass_tool::json::Strict;
 #[derive(Debug)]
 pub struct Decoder {
     splitter: Splitter,
-    state: State,
+    state: StreamState,
 }
 
 #[derive(Debug)]
-struct State {
+struct StreamState {
     trouble: Trouble,
     returns: Reasoning,
     answer_number: u32,
@@ -49,7 +49,7 @@ impl Decoder {
     pub fn new(profile: &Profile, answer_number: u32, limits: AnswerLimits) -> Self {
         Self {
             splitter: Splitter::new(sse::Limits::of_line(limits.line_bytes_max)),
-            state: State::new(profile, answer_number, limits),
+            state: StreamState::new(profile, answer_number, limits),
         }
     }
 
@@ -72,7 +72,7 @@ impl Decoder {
     }
 
     /// The body has ended, or will not be read any further.
-    pub fn finish(self, events: &mut Vec<ModelEvent>) -> Answer {
+    pub fn finish(self, events: &mut Vec<ModelEvent>) -> ModelAnswer {
         let Self {
             splitter,
             mut state,
@@ -92,8 +92,8 @@ pub fn decode_whole(
     answer_number: u32,
     limits: AnswerLimits,
     events: &mut Vec<ModelEvent>,
-) -> Answer {
-    let mut state = State::new(profile, answer_number, limits);
+) -> ModelAnswer {
+    let mut state = StreamState::new(profile, answer_number, limits);
     if state.trouble.count(body.len()) {
         state.chunk(body, false, events);
         // Whole is whole: there is no end mark to wait for.
@@ -139,7 +139,7 @@ message! {
     skips others
 }
 
-impl State {
+impl StreamState {
     fn new(profile: &Profile, answer_number: u32, limits: AnswerLimits) -> Self {
         Self {
             trouble: Trouble::new(limits),
@@ -373,7 +373,7 @@ impl State {
         }
     }
 
-    fn finish(self) -> Answer {
+    fn finish(self) -> ModelAnswer {
         let ending = self.ending();
         let mut pieces = Vec::new();
         let mut incoming = Vec::new();
@@ -397,7 +397,7 @@ impl State {
         if !self.details.is_empty() {
             fields.insert(REASONING_DETAILS.to_owned(), self.details.into());
         }
-        Answer {
+        ModelAnswer {
             pieces,
             opaque: (!fields.is_empty()).then(|| Opaque::Fields(fields.into())),
             calls: incoming,

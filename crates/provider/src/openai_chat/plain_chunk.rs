@@ -15,7 +15,7 @@ pub(super) enum Plain<'a> {
 /// Reads a chunk that adds one thing and says nothing else that would matter. `None` says only that the general decoder
 /// has to look, for whatever reason: here nothing is an error.
 pub(super) fn plain(text: &str) -> Option<Plain<'_>> {
-    let mut reader = Reader { text, at: 0 };
+    let mut reader = ChunkReader { text, at: 0 };
     let (mut adds, mut has_choices) = (None, false);
     reader.object(&mut |reader, key| match key {
         "choices" => {
@@ -36,7 +36,7 @@ pub(super) fn plain(text: &str) -> Option<Plain<'_>> {
     adds
 }
 
-fn choice<'a>(reader: &mut Reader<'a>) -> Option<Plain<'a>> {
+fn choice<'a>(reader: &mut ChunkReader<'a>) -> Option<Plain<'a>> {
     let (mut adds, mut has_index, mut has_reason) = (None, false, false);
     reader.object(&mut |reader, key| match key {
         "index" if !std::mem::replace(&mut has_index, true) => {
@@ -53,7 +53,7 @@ fn choice<'a>(reader: &mut Reader<'a>) -> Option<Plain<'a>> {
     adds
 }
 
-fn delta<'a>(reader: &mut Reader<'a>) -> Option<Plain<'a>> {
+fn delta<'a>(reader: &mut ChunkReader<'a>) -> Option<Plain<'a>> {
     let mut adds = None;
     let mut seen = 0_u8;
     // A key twice is for the general decoder to judge.
@@ -102,7 +102,7 @@ fn delta<'a>(reader: &mut Reader<'a>) -> Option<Plain<'a>> {
     adds
 }
 
-fn call_piece<'a>(reader: &mut Reader<'a>) -> Option<Plain<'a>> {
+fn call_piece<'a>(reader: &mut ChunkReader<'a>) -> Option<Plain<'a>> {
     let (mut index, mut piece) = (None, None);
     reader.object(&mut |reader, key| match key {
         "index" => index.replace(reader.number()?).is_none().then_some(()),
@@ -119,12 +119,12 @@ fn call_piece<'a>(reader: &mut Reader<'a>) -> Option<Plain<'a>> {
 }
 
 /// Reads JSON of the plainest kind, and gives up at anything else.
-struct Reader<'a> {
+struct ChunkReader<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ChunkReader<'a> {
     fn rest(&self) -> &'a [u8] {
         &self.text.as_bytes()[self.at..]
     }

@@ -9,7 +9,7 @@ const OVER_MAX: usize = 4;
 /// The one response that a conversation can have at a time, and what waits for it to end.
 #[derive(Debug, Default)]
 pub(super) struct Responses {
-    state: State,
+    state: ResponseState,
     wanted: Option<Reason>,
     /// What the last request was for, in case it is refused.
     asked_for: Option<Reason>,
@@ -26,7 +26,7 @@ pub(super) struct Responses {
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum ResponseState {
     #[default]
     Idle,
     /// Asked for, and not yet there.
@@ -69,12 +69,12 @@ impl Responses {
 
     /// The number of the request to be sent now, if one is due.
     pub(super) fn take_request(&mut self) -> Option<u64> {
-        if !matches!(self.state, State::Idle) || self.user_speaks {
+        if !matches!(self.state, ResponseState::Idle) || self.user_speaks {
             return None;
         }
         self.asked_for = Some(self.wanted.take()?);
         self.asked_items = self.items_sent;
-        self.state = State::Asked;
+        self.state = ResponseState::Asked;
         self.requests += 1;
         Some(self.requests)
     }
@@ -88,9 +88,9 @@ impl Responses {
     /// have one id for all; then it is new where one was asked for.
     pub(super) fn is_new(&self, id: &str) -> bool {
         let is_known = match &self.state {
-            State::Active { id: active, .. } => active == id || self.is_over(id),
-            State::Idle => self.is_over(id),
-            State::Asked => false,
+            ResponseState::Active { id: active, .. } => active == id || self.is_over(id),
+            ResponseState::Idle => self.is_over(id),
+            ResponseState::Asked => false,
         };
         !id.is_empty() && !is_known
     }
@@ -101,7 +101,8 @@ impl Responses {
 
     /// Whether an end with this id was read before.
     pub(super) fn is_ended_before(&self, id: &str) -> bool {
-        let is_active = matches!(&self.state, State::Active { id: active, .. } if active == id);
+        let is_active =
+            matches!(&self.state, ResponseState::Active { id: active, .. } if active == id);
         !id.is_empty() && !is_active && self.is_over(id)
     }
 
@@ -114,59 +115,64 @@ impl Responses {
             // It has all that there is to answer before it.
             self.wanted = None;
         }
-        self.state = State::Active {
+        self.state = ResponseState::Active {
             id: id.to_owned(),
             is_void,
         };
         match &self.state {
-            State::Active { id, is_void: true } => Some(id),
-            State::Active { .. } | State::Idle | State::Asked => None,
+            ResponseState::Active { id, is_void: true } => Some(id),
+            ResponseState::Active { .. } | ResponseState::Idle | ResponseState::Asked => None,
         }
     }
 
     /// Something of this response came, perhaps without its beginning, which some servers leave out. Without an id it is of
     /// none that could be waited for.
     pub(super) fn heard_of(&mut self, id: &str) {
-        if !matches!(self.state, State::Active { .. }) && !id.is_empty() && !self.is_over(id) {
+        if !matches!(self.state, ResponseState::Active { .. })
+            && !id.is_empty()
+            && !self.is_over(id)
+        {
             self.created(id);
         }
     }
 
     pub(super) fn is_active(&self) -> bool {
-        matches!(self.state, State::Active { .. })
+        matches!(self.state, ResponseState::Active { .. })
     }
 
     pub(super) fn is_void(&self, id: &str) -> bool {
         match &self.state {
-            State::Active {
+            ResponseState::Active {
                 id: active,
                 is_void,
             } => *is_void && (active.is_empty() || active == id),
-            State::Idle | State::Asked => self.over.back().is_some_and(|over| over == id),
+            ResponseState::Idle | ResponseState::Asked => {
+                self.over.back().is_some_and(|over| over == id)
+            }
         }
     }
 
     /// What still comes of the active response is void, because the server ends it. True where one was active.
     pub(super) fn void(&mut self) -> bool {
         match &mut self.state {
-            State::Active { is_void, .. } => {
+            ResponseState::Active { is_void, .. } => {
                 *is_void = true;
                 true
             }
-            State::Idle | State::Asked => false,
+            ResponseState::Idle | ResponseState::Asked => false,
         }
     }
 
     /// Gives up the response that is active or asked for. Returns the id under which it has to be cancelled.
     pub(super) fn give_up(&mut self) -> Option<&str> {
         match &mut self.state {
-            State::Active { is_void: true, .. } | State::Idle => None,
-            State::Asked => {
+            ResponseState::Active { is_void: true, .. } | ResponseState::Idle => None,
+            ResponseState::Asked => {
                 // A cancellation before it has begun would be lost.
                 self.cancel_when_created = true;
                 None
             }
-            State::Active { id, is_void } => {
+            ResponseState::Active { id, is_void } => {
                 *is_void = true;
                 Some(id)
             }
@@ -175,8 +181,8 @@ impl Responses {
 
     pub(super) fn done(&mut self, id: &str) {
         let active = match std::mem::take(&mut self.state) {
-            State::Active { id, .. } => Some(id).filter(|id| !id.is_empty()),
-            State::Idle | State::Asked => None,
+            ResponseState::Active { id, .. } => Some(id).filter(|id| !id.is_empty()),
+            ResponseState::Idle | ResponseState::Asked => None,
         };
         self.cancel_when_created = false;
         self.asked_for = None;
@@ -195,7 +201,7 @@ impl Responses {
 
     /// The server has nothing to cancel. True where a response that was given up was believed to be active: it is over.
     pub(super) fn nothing_to_cancel(&mut self) -> bool {
-        let is_void = matches!(self.state, State::Active { is_void: true, .. });
+        let is_void = matches!(self.state, ResponseState::Active { is_void: true, .. });
         if is_void {
             self.done("");
         }
@@ -205,7 +211,7 @@ impl Responses {
     /// Forgets what is believed to be under way. What was asked for and never came is wanted still. If the belief was right
     /// after all, the server refuses the next request, and that is understood.
     pub(super) fn resynchronize(&mut self) {
-        if let State::Asked = std::mem::take(&mut self.state)
+        if let ResponseState::Asked = std::mem::take(&mut self.state)
             && let Some(reason) = self.asked_for.take()
         {
             self.want(reason);
@@ -221,8 +227,8 @@ impl Responses {
         {
             self.want(reason);
         }
-        if matches!(self.state, State::Asked) {
-            self.state = State::Active {
+        if matches!(self.state, ResponseState::Asked) {
+            self.state = ResponseState::Active {
                 id: String::new(),
                 is_void: false,
             };
@@ -231,9 +237,9 @@ impl Responses {
 
     /// The server refused the request for good. True where one was open.
     pub(super) fn refused(&mut self) -> bool {
-        let was_asked = matches!(self.state, State::Asked);
+        let was_asked = matches!(self.state, ResponseState::Asked);
         if was_asked {
-            self.state = State::Idle;
+            self.state = ResponseState::Idle;
             self.asked_for = None;
             self.cancel_when_created = false;
         }

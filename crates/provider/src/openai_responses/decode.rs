@@ -1,7 +1,7 @@
-//! From the bytes of an answer to events and an [`Answer`]. Knows what each event means and the little that has to be
+//! From the bytes of an answer to events and an [`ModelAnswer`]. Knows what each event means and the little that has to be
 //! remembered between them; knows no retry and no clock.
 
-use crate::answer::{Answer, AnswerLimits, AnswerPiece, Ending, Trouble};
+use crate::answer::{AnswerLimits, AnswerPiece, Ending, ModelAnswer, Trouble};
 use crate::arguments::{read_arguments, read_arguments_text};
 use crate::failure::{Failure, RetryRule, printable};
 use crate::log::{Arguments, Call, Opaque, TextPiece, UnreadItem, own_call_id};
@@ -21,11 +21,11 @@ pub(super) const PHASE: &str = "phase";
 #[derive(Debug)]
 pub struct Decoder {
     splitter: Splitter,
-    state: State,
+    state: StreamState,
 }
 
 #[derive(Debug)]
-struct State {
+struct StreamState {
     trouble: Trouble,
     answer_number: u32,
     pieces: Vec<AnswerPiece>,
@@ -49,7 +49,7 @@ impl Decoder {
     pub fn new(answer_number: u32, limits: AnswerLimits) -> Self {
         Self {
             splitter: Splitter::new(sse::Limits::of_line(limits.line_bytes_max)),
-            state: State::new(answer_number, limits),
+            state: StreamState::new(answer_number, limits),
         }
     }
 
@@ -72,7 +72,7 @@ impl Decoder {
     }
 
     /// The body has ended, or will not be read any further.
-    pub fn finish(self, events: &mut Vec<ModelEvent>) -> Answer {
+    pub fn finish(self, events: &mut Vec<ModelEvent>) -> ModelAnswer {
         let Self {
             splitter,
             mut state,
@@ -91,8 +91,8 @@ pub fn decode_whole(
     answer_number: u32,
     limits: AnswerLimits,
     events: &mut Vec<ModelEvent>,
-) -> Answer {
-    let mut state = State::new(answer_number, limits);
+) -> ModelAnswer {
+    let mut state = StreamState::new(answer_number, limits);
     if state.trouble.count(body.len()) {
         state.event(body, events);
     }
@@ -187,7 +187,7 @@ message! {
     skips others
 }
 
-impl State {
+impl StreamState {
     fn new(answer_number: u32, limits: AnswerLimits) -> Self {
         Self {
             trouble: Trouble::new(limits),
@@ -462,7 +462,7 @@ impl State {
         });
     }
 
-    fn finish(mut self) -> Answer {
+    fn finish(mut self) -> ModelAnswer {
         let ending = self.ending();
         if ending != Ending::Complete {
             self.calls.clear();
@@ -472,7 +472,7 @@ impl State {
                 AnswerPiece::Call(_) => false,
             });
         }
-        Answer {
+        ModelAnswer {
             pieces: self.pieces,
             opaque: None,
             calls: self.calls,

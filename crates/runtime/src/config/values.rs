@@ -1,7 +1,7 @@
 //! What a single value may be: types that hold only what makes sense, each with the words that say so. Knows no key.
 
 use super::key::{Kind, Leaf, Named, whole};
-use crate::fetch::Place;
+use crate::fetch::Endpoint;
 use crate::redaction::remember;
 use serde::Deserialize;
 use serde::de::value::StrDeserializer;
@@ -262,11 +262,11 @@ text!(
     /// A host that tools may ask, and its port where it is not the usual one.
     FetchPlace,
     "a host such as api.example.com, or a host and port such as 127.0.0.1:3000",
-    |text| text.parse::<Place>().ok().map(|place| place.to_string())
+    |text| text.parse::<Endpoint>().ok().map(|place| place.to_string())
 );
 
 impl FetchPlace {
-    pub fn get(&self) -> Place {
+    pub fn get(&self) -> Endpoint {
         self.0
             .parse()
             .expect("it was written from a place when it was checked")

@@ -5,7 +5,7 @@ mod http;
 mod signature;
 mod webhook;
 
-use crate::fetch::{FetchLimits, Fetcher, Place, Places, Resolver, WayOut};
+use crate::fetch::{Endpoint, FetchLimits, Fetcher, Places, Resolver, WayOut};
 use crate::worker::{Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram};
 use ::http::Uri;
 pub use signature::{SigningKey, SigningRefusal};
@@ -80,7 +80,7 @@ impl DeclaredHandlers {
         let uri: Uri = origin
             .parse()
             .map_err(|error| format!("{origin} is no address: {error}"))?;
-        let place = Place::of(&uri).ok_or_else(|| format!("{origin} is no address"))?;
+        let place = Endpoint::of(&uri).ok_or_else(|| format!("{origin} is no address"))?;
         let fetcher = Fetcher::new(Places::Named(place), self.fetch, self.resolver.clone());
         Ok(Arc::new(WayOut(fetcher)))
     }

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-pub use places::{Place, Places, UnfitPlace};
+pub use places::{Endpoint, Places, UnfitPlace};
 use places::{address_refusal, resolved_against};
 use std::error::Error as _;
 use std::net::SocketAddr;
@@ -96,7 +96,7 @@ impl Fetcher {
             timeout_ms: _,
             redirects,
         } = request;
-        let mut asked = Asked {
+        let mut asked = PendingRequest {
             method: method_of(&method)?,
             uri: self.uri(&url)?,
             headers: headers_of(&headers)?,
@@ -128,7 +128,7 @@ impl Fetcher {
         let uri: Uri = without_fragment
             .parse()
             .map_err(|error| refused(format!("this is no URL: {error}")))?;
-        let place = Place::of(&uri).ok_or_else(|| {
+        let place = Endpoint::of(&uri).ok_or_else(|| {
             refused("a URL begins with http:// or https:// and a host, and names no user")
         })?;
         match self.places.has(&place) {
@@ -139,7 +139,7 @@ impl Fetcher {
         }
     }
 
-    async fn ask(&self, asked: &Asked) -> Result<HttpAnswer, FetchError> {
+    async fn ask(&self, asked: &PendingRequest) -> Result<HttpAnswer, FetchError> {
         let mut request = Request::new(Full::new(asked.body.clone()));
         *request.method_mut() = asked.method.clone();
         *request.uri_mut() = asked.uri.clone();
@@ -195,14 +195,14 @@ impl Http for WayOut {
 }
 
 /// A request on its way.
-struct Asked {
+struct PendingRequest {
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl Asked {
+impl PendingRequest {
     /// As browsers do: what was posted is asked for at the new place, unless the answer says to send it there. What proves who
     /// asks goes to no other host.
     fn follow(&mut self, status: u16, uri: Uri) {
@@ -317,7 +317,7 @@ struct Connector {
 impl Connector {
     async fn connect(self, uri: Uri) -> Result<TokioIo<Box<dyn Stream>>, Unconnected> {
         let address = Address::of_schemes(&uri.to_string(), ["http", "https"])?;
-        let place = Place::of(&uri)
+        let place = Endpoint::of(&uri)
             .ok_or_else(|| Unconnected::Refused("the URL has no host".to_owned()))?;
         let failed = |problem: String| ConnectError::Name {
             host: address.host.clone(),

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 /// A host, and its port where one is named.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Endpoint {
     /// In small letters; an address of version 6 without brackets.
     host: String,
     port: Option<u16>,
@@ -20,7 +20,7 @@ pub struct Place {
 #[error("a place is HOST or HOST:PORT, such as api.example.com or 127.0.0.1:3000")]
 pub struct UnfitPlace;
 
-impl Place {
+impl Endpoint {
     /// The place of a URL with `http` or `https`, without a user in it.
     pub(crate) fn of(uri: &Uri) -> Option<Self> {
         let is_secure = match uri.scheme_str()? {
@@ -52,7 +52,7 @@ fn plain_host(host: &str) -> Option<String> {
     is_good.then(|| host.to_ascii_lowercase())
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Endpoint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host.contains(':') {
             true => write!(formatter, "[{}]", self.host)?,
@@ -65,7 +65,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl FromStr for Place {
+impl FromStr for Endpoint {
     type Err = UnfitPlace;
 
     /// `HOST` or `HOST:PORT`; an address of version 6 in brackets, or alone.
@@ -92,17 +92,17 @@ impl FromStr for Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Places {
     /// Those that the operator lists. An address that is not public has to be listed itself.
-    Listed(BTreeSet<Place>),
+    Listed(BTreeSet<Endpoint>),
     /// One that a tool's own file names, whatever its address is: the author chose it, and no model can change it.
-    Named(Place),
+    Named(Endpoint),
 }
 
 impl Places {
-    pub fn listed(places: impl IntoIterator<Item = Place>) -> Self {
+    pub fn listed(places: impl IntoIterator<Item = Endpoint>) -> Self {
         Self::Listed(places.into_iter().collect())
     }
 
-    pub(super) fn has(&self, place: &Place) -> bool {
+    pub(super) fn has(&self, place: &Endpoint) -> bool {
         match self {
             Self::Listed(listed) => listed
                 .iter()
@@ -113,7 +113,7 @@ impl Places {
 }
 
 /// Without a port, the usual ones are meant.
-fn fits_port(known: &Place, place: &Place) -> bool {
+fn fits_port(known: &Endpoint, place: &Endpoint) -> bool {
     match known.port {
         Some(port) => port == place.port(),
         None => matches!(place.port(), 80 | 443),
@@ -121,7 +121,11 @@ fn fits_port(known: &Place, place: &Place) -> bool {
 }
 
 /// Why an address of a place is not connected to, if it is not.
-pub(super) fn address_refusal(places: &Places, place: &Place, address: IpAddr) -> Option<String> {
+pub(super) fn address_refusal(
+    places: &Places,
+    place: &Endpoint,
+    address: IpAddr,
+) -> Option<String> {
     let Places::Listed(listed) = places else {
         return None;
     };
@@ -243,7 +247,7 @@ mod tests {
             ("user@a", None),
             ("a b", None),
         ] {
-            let place = text.parse::<Place>().ok().map(|place| place.to_string());
+            let place = text.parse::<Endpoint>().ok().map(|place| place.to_string());
             assert_eq!(place.as_deref(), shown, "{text:?}");
         }
     }

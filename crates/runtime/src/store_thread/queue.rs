@@ -36,7 +36,7 @@ impl Job {
 }
 
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     filled: Condvar,
     waiting_max: usize,
     /// Of what must not be lost.
@@ -46,7 +46,7 @@ pub(super) struct Queue {
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     jobs: VecDeque<Job>,
     /// When they are to be committed; `None` where there are none.
     due: Option<Instant>,
@@ -126,13 +126,13 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // A push leaves the queue whole at each of its steps, whatever panics elsewhere.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl QueueState {
     fn take(&mut self, batch_max: usize, now: Instant) -> Vec<Job> {
         let count = self.jobs.len().min(batch_max);
         let taken = self.jobs.drain(..count).collect();

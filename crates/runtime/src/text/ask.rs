@@ -6,13 +6,13 @@ use super::patience::Patience;
 use super::session::{TextSession, Wake};
 use super::{TextLimits, TurnSink};
 use crate::ids;
-use crate::transport::http::{Answer as HttpAnswer, AnswerBody};
+use crate::transport::http::{AnswerBody, HttpResponse};
 use hyper::body::Bytes;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_provider::answer::{Answer, Ending};
+use windlass_provider::answer::{Ending, ModelAnswer};
 use windlass_provider::failure::FailureClass;
 use windlass_provider::log::Entry;
 use windlass_provider::request::ToolUse;
@@ -29,8 +29,8 @@ const ANSWER_TOKENS: u64 = 4_096;
 const PICTURE_REFUSED: &str = "(The user showed a picture here. The model's provider refused it, so that you cannot see it; say so.)";
 
 /// How asking ended.
-pub(super) enum Asked {
-    Answer(Box<Answer>, Arc<TextModel>),
+pub(super) enum AskOutcome {
+    Answer(Box<ModelAnswer>, Arc<TextModel>),
     /// The user has left; what the model had said by then is in the log.
     Cancelled,
     /// The turn's time is up; the same.
@@ -51,7 +51,7 @@ impl TextSession {
         tool_use: ToolUse,
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
-    ) -> Asked {
+    ) -> AskOutcome {
         let settings = self.settings.clone();
         let mut last = None;
         for model in &settings.models {
@@ -59,15 +59,15 @@ impl TextSession {
                 .ask_model(model, system_instruction, tool_use, patience, sink)
                 .await;
             match asked {
-                Asked::Answer(answer, model) if is_of_no_use(&answer) => {
+                AskOutcome::Answer(answer, model) if is_of_no_use(&answer) => {
                     last = Some((answer, model));
                 }
                 asked => return asked,
             }
         }
         match last {
-            Some((answer, model)) => Asked::Answer(answer, model),
-            None => Asked::Late,
+            Some((answer, model)) => AskOutcome::Answer(answer, model),
+            None => AskOutcome::Late,
         }
     }
 
@@ -79,7 +79,7 @@ impl TextSession {
         tool_use: ToolUse,
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
-    ) -> Asked {
+    ) -> AskOutcome {
         let limits = self.settings.limits;
         let mut history_tokens_max = self.history_tokens_max(model, system_instruction);
         let (mut retries, mut has_shortened) = (0, false);
@@ -88,14 +88,14 @@ impl TextSession {
             let body = self.body(model, system_instruction, tool_use, history_tokens_max);
             let answer = match self.ask_once(model, body, patience, sink).await {
                 Ok(answer) => answer,
-                Err(GaveUp::Cancelled) => return Asked::Cancelled,
-                Err(GaveUp::Late) => return Asked::Late,
+                Err(GaveUp::Cancelled) => return AskOutcome::Cancelled,
+                Err(GaveUp::Late) => return AskOutcome::Late,
             };
             if !is_of_no_use(&answer) {
                 if is_without_pictures {
                     sink.client(&pictures_refused());
                 }
-                return Asked::Answer(Box::new(answer), model.clone());
+                return AskOutcome::Answer(Box::new(answer), model.clone());
             }
             report(model, &answer.ending);
             if let Ending::Failed(failure) = &answer.ending {
@@ -122,13 +122,13 @@ impl TextSession {
             }
             let wait = retry_wait(&answer.ending, retries, &limits);
             let Some(wait) = wait.filter(|_| answer.ending.is_worth_another_try()) else {
-                return Asked::Answer(Box::new(answer), model.clone());
+                return AskOutcome::Answer(Box::new(answer), model.clone());
             };
             retries += 1;
             match self.pause(wait, patience, sink).await {
                 Ok(()) => {}
-                Err(GaveUp::Cancelled) => return Asked::Cancelled,
-                Err(GaveUp::Late) => return Asked::Late,
+                Err(GaveUp::Cancelled) => return AskOutcome::Cancelled,
+                Err(GaveUp::Late) => return AskOutcome::Late,
             }
         }
     }
@@ -164,16 +164,16 @@ impl TextSession {
         body: Bytes,
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
-    ) -> Result<Answer, GaveUp> {
+    ) -> Result<ModelAnswer, GaveUp> {
         self.connects(sink);
         let path = model.path();
         let posting = std::pin::pin!(model.client.post(&path, body));
         match self.wait_for(posting, patience, sink).await? {
             Err(error) => Ok(no_answer(unreachable(&error))),
-            Ok(HttpAnswer {
+            Ok(HttpResponse {
                 status: 200, body, ..
             }) => self.read(model, body, patience, sink).await,
-            Ok(HttpAnswer {
+            Ok(HttpResponse {
                 status,
                 headers,
                 body,
@@ -191,7 +191,7 @@ impl TextSession {
         mut body: AnswerBody,
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
-    ) -> Result<Answer, GaveUp> {
+    ) -> Result<ModelAnswer, GaveUp> {
         let limits = self.settings.limits.answer;
         let mut decoder = model.decoder(self.log.next_answer(), limits);
         let mut events = Vec::new();
@@ -273,7 +273,7 @@ fn pictures_refused() -> ClientUpdate {
 }
 
 /// Nothing of it was said, and another try or another model may say something.
-fn is_of_no_use(answer: &Answer) -> bool {
+fn is_of_no_use(answer: &ModelAnswer) -> bool {
     match &answer.ending {
         Ending::Failed(_) | Ending::Cut => !answer.passed_on,
         // A correction has to be said first, which is the turn's business.

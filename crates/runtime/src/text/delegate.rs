@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use windlass_provider::answer::{Answer, AnswerPiece, Ending};
+use windlass_provider::answer::{AnswerPiece, Ending, ModelAnswer};
 use windlass_provider::log::{ConversationLog, Entry};
 use windlass_provider::request::ToolUse;
 use windlass_session::model::{IncomingCall, ModelEvent};
@@ -15,7 +15,7 @@ use windlass_session::model::{IncomingCall, ModelEvent};
 /// Tokens that an answer has room for in any case.
 const ANSWER_TOKENS: u64 = 4_096;
 
-type Asking = Pin<Box<dyn Future<Output = (Arc<TextModel>, Answer, Vec<ModelEvent>)> + Send>>;
+type Asking = Pin<Box<dyn Future<Output = (Arc<TextModel>, ModelAnswer, Vec<ModelEvent>)> + Send>>;
 
 pub(crate) struct Delegate {
     settings: Arc<TextSettings>,
@@ -129,7 +129,7 @@ async fn ask(
     requests: Vec<(Arc<TextModel>, Vec<u8>)>,
     number: u32,
     settings: Arc<TextSettings>,
-) -> (Arc<TextModel>, Answer, Vec<ModelEvent>) {
+) -> (Arc<TextModel>, ModelAnswer, Vec<ModelEvent>) {
     let mut last = None;
     for (model, body) in requests {
         let (answer, events) = once::ask(model.clone(), body, number, settings.limits.answer).await;

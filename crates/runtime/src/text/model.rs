@@ -5,7 +5,7 @@ use crate::transport::http::{HttpClient, HttpError};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use windlass_provider::answer::{Answer, AnswerLimits, Ending};
+use windlass_provider::answer::{AnswerLimits, Ending, ModelAnswer};
 use windlass_provider::failure::{Failure, FailureClass, ResponseHead};
 use windlass_provider::gemini_live::ThinkingLevel;
 use windlass_provider::log::{Route, Window};
@@ -355,7 +355,7 @@ impl Decoder {
         }
     }
 
-    pub(super) fn finish(self, events: &mut Vec<ModelEvent>) -> Answer {
+    pub(super) fn finish(self, events: &mut Vec<ModelEvent>) -> ModelAnswer {
         match self {
             Self::Gemini(decoder) => decoder.finish(events),
             Self::Openai(decoder) => decoder.finish(events),
@@ -365,8 +365,8 @@ impl Decoder {
 }
 
 /// An answer that never began.
-pub(super) fn no_answer(failure: Failure) -> Answer {
-    Answer {
+pub(super) fn no_answer(failure: Failure) -> ModelAnswer {
+    ModelAnswer {
         pieces: Vec::new(),
         opaque: None,
         calls: Vec::new(),

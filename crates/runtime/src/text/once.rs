@@ -1,11 +1,11 @@
 //! One request to a text model outside any turn, and its whole answer. Knows no session.
 
 use super::model::{TextModel, no_answer, unreachable};
-use crate::transport::http::Answer as HttpAnswer;
+use crate::transport::http::HttpResponse;
 use hyper::body::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_provider::answer::{Answer, AnswerLimits};
+use windlass_provider::answer::{AnswerLimits, ModelAnswer};
 use windlass_session::model::ModelEvent;
 
 /// Bytes of a refusal that are read.
@@ -19,7 +19,7 @@ pub(crate) async fn ask(
     body: Vec<u8>,
     answer_number: u32,
     limits: AnswerLimits,
-) -> (Answer, Vec<ModelEvent>) {
+) -> (ModelAnswer, Vec<ModelEvent>) {
     let body = Bytes::from(body);
     let first = try_once(&model, body.clone(), answer_number, limits).await;
     if !first.0.is_empty() || !first.0.ending.is_worth_another_try() {
@@ -34,12 +34,12 @@ async fn try_once(
     body: Bytes,
     answer_number: u32,
     limits: AnswerLimits,
-) -> (Answer, Vec<ModelEvent>) {
+) -> (ModelAnswer, Vec<ModelEvent>) {
     let mut events = Vec::new();
     let path = model.path();
     let (status, headers, mut body) = match model.client.post(&path, body).await {
         Err(error) => return (no_answer(unreachable(&error)), events),
-        Ok(HttpAnswer {
+        Ok(HttpResponse {
             status,
             headers,
             body,

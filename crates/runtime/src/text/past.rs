@@ -8,7 +8,7 @@ use windlass_session::client::MessageKey;
 use windlass_session::model::HistoryEntry;
 use windlass_session::said::{self, Said};
 use windlass_session::saved::Began;
-use windlass_store::command::Asked;
+use windlass_store::command::OpenQuestion;
 use windlass_store::{
     ConversationRef, Entry, EntryEvent, EntryNumber, Question, QuestionNumber, QuestionState,
     StoreUnavailable,
@@ -35,7 +35,7 @@ pub struct Past {
     pub(super) last_call: CallNumber,
     pub(super) began: Option<Began>,
     /// Questions that wait for the user, with their tokens.
-    pub(super) questions: Vec<Asked>,
+    pub(super) questions: Vec<OpenQuestion>,
     /// The last entry that was read.
     pub(super) read_to: EntryNumber,
 }

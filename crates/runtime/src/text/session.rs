@@ -26,7 +26,7 @@ use windlass_session::saved::Began;
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
 use windlass_store::{ConversationRef, EntryNumber, LegNumber, NewEntry, QuestionNumber};
-use windlass_tool::handler::{Reader, World};
+use windlass_tool::handler::{KnowledgeReader, World};
 use windlass_tool::id::{CallNumber, ClientId, EffectId, SessionId};
 use windlass_tool::rights::Rights;
 use windlass_tool::sensitive::Sensitive;
@@ -237,9 +237,9 @@ impl TextSession {
     }
 
     /// As the knowledge base knows its user.
-    pub(super) fn reader(&self) -> Reader {
+    pub(super) fn reader(&self) -> KnowledgeReader {
         let config = self.core.config();
-        Reader {
+        KnowledgeReader {
             user_id: config.user_id.clone(),
             rights: config.rights.clone(),
         }

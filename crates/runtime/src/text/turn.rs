@@ -1,7 +1,7 @@
 //! A turn: what the user says, the model's answers with their calls, and the end in words. Knows no protocol and no policy:
 //! budgets are the core's, whose verdict that a turn is wound up is heeded here.
 
-use super::ask::Asked;
+use super::ask::AskOutcome;
 use super::model::TextModel;
 use super::patience::Patience;
 use super::session::{Flow, GivenAnswer, TextSession, Wake};
@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_provider::answer::{Answer, Ending};
+use windlass_provider::answer::{Ending, ModelAnswer};
 use windlass_provider::failure::FailureClass;
 use windlass_provider::log::Entry;
 use windlass_provider::request::ToolUse;
@@ -254,9 +254,9 @@ impl TextSession {
             self.flow.is_told = false;
             let asked = self.ask(system_instruction, tool_use, patience, sink).await;
             let (answer, model) = match asked {
-                Asked::Answer(answer, model) => (*answer, model),
-                Asked::Cancelled => return self.give_up(sink),
-                Asked::Late => return self.give_up_late(sink),
+                AskOutcome::Answer(answer, model) => (*answer, model),
+                AskOutcome::Cancelled => return self.give_up(sink),
+                AskOutcome::Late => return self.give_up_late(sink),
             };
             match self
                 .take_answer(answer, &model, &mut progress, patience, sink)
@@ -292,7 +292,7 @@ impl TextSession {
 
     async fn take_answer(
         &mut self,
-        answer: Answer,
+        answer: ModelAnswer,
         model: &Arc<TextModel>,
         progress: &mut Progress,
         patience: &mut Patience<'_>,
@@ -342,7 +342,7 @@ impl TextSession {
     /// Hands the calls of an answer to the core and waits until each has its response.
     async fn run_calls(
         &mut self,
-        mut answer: Answer,
+        mut answer: ModelAnswer,
         progress: &Progress,
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
@@ -385,7 +385,7 @@ impl TextSession {
         self.feed(Input::Model(ModelEvent::OutputText { text }), sink);
     }
 
-    fn close_turn(&mut self, answer: &Answer, sink: &mut dyn TurnSink) {
+    fn close_turn(&mut self, answer: &ModelAnswer, sink: &mut dyn TurnSink) {
         for event in answer.closing_events() {
             self.feed(Input::Model(event), sink);
         }

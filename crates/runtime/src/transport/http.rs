@@ -84,7 +84,7 @@ impl fmt::Debug for HttpClient {
 
 /// The head of an answer, and the way to its body.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: AnswerBody,
@@ -137,7 +137,11 @@ impl HttpClient {
     /// # Errors
     ///
     /// No connection, no answer within its time, or one that is no HTTP.
-    pub async fn post(self: &Arc<Self>, path: &str, body: Bytes) -> Result<Answer, HttpError> {
+    pub async fn post(
+        self: &Arc<Self>,
+        path: &str,
+        body: Bytes,
+    ) -> Result<HttpResponse, HttpError> {
         self.ask(Method::POST, path, body).await
     }
 
@@ -146,7 +150,7 @@ impl HttpClient {
     /// # Errors
     ///
     /// As of [`HttpClient::post`].
-    pub async fn get(self: &Arc<Self>, path: &str) -> Result<Answer, HttpError> {
+    pub async fn get(self: &Arc<Self>, path: &str) -> Result<HttpResponse, HttpError> {
         self.ask(Method::GET, path, Bytes::new()).await
     }
 
@@ -155,7 +159,7 @@ impl HttpClient {
         method: Method,
         path: &str,
         body: Bytes,
-    ) -> Result<Answer, HttpError> {
+    ) -> Result<HttpResponse, HttpError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = self.uri(path)?;
@@ -166,7 +170,7 @@ impl HttpClient {
             .map_err(|_| self.silent(after))?
             .map_err(|error| self.failed(&error))?
             .into_parts();
-        Ok(Answer {
+        Ok(HttpResponse {
             status: head.status.as_u16(),
             headers: head.headers,
             body: AnswerBody {

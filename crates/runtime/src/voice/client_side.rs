@@ -22,11 +22,11 @@ pub(super) struct ClientSide {
     is_absent: bool,
     /// Raised when the client's key is withdrawn; `None` without a key.
     withdrawn: Option<FlagWatch>,
-    state: State,
+    state: ClientState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ClientState {
     Open,
     /// Nothing more goes out, and what comes in is for nobody.
     Closing,
@@ -44,7 +44,7 @@ impl ClientSide {
             has_peer_closed: false,
             is_absent: false,
             withdrawn: validity.withdrawal().map(FlagWatch::new),
-            state: State::Open,
+            state: ClientState::Open,
         }
     }
 
@@ -54,7 +54,7 @@ impl ClientSide {
         let socket = Socket::new(nothing, Role::Server, settings.client_socket, Vec::new())?;
         Ok(Self {
             is_absent: true,
-            state: State::Gone,
+            state: ClientState::Gone,
             ..Self::new(socket, Validity::default(), now)
         })
     }
@@ -70,7 +70,7 @@ impl ClientSide {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.state == State::Open
+        self.state == ClientState::Open
     }
 
     pub(super) fn is_absent(&self) -> bool {
@@ -78,12 +78,12 @@ impl ClientSide {
     }
 
     pub(super) fn is_gone(&self) -> bool {
-        self.state == State::Gone
+        self.state == ClientState::Gone
     }
 
     /// The connection is lost, or its peer is stuck; nothing more can be said to it.
     pub(super) fn give_up(&mut self) {
-        self.state = State::Gone;
+        self.state = ClientState::Gone;
     }
 
     pub(super) fn say(&mut self, message: &ServerMessage<'_>) {
@@ -147,8 +147,8 @@ impl ClientSide {
     pub(super) fn close(&mut self, code: u16, reason: &str) {
         if self.is_open() {
             self.state = match self.socket.send_close(code, reason) {
-                Ok(()) => State::Closing,
-                Err(_) => State::Gone,
+                Ok(()) => ClientState::Closing,
+                Err(_) => ClientState::Gone,
             };
         }
     }
@@ -164,7 +164,7 @@ impl ClientSide {
     }
 
     pub(super) fn poll_flush(&mut self, context: &mut Context<'_>) {
-        if self.state != State::Gone
+        if self.state != ClientState::Gone
             && let Poll::Ready(Err(_)) = self.socket.poll_flush(context)
         {
             self.give_up();

@@ -23,7 +23,7 @@ const NO_CODE: u16 = 1005;
 pub(super) struct Link {
     generation: u64,
     codec: Box<dyn Codec>,
-    state: State,
+    state: LinkState,
     held: Vec<ModelCommand>,
     setup_deadline: Option<Instant>,
     /// When another connection is to take its place, as nobody else will say so.
@@ -39,7 +39,7 @@ pub(super) struct Wanted {
     pub(super) history_follows: bool,
 }
 
-enum State {
+enum LinkState {
     /// The old socket is being closed: a provider refuses to resume a session whose socket is still open.
     Parting {
         old: Box<Socket>,
@@ -77,7 +77,7 @@ impl Link {
         Self {
             generation: wanted.generation,
             codec: opening.codec,
-            state: State::Connecting(opening.connecting),
+            state: LinkState::Connecting(opening.connecting),
             held: Vec::new(),
             setup_deadline: Some(setup_deadline),
             ends_at: None,
@@ -89,14 +89,14 @@ impl Link {
     /// Closes the connection, where there is one, and then opens this one in its place.
     pub(super) fn replace(&mut self, next: Self, parting_deadline: Instant) {
         let old = std::mem::replace(self, next);
-        let (State::SettingUp(mut socket) | State::Ready(mut socket)) = old.state else {
+        let (LinkState::SettingUp(mut socket) | LinkState::Ready(mut socket)) = old.state else {
             return;
         };
         if socket.send_close(1000, "").is_err() {
             return;
         }
-        if let State::Connecting(next) = std::mem::replace(&mut self.state, State::Lost) {
-            self.state = State::Parting {
+        if let LinkState::Connecting(next) = std::mem::replace(&mut self.state, LinkState::Lost) {
+            self.state = LinkState::Parting {
                 old: socket,
                 until: parting_deadline,
                 next,
@@ -115,15 +115,17 @@ impl Link {
     /// When something of it is due: its setup, its own end, or the end of the goodbye before it.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.state {
-            State::Parting { until, .. } => Some(*until),
-            State::Ready(_) => self.ends_at,
-            State::Connecting(_) | State::SettingUp(_) | State::Lost => self.setup_deadline,
+            LinkState::Parting { until, .. } => Some(*until),
+            LinkState::Ready(_) => self.ends_at,
+            LinkState::Connecting(_) | LinkState::SettingUp(_) | LinkState::Lost => {
+                self.setup_deadline
+            }
         }
     }
 
     /// Stops waiting for what is overdue; the reason where the connection is lost over it.
     pub(super) fn look_after(&mut self, now: Instant) -> Option<LostReason> {
-        if let State::Parting { until, .. } = &self.state
+        if let LinkState::Parting { until, .. } = &self.state
             && *until <= now
         {
             self.parted();
@@ -136,10 +138,12 @@ impl Link {
     /// What a setup that is not done in time has come to: only who took the connection can have refused it.
     fn overdue(&self) -> LostReason {
         match &self.state {
-            State::Parting { .. } | State::Connecting(_) => LostReason::Network {
+            LinkState::Parting { .. } | LinkState::Connecting(_) => LostReason::Network {
                 problem: "no connection came about in time".to_owned(),
             },
-            State::SettingUp(_) | State::Ready(_) | State::Lost => LostReason::SetupTimeout,
+            LinkState::SettingUp(_) | LinkState::Ready(_) | LinkState::Lost => {
+                LostReason::SetupTimeout
+            }
         }
     }
 
@@ -149,29 +153,29 @@ impl Link {
     }
 
     fn parted(&mut self) {
-        self.state = match std::mem::replace(&mut self.state, State::Lost) {
-            State::Parting { next, .. } => State::Connecting(next),
+        self.state = match std::mem::replace(&mut self.state, LinkState::Lost) {
+            LinkState::Parting { next, .. } => LinkState::Connecting(next),
             other => other,
         };
     }
 
     fn socket(&mut self) -> Option<&mut Socket> {
         match &mut self.state {
-            State::SettingUp(socket) | State::Ready(socket) => Some(socket),
-            State::Parting { old, .. } => Some(old),
-            State::Connecting(_) | State::Lost => None,
+            LinkState::SettingUp(socket) | LinkState::Ready(socket) => Some(socket),
+            LinkState::Parting { old, .. } => Some(old),
+            LinkState::Connecting(_) | LinkState::Lost => None,
         }
     }
 
     /// Goes on connecting or reads once.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Progress> {
-        if let State::Parting { old, .. } = &mut self.state {
+        if let LinkState::Parting { old, .. } = &mut self.state {
             std::task::ready!(poll_goodbye(old, context));
             self.parted();
         }
         match &mut self.state {
-            State::Lost | State::Parting { .. } => Poll::Pending,
-            State::Connecting(connecting) => {
+            LinkState::Lost | LinkState::Parting { .. } => Poll::Pending,
+            LinkState::Connecting(connecting) => {
                 connecting
                     .as_mut()
                     .poll(context)
@@ -180,16 +184,18 @@ impl Link {
                         Err(error) => self.lose(lost_reason(&error)),
                     })
             }
-            State::SettingUp(socket) | State::Ready(socket) => match socket.poll_read(context) {
-                Poll::Ready(Ok(reading)) => Poll::Ready(Progress::Read(reading)),
-                Poll::Ready(Err(SocketLost::Ended)) => {
-                    Poll::Ready(self.lose(dropped("the connection ended")))
+            LinkState::SettingUp(socket) | LinkState::Ready(socket) => {
+                match socket.poll_read(context) {
+                    Poll::Ready(Ok(reading)) => Poll::Ready(Progress::Read(reading)),
+                    Poll::Ready(Err(SocketLost::Ended)) => {
+                        Poll::Ready(self.lose(dropped("the connection ended")))
+                    }
+                    Poll::Ready(Err(SocketLost::Network(error))) => {
+                        Poll::Ready(self.lose(dropped(&error.to_string())))
+                    }
+                    Poll::Pending => self.codec.poll_work(context).map(|()| Progress::Worked),
                 }
-                Poll::Ready(Err(SocketLost::Network(error))) => {
-                    Poll::Ready(self.lose(dropped(&error.to_string())))
-                }
-                Poll::Pending => self.codec.poll_work(context).map(|()| Progress::Worked),
-            },
+            }
         }
     }
 
@@ -199,7 +205,7 @@ impl Link {
             return self.lose(dropped("its queue is full"));
         }
         let early = socket.already_read();
-        self.state = State::SettingUp(Box::new(socket));
+        self.state = LinkState::SettingUp(Box::new(socket));
         early.map_or(Progress::Connected, Progress::Read)
     }
 
@@ -255,14 +261,14 @@ impl Link {
     /// The provider takes input: what the core said before goes out, then what the microphone said. Call it after the core
     /// has heard of it, because what the core says at that moment comes first.
     pub(super) fn is_ready(&self) -> bool {
-        matches!(self.state, State::Ready(_))
+        matches!(self.state, LinkState::Ready(_))
     }
 
     pub(super) fn becomes_ready(&mut self, now: Instant) {
         self.setup_deadline = None;
         self.ends_at = self.codec.lifetime().map(|lifetime| now + lifetime);
-        self.state = match std::mem::replace(&mut self.state, State::Lost) {
-            State::SettingUp(socket) => State::Ready(socket),
+        self.state = match std::mem::replace(&mut self.state, LinkState::Lost) {
+            LinkState::SettingUp(socket) => LinkState::Ready(socket),
             other => other,
         };
     }
@@ -281,8 +287,8 @@ impl Link {
     /// Sends a command, or keeps it until the provider is ready.
     pub(super) fn command(&mut self, command: ModelCommand) -> Result<(), LostReason> {
         match &self.state {
-            State::Ready(_) => self.send(&command),
-            State::Parting { .. } | State::Connecting(_) | State::SettingUp(_) => {
+            LinkState::Ready(_) => self.send(&command),
+            LinkState::Parting { .. } | LinkState::Connecting(_) | LinkState::SettingUp(_) => {
                 if is_image(&command) {
                     self.forget_old_images();
                 }
@@ -293,7 +299,7 @@ impl Link {
                 }
                 Ok(())
             }
-            State::Lost => Ok(()),
+            LinkState::Lost => Ok(()),
         }
     }
 
@@ -341,7 +347,7 @@ impl Link {
     pub(super) fn send_audio(&mut self, pcm: &[u8], pump: &mut Pump) {
         let codec = &mut self.codec;
         match &mut self.state {
-            State::Ready(socket) => {
+            LinkState::Ready(socket) => {
                 let is_sent = socket.send_audio(AudioForm::Text, |frame| {
                     codec.encode_audio(pcm, frame);
                 });
@@ -349,7 +355,10 @@ impl Link {
                     pump.provider_slow(pcm.len());
                 }
             }
-            State::Parting { .. } | State::Connecting(_) | State::SettingUp(_) | State::Lost => {
+            LinkState::Parting { .. }
+            | LinkState::Connecting(_)
+            | LinkState::SettingUp(_)
+            | LinkState::Lost => {
                 pump.buffer(pcm);
             }
         }
@@ -357,7 +366,7 @@ impl Link {
 
     /// Writes what waits; the reason where the connection is lost over it.
     pub(super) fn poll_flush(&mut self, context: &mut Context<'_>) -> Option<LostReason> {
-        let (State::SettingUp(socket) | State::Ready(socket)) = &mut self.state else {
+        let (LinkState::SettingUp(socket) | LinkState::Ready(socket)) = &mut self.state else {
             return None;
         };
         match socket.poll_flush(context) {
@@ -383,7 +392,7 @@ impl Link {
     pub(super) fn close(&mut self) {
         self.setup_deadline = None;
         self.held = Vec::new();
-        self.state = State::Lost;
+        self.state = LinkState::Lost;
     }
 
     /// A goodbye is answered with its own code, and one without a code without a reason to explain.

@@ -14,7 +14,7 @@ use windlass_tool::handler::{
     Record, Redirects, SearchRequest,
 };
 
-type Answer = Result<Value, RpcError>;
+type CapabilityAnswer = Result<Value, RpcError>;
 
 /// Results of a search, where the handler does not say how many it wants.
 const TOP_K: usize = 5;
@@ -80,7 +80,11 @@ pub(super) fn tell(context: &Context, method: &str, params: &RawValue) -> Result
 }
 
 /// The same as requests, whose answer says whether it was taken. `None` for every other method.
-pub(super) fn answer_at_once(context: &Context, method: &str, params: &RawValue) -> Option<Answer> {
+pub(super) fn answer_at_once(
+    context: &Context,
+    method: &str,
+    params: &RawValue,
+) -> Option<CapabilityAnswer> {
     let is_said = matches!(
         method,
         "progress" | "messaging.send" | "audit.log" | "events.emit"
@@ -90,13 +94,17 @@ pub(super) fn answer_at_once(context: &Context, method: &str, params: &RawValue)
 
 /// What a call asks for and waits for, until its time is up. A call of another tool is made at once, so that such calls are in
 /// the order in which they were asked for; the future only waits.
-pub(super) fn begin(context: Context, method: &str, params: &RawValue) -> CapabilityFuture<Answer> {
+pub(super) fn begin(
+    context: Context,
+    method: &str,
+    params: &RawValue,
+) -> CapabilityFuture<CapabilityAnswer> {
     let left = context.left_ms();
     let late = || RpcError::named("TIMEOUT", "the call's time is up");
     if left == 0 {
         return Box::pin(std::future::ready(Err(late())));
     }
-    let asked: CapabilityFuture<Answer> = match method {
+    let asked: CapabilityFuture<CapabilityAnswer> = match method {
         "callTool" => call_tool(&context, params),
         _ => {
             let (method, params) = (method.to_owned(), params.to_owned());
@@ -116,7 +124,7 @@ struct CallTool {
     args: Map<String, Value>,
 }
 
-fn call_tool(context: &Context, params: &RawValue) -> CapabilityFuture<Answer> {
+fn call_tool(context: &Context, params: &RawValue) -> CapabilityFuture<CapabilityAnswer> {
     let asked: CallTool = match read(params) {
         Ok(asked) => asked,
         Err(error) => return Box::pin(std::future::ready(Err(error))),
@@ -128,7 +136,7 @@ fn call_tool(context: &Context, params: &RawValue) -> CapabilityFuture<Answer> {
     })
 }
 
-async fn ask(context: &Context, method: &str, params: &RawValue) -> Answer {
+async fn ask(context: &Context, method: &str, params: &RawValue) -> CapabilityAnswer {
     match method {
         "kb.search" => search(context, read(params)?).await,
         "kb.get" => get(context, read(params)?).await,
@@ -171,7 +179,7 @@ struct DateRange {
     end: Option<String>,
 }
 
-async fn search(context: &Context, asked: Search) -> Answer {
+async fn search(context: &Context, asked: Search) -> CapabilityAnswer {
     let filters = asked.filters.unwrap_or_default();
     let dates = filters.date_range.unwrap_or_default();
     let request = SearchRequest {
@@ -197,7 +205,7 @@ struct Get {
     namespace: Option<String>,
 }
 
-async fn get(context: &Context, asked: Get) -> Answer {
+async fn get(context: &Context, asked: Get) -> CapabilityAnswer {
     let request = GetRequest {
         id: asked.id,
         namespace: asked.namespace,
@@ -257,7 +265,7 @@ struct AddBlock {
 }
 
 /// The call's own user, and nobody else.
-async fn block(context: &Context, asked: AddBlock) -> Answer {
+async fn block(context: &Context, asked: AddBlock) -> CapabilityAnswer {
     let blocks = context.world.blocks();
     let block = Block {
         user_id: context.caller.user_id.clone(),
@@ -296,7 +304,7 @@ enum Redirect {
     Manual,
 }
 
-async fn fetch(context: &Context, asked: Fetch) -> Answer {
+async fn fetch(context: &Context, asked: Fetch) -> CapabilityAnswer {
     let body = match (asked.body, asked.body_base64) {
         (Some(text), _) => text.into_bytes(),
         (None, Some(encoded)) => STANDARD

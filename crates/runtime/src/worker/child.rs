@@ -102,7 +102,7 @@ impl Serving {
         };
         let writer = tokio::spawn(write(pipe, input));
         tokio::spawn(log::read(shared.clone(), number, errors));
-        let mut reader = Reader {
+        let mut reader = OutputReader {
             shared: shared.clone(),
             number,
             lines: Lines {
@@ -230,7 +230,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 }
 
-struct Reader<R> {
+struct OutputReader<R> {
     shared: Arc<Shared>,
     number: u64,
     lines: Lines<R>,
@@ -243,7 +243,7 @@ struct OfCall {
     call: u64,
 }
 
-impl<R: AsyncRead + Unpin> Reader<R> {
+impl<R: AsyncRead + Unpin> OutputReader<R> {
     /// Reads and serves lines until there are no more, or one that is no message.
     async fn read(&mut self) -> Option<String> {
         loop {

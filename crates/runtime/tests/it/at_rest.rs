@@ -16,7 +16,7 @@ use windlass_runtime::text::{Confirmed, Consent, TextSession, TurnEnd, TurnInput
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_session::limits::Limits;
-use windlass_store::command::{Asked, Reply as Answered};
+use windlass_store::command::{OpenQuestion, Reply as Answered};
 use windlass_store::{
     Batch, Conversation, ConversationRef, Due, Effect, Entry, EntryNumber, Hash, Leg, MemoryStore,
     OwnerId, Question, QuestionNumber, Store, StoreUnavailable, Token,
@@ -216,7 +216,7 @@ impl Store for Disk {
     fn open_questions(
         &self,
         conversation: &ConversationRef,
-    ) -> Result<Vec<Asked>, StoreUnavailable> {
+    ) -> Result<Vec<OpenQuestion>, StoreUnavailable> {
         self.store.open_questions(conversation)
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use windlass_runtime::fetch::{FetchLimits, Fetcher, Place, Places, Resolver, WayOut};
+use windlass_runtime::fetch::{Endpoint, FetchLimits, Fetcher, Places, Resolver, WayOut};
 use windlass_tool::handler::{
     CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest, Redirects,
 };
@@ -92,7 +92,9 @@ async fn fetch(
     names: Arc<Names>,
     request: HttpRequest,
 ) -> Result<HttpAnswer, FetchError> {
-    let places = listed.iter().map(|place| place.parse::<Place>().unwrap());
+    let places = listed
+        .iter()
+        .map(|place| place.parse::<Endpoint>().unwrap());
     let fetcher = Fetcher::new(Places::listed(places), LIMITS, names);
     WayOut(fetcher).fetch(request).await
 }

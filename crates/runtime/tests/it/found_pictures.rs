@@ -13,7 +13,8 @@ use windlass_runtime::transport::http::{HttpClient, HttpLimits};
 use windlass_session::event::SessionEvent;
 use windlass_session::limits::Limits;
 use windlass_tool::handler::{
-    ASSETS, Blocks, CapabilityFuture, ContentPart, Execution, Knowledge, Reader, Success, World,
+    ASSETS, Blocks, CapabilityFuture, ContentPart, Execution, Knowledge, KnowledgeReader, Success,
+    World,
 };
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Tool;
@@ -39,7 +40,12 @@ impl World for SlowDisk {
         StillWorld.blocks()
     }
 
-    fn picture(&self, _: &str, _: &Reader, _: usize) -> CapabilityFuture<Option<Arc<[u8]>>> {
+    fn picture(
+        &self,
+        _: &str,
+        _: &KnowledgeReader,
+        _: usize,
+    ) -> CapabilityFuture<Option<Arc<[u8]>>> {
         self.asked.notify_one();
         let answers = self.answers.clone();
         Box::pin(async move {

@@ -13,7 +13,7 @@ use windlass_session::journal::{Line, Replay};
 use windlass_session::model::IncomingCall;
 use windlass_session::saved::Began;
 use windlass_session::time::Timestamp;
-use windlass_store::command::{Asked, Reply};
+use windlass_store::command::{OpenQuestion, Reply};
 use windlass_store::{
     Attempt, AttemptNumber, AttemptOutcome, Effect, EffectKey, EffectState, EntryNumber, Hazards,
     LookupState, Nonce, OwnerId, Question, QuestionNumber, QuestionState, Token,
@@ -304,7 +304,7 @@ fn what_the_ledger_says_of_a_call_holds_nothing_that_was_left_out_of_it() {
         call,
         reply: Ok(Box::new(reply)),
     };
-    let asked = Asked {
+    let asked = OpenQuestion {
         question: question(),
         token: Token::parse("1.00000000000000000000000000000000").unwrap(),
         is_repeated: false,

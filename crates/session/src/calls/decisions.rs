@@ -15,7 +15,9 @@ use crate::talk::Talk;
 use crate::turn::Charge;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_store::command::{AnswerVerdict, Asked, Refusal, Reply, Request, RequestOrigin, Run};
+use windlass_store::command::{
+    AnswerVerdict, OpenQuestion, Refusal, Reply, Request, RequestOrigin, Run,
+};
 use windlass_store::{Effect, EffectState, Nonce, Question, QuestionState};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, EffectId};
@@ -288,8 +290,8 @@ impl Calls {
     }
 
     /// The user is asked; the model is answered at once.
-    fn ask(&mut self, mut call: Box<Call>, asked: Asked, talk: &mut Talk) {
-        let Asked {
+    fn ask(&mut self, mut call: Box<Call>, asked: OpenQuestion, talk: &mut Talk) {
+        let OpenQuestion {
             question,
             is_repeated,
             ..

@@ -27,7 +27,7 @@ pub(crate) struct OpenCall {
 
 /// A result that belongs to an open call.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct CallResult {
     pub(crate) program: u64,
     pub(crate) name: String,
     pub(crate) response: Value,
@@ -107,7 +107,7 @@ impl Calls {
         given: &Value,
         profile: &Profile,
         settings: &Settings,
-    ) -> Result<Option<Answer>, Refusal> {
+    ) -> Result<Option<CallResult>, Refusal> {
         let text = |key: &str| given.get(key).and_then(Value::as_str);
         let Some(response) = given.get("response") else {
             return Err(Refusal::invalid_argument());
@@ -155,7 +155,7 @@ impl Calls {
         } else {
             response.clone()
         };
-        Ok(Some(Answer {
+        Ok(Some(CallResult {
             program: call.program,
             name: call.name,
             response,

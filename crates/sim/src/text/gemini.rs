@@ -2,14 +2,14 @@
 //! chunks. Knows nothing of what the model says.
 
 use super::plan::{self, Said};
-use super::{Answer, BODY_BYTES_MAX, Piece, Request, Stream};
+use super::{BODY_BYTES_MAX, HttpAnswer, Piece, Request, Stream};
 use crate::declaration::Declaration;
 use crate::pieces::split;
 use crate::runner::Options;
 use crate::script::{Action, CallForm, CallId, HttpFailure, SearchForm};
 use serde_json::{Value, json};
 
-fn refusal(status: u16, message: &str) -> Answer {
+fn refusal(status: u16, message: &str) -> HttpAnswer {
     super::json_answer(status, &error_body(status, message, None))
 }
 
@@ -38,7 +38,7 @@ fn failure_body(failure: &HttpFailure) -> Value {
     error_body(failure.status, message, failure.retry_after)
 }
 
-pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> Answer {
+pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> HttpAnswer {
     let (model, streams) = match route(request) {
         Ok(found) => found,
         Err(refusal) => return refusal,
@@ -67,7 +67,7 @@ pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> A
 }
 
 /// Any key opens the door; `bad-` is refused with 400, as the service does, and `quota-` with 429.
-fn route<'r>(request: &Request<'r>) -> Result<(&'r str, bool), Answer> {
+fn route<'r>(request: &Request<'r>) -> Result<(&'r str, bool), HttpAnswer> {
     let unknown = || refusal(404, "The requested URL was not found on this server.");
     let (before, method) = request.path.rsplit_once(':').ok_or_else(unknown)?;
     let (_, model) = before.rsplit_once("models/").ok_or_else(unknown)?;
@@ -481,7 +481,7 @@ impl Speaker<'_> {
         self.part(part);
     }
 
-    fn answer(mut self, streams: bool, is_complete: bool) -> Answer {
+    fn answer(mut self, streams: bool, is_complete: bool) -> HttpAnswer {
         if streams {
             if is_complete {
                 let last = self.chunk(&[json!({ "text": "" })], Some("STOP"));

@@ -38,7 +38,7 @@ impl Request<'_> {
 
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct HttpAnswer {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
     /// In this order; a body of one piece has a known length.
@@ -86,7 +86,7 @@ impl Server {
     }
 
     /// Answers one request. The same requests in the same order have the same answers.
-    pub fn answer(&mut self, request: &Request<'_>) -> Answer {
+    pub fn answer(&mut self, request: &Request<'_>) -> HttpAnswer {
         self.answers += 1;
         match self.protocol {
             Protocol::ChatCompletions => openai::answer(request, &self.options, self.answers),
@@ -95,8 +95,8 @@ impl Server {
     }
 }
 
-fn json_answer(status: u16, body: &serde_json::Value) -> Answer {
-    Answer {
+fn json_answer(status: u16, body: &serde_json::Value) -> HttpAnswer {
+    HttpAnswer {
         status,
         headers: vec![("content-type", "application/json".to_owned())],
         body: vec![Piece::Bytes(body.to_string().into_bytes())],
@@ -104,9 +104,9 @@ fn json_answer(status: u16, body: &serde_json::Value) -> Answer {
 }
 
 /// A page, such as a proxy sends.
-fn page(status: u16) -> Answer {
+fn page(status: u16) -> HttpAnswer {
     let html = format!("<!DOCTYPE html>\n<html><title>{status}</title><h1>{status}</h1></html>\n");
-    Answer {
+    HttpAnswer {
         status,
         headers: vec![("content-type", "text/html; charset=utf-8".to_owned())],
         body: vec![Piece::Bytes(html.into_bytes())],
@@ -114,7 +114,7 @@ fn page(status: u16) -> Answer {
 }
 
 /// The answer that a script's failure stands for, with the service's own body.
-fn failed(failure: &HttpFailure, body: &serde_json::Value) -> Answer {
+fn failed(failure: &HttpFailure, body: &serde_json::Value) -> HttpAnswer {
     let mut answer = if failure.html {
         page(failure.status)
     } else {
@@ -149,8 +149,8 @@ impl Stream {
         self.pieces.push(Piece::Cut);
     }
 
-    fn answer(self) -> Answer {
-        Answer {
+    fn answer(self) -> HttpAnswer {
+        HttpAnswer {
             status: 200,
             headers: vec![("content-type", "text/event-stream".to_owned())],
             body: self.pieces,

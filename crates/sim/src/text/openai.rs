@@ -4,14 +4,14 @@
 use super::openai_messages::{is_name, read_messages};
 use super::openai_refusal::{Refusal, error_body};
 use super::plan::{self, Said};
-use super::{Answer, BODY_BYTES_MAX, Piece, Request, Stream, responses};
+use super::{BODY_BYTES_MAX, HttpAnswer, Piece, Request, Stream, responses};
 use crate::declaration::Declaration;
 use crate::pieces::split;
 use crate::runner::Options;
 use crate::script::{Action, CallForm, CallId, Delivery};
 use serde_json::{Value, json};
 
-pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> Answer {
+pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> HttpAnswer {
     match route(request) {
         Err(refusal) => refusal.answer(),
         Ok(Route::Models) => super::json_answer(
@@ -151,7 +151,7 @@ impl Chat {
         })
     }
 
-    fn carry_out(&self, actions: &[Action], number: u64) -> Answer {
+    fn carry_out(&self, actions: &[Action], number: u64) -> HttpAnswer {
         if let Some(Action::Fail(failure)) = actions.first() {
             let message = failure.message.as_deref().unwrap_or("The script says so.");
             let body = error_body(failure.status, None, None, message);
@@ -380,7 +380,7 @@ impl<'c> Speaker<'c> {
         json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion})
     }
 
-    fn finish_stream(mut self, chat: &Chat) -> Answer {
+    fn finish_stream(mut self, chat: &Chat) -> HttpAnswer {
         let reason = self.finish_reason();
         let last = self.chunk(
             json!([{"index": 0, "delta": {}, "logprobs": null, "finish_reason": reason}]),
@@ -395,7 +395,7 @@ impl<'c> Speaker<'c> {
         self.stream.answer()
     }
 
-    fn whole(self, chat: &Chat) -> Answer {
+    fn whole(self, chat: &Chat) -> HttpAnswer {
         let mut message = json!({"role": "assistant", "content": self.text, "refusal": null});
         if !self.calls.is_empty() {
             message["tool_calls"] = Value::Array(self.calls.clone());
@@ -414,7 +414,7 @@ impl<'c> Speaker<'c> {
     }
 
     /// What breaks a stream breaks a whole answer before its first byte.
-    fn cut_short(self, streams: bool) -> Answer {
+    fn cut_short(self, streams: bool) -> HttpAnswer {
         if streams {
             return self.stream.answer();
         }

@@ -1,6 +1,6 @@
 //! How Chat Completions refuses: the form of an error. Knows no request.
 
-use super::Answer;
+use super::HttpAnswer;
 use serde_json::{Value, json};
 
 /// A refusal: status, kind, code, the place, and words.
@@ -43,7 +43,7 @@ impl Refusal {
         Self::invalid("The request is too large.").with_status(413)
     }
 
-    pub(super) fn answer(self) -> Answer {
+    pub(super) fn answer(self) -> HttpAnswer {
         let body = error_body(self.status, self.code, self.param.as_deref(), &self.message);
         super::json_answer(self.status, &body)
     }

@@ -4,7 +4,7 @@ use super::openai::{CREATED, TOOLS_MAX, place_of_tool};
 use super::openai_messages::{NAME_BYTES_MAX, is_name};
 use super::openai_refusal::{Refusal, error_body};
 use super::plan::{self, Said};
-use super::{Answer, BODY_BYTES_MAX, Piece, Stream};
+use super::{BODY_BYTES_MAX, HttpAnswer, Piece, Stream};
 use crate::declaration::Declaration;
 use crate::pieces::split;
 use crate::runner::Options;
@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Answers a request whose key was taken.
-pub(super) fn answer(body: &[u8], options: &Options, number: u64) -> Answer {
-    let asked = match Asked::read(body) {
+pub(super) fn answer(body: &[u8], options: &Options, number: u64) -> HttpAnswer {
+    let asked = match ResponsesRequest::read(body) {
         Ok(asked) => asked,
         Err(refusal) => return refusal.answer(),
     };
@@ -33,7 +33,7 @@ pub(super) fn answer(body: &[u8], options: &Options, number: u64) -> Answer {
     speaker.finish()
 }
 
-struct Asked {
+struct ResponsesRequest {
     model: String,
     said: Vec<Said>,
     tools: Vec<Declaration>,
@@ -75,7 +75,7 @@ const KNOWN_FIELDS: [&str; 23] = [
 
 const ENCRYPTED: &str = "reasoning.encrypted_content";
 
-impl Asked {
+impl ResponsesRequest {
     fn read(body: &[u8]) -> Result<Self, Refusal> {
         if body.len() > BODY_BYTES_MAX {
             return Err(Refusal::too_large());
@@ -316,7 +316,7 @@ fn text_of(content: &Value) -> String {
 
 /// An answer as it is put together, as a stream and as a whole at once.
 struct Speaker<'a> {
-    asked: &'a Asked,
+    asked: &'a ResponsesRequest,
     number: u64,
     stream: Stream,
     sequence: u64,
@@ -332,7 +332,7 @@ struct Speaker<'a> {
 const HALF: &str = "(half)";
 
 impl<'a> Speaker<'a> {
-    fn new(asked: &'a Asked, number: u64) -> Self {
+    fn new(asked: &'a ResponsesRequest, number: u64) -> Self {
         let mut speaker = Self {
             asked,
             number,
@@ -567,7 +567,7 @@ impl<'a> Speaker<'a> {
         true
     }
 
-    fn finish(mut self) -> Answer {
+    fn finish(mut self) -> HttpAnswer {
         self.close_message();
         let response = self.response("completed");
         if !self.asked.streams {
@@ -582,7 +582,7 @@ impl<'a> Speaker<'a> {
     }
 
     /// What breaks a stream breaks a whole answer before its first byte.
-    fn cut_short(self) -> Answer {
+    fn cut_short(self) -> HttpAnswer {
         if self.asked.streams {
             return self.stream.answer();
         }

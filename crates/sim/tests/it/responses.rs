@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use windlass_sim::runner::Options;
 use windlass_sim::script::Script;
-use windlass_sim::text::{Answer, Piece, Protocol, Request, Server};
+use windlass_sim::text::{HttpAnswer, Piece, Protocol, Request, Server};
 
 const SCRIPT: &str = "exchanges:\n- when: any\n  do:\n  - say: \"One:\\n\\n- two\"\n  - call: {name: look, args: {q: 1}, id: call_1}\n  - expect_response\n  - say: \"{result}\"\n";
 
-fn ask(path: &str, body: &Value) -> Answer {
+fn ask(path: &str, body: &Value) -> HttpAnswer {
     let script = Script::parse("test.yaml", SCRIPT).unwrap();
     let mut server = Server::new(Protocol::ChatCompletions, Options::scripted(script));
     server.answer(&Request {
@@ -19,7 +19,7 @@ fn ask(path: &str, body: &Value) -> Answer {
     })
 }
 
-fn bytes(answer: &Answer) -> Vec<u8> {
+fn bytes(answer: &HttpAnswer) -> Vec<u8> {
     let bytes = answer.body.iter().map(|piece| match piece {
         Piece::Bytes(bytes) | Piece::Endless(bytes) => bytes.as_slice(),
         Piece::WaitMs(_) | Piece::Cut => &[],
@@ -27,7 +27,7 @@ fn bytes(answer: &Answer) -> Vec<u8> {
     bytes.collect::<Vec<_>>().concat()
 }
 
-fn body(answer: &Answer) -> Value {
+fn body(answer: &HttpAnswer) -> Value {
     serde_json::from_slice(&bytes(answer)).unwrap()
 }
 

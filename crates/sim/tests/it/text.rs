@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_sim::runner::Options;
 use windlass_sim::script::Script;
-use windlass_sim::text::{Answer, Piece, Protocol, Request, Server};
+use windlass_sim::text::{HttpAnswer, Piece, Protocol, Request, Server};
 
 fn scripted(protocol: Protocol, actions: &str) -> Server {
     let script = format!("exchanges:\n- when: any\n  do:\n{actions}");
@@ -11,7 +11,7 @@ fn scripted(protocol: Protocol, actions: &str) -> Server {
     Server::new(protocol, Options::scripted(script))
 }
 
-fn post(server: &mut Server, path: &str, key: &str, body: &[u8]) -> Answer {
+fn post(server: &mut Server, path: &str, key: &str, body: &[u8]) -> HttpAnswer {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     server.answer(&Request {
         method: "POST",
@@ -29,7 +29,7 @@ const CHAT: &str = "/v1/chat/completions";
 const STREAM: &str = "/v1beta/models/gemini-3-flash:streamGenerateContent?alt=sse";
 const WHOLE: &str = "/v1beta/models/gemini-3-flash:generateContent";
 
-fn ask(server: &mut Server, path: &str, body: &Value) -> Answer {
+fn ask(server: &mut Server, path: &str, body: &Value) -> HttpAnswer {
     post(server, path, "k", body.to_string().as_bytes())
 }
 
@@ -45,7 +45,7 @@ fn contents(contents: Value) -> Value {
     json!({ "contents": contents })
 }
 
-fn bytes(answer: &Answer) -> Vec<u8> {
+fn bytes(answer: &HttpAnswer) -> Vec<u8> {
     let bytes = answer.body.iter().map(|piece| match piece {
         Piece::Bytes(bytes) | Piece::Endless(bytes) => bytes.as_slice(),
         Piece::WaitMs(_) | Piece::Cut => &[],
@@ -53,12 +53,12 @@ fn bytes(answer: &Answer) -> Vec<u8> {
     bytes.collect::<Vec<_>>().concat()
 }
 
-fn body(answer: &Answer) -> Value {
+fn body(answer: &HttpAnswer) -> Value {
     serde_json::from_slice(&bytes(answer)).unwrap()
 }
 
 /// The messages of a stream; its end mark as text.
-fn events(answer: &Answer) -> Vec<Value> {
+fn events(answer: &HttpAnswer) -> Vec<Value> {
     let text = String::from_utf8_lossy(&bytes(answer)).into_owned();
     text.split("\n\n")
         .filter(|event| !event.is_empty())
@@ -69,7 +69,7 @@ fn events(answer: &Answer) -> Vec<Value> {
         .collect()
 }
 
-fn words(answer: &Answer) -> String {
+fn words(answer: &HttpAnswer) -> String {
     let of = |event: &Value| {
         let delta = event["choices"][0]["delta"]["content"].as_str();
         let part = event["candidates"][0]["content"]["parts"][0]["text"].as_str();

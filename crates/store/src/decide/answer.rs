@@ -1,7 +1,7 @@
 //! Row 20 of the table: what becomes of the user's answer to a question.
 
 use super::{Begin, NewEffect, Step, await_end, covers, is_of_tool};
-use crate::command::{Answer, AnswerVerdict, Approval, Refusal, Reply, Run, ToolFacts};
+use crate::command::{AnswerVerdict, Approval, ApprovalAnswer, Refusal, Reply, Run, ToolFacts};
 use crate::effect::Effect;
 use crate::id::{AttemptNumber, QuestionNumber};
 use crate::log::{EffectState, QuestionState};
@@ -9,7 +9,7 @@ use crate::question::{Earlier, Hazards, Question};
 use windlass_tool::id::EffectId;
 
 impl Step<'_> {
-    pub(super) fn answer(&mut self, answer: &Answer) -> Reply {
+    pub(super) fn answer(&mut self, answer: &ApprovalAnswer) -> Reply {
         let number = answer.token.question;
         let mut questions = self.questions.iter();
         let question = questions
@@ -94,7 +94,7 @@ impl Step<'_> {
 
     fn begin_approved(
         &mut self,
-        answer: &Answer,
+        answer: &ApprovalAnswer,
         approval: &Approval,
         question: &Question,
         again: Option<EffectId>,
@@ -146,7 +146,7 @@ impl Step<'_> {
     }
 
     /// What is known of a question that does not wait any more.
-    fn answered_before(&mut self, answer: &Answer, question: &Question) -> Option<Reply> {
+    fn answered_before(&mut self, answer: &ApprovalAnswer, question: &Question) -> Option<Reply> {
         // The reply to this very answer was lost.
         for effect in &self.effects {
             let mut attempts = effect.attempts.iter();
@@ -197,7 +197,7 @@ impl Step<'_> {
     }
 
     /// Keeps the answer's nonce with its question, where no attempt keeps it.
-    fn answered_with(&mut self, number: QuestionNumber, answer: &Answer) {
+    fn answered_with(&mut self, number: QuestionNumber, answer: &ApprovalAnswer) {
         let mut questions = self.questions.iter_mut();
         if let Some(question) = questions.find(|question| question.number == number) {
             question.nonce = answer.nonce;
@@ -236,7 +236,7 @@ impl Step<'_> {
     fn ask_anew(
         &mut self,
         question: &Question,
-        answer: &Answer,
+        answer: &ApprovalAnswer,
         approval: &Approval,
         mut hazards: Hazards,
     ) -> Reply {

@@ -15,7 +15,7 @@ mod schema;
 mod tables;
 
 use crate::apply::{Surroundings, apply};
-use crate::command::{Asked, Reply};
+use crate::command::{OpenQuestion, Reply};
 use crate::effect::Effect;
 use crate::id::{ConversationRef, EntryNumber, OwnerId, QuestionNumber, Token};
 use crate::leg::{Conversation, Leg};
@@ -23,7 +23,7 @@ use crate::log::Entry;
 use crate::question::Question;
 use crate::{Batch, DUE_MAX, Due, Hash, Store, StoreSettings, StoreUnavailable, TIME_MAX_UNIX_MS};
 use folding::Folding;
-use place::Place;
+use place::OpenedFile;
 use rows::ConversationRows;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
@@ -113,7 +113,7 @@ pub struct SqliteStore {
     /// Its thread has a connection of its own, which is closed before the writer, too.
     folding: Mutex<Folding>,
     writer: Mutex<Connection>,
-    place: Place,
+    place: OpenedFile,
     settings: StoreSettings,
     /// How far the machine's clock was behind the file's latest time when the file was opened.
     ahead_ms: u64,
@@ -172,7 +172,7 @@ impl SqliteStore {
         let folding = Folding::of(&mut writer, path.clone()).map_err(explain)?;
         let reader = connect_to_read(&path).map_err(explain)?;
         let latest_unix_ms = conversations::latest_unix_ms(&reader).map_err(explain)?;
-        let place = Place::of(&path).map_err(|error| not_writable(folder, &error))?;
+        let place = OpenedFile::of(&path).map_err(|error| not_writable(folder, &error))?;
         Ok(Self {
             reader: Mutex::new(reader),
             folding: Mutex::new(folding),
@@ -323,7 +323,7 @@ impl Store for SqliteStore {
     fn open_questions(
         &self,
         conversation: &ConversationRef,
-    ) -> Result<Vec<Asked>, StoreUnavailable> {
+    ) -> Result<Vec<OpenQuestion>, StoreUnavailable> {
         let questions = self.read_of(conversation, |connection, known| {
             let now_unix_ms = self.now_unix_ms().max(known.used_at_unix_ms);
             questions::open(connection, conversation, now_unix_ms)
@@ -331,7 +331,7 @@ impl Store for SqliteStore {
         let asked = questions.into_iter().map(|question| {
             let arguments = question.arguments.expose();
             let key = &self.settings.key;
-            Asked {
+            OpenQuestion {
                 token: key.token(conversation, question.number, arguments),
                 question,
                 is_repeated: true,

@@ -8,12 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct OpenedFile {
     path: PathBuf,
     file: Identity,
 }
 
-impl Place {
+impl OpenedFile {
     /// Of a file that is open.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         Ok(Self {

@@ -16,7 +16,7 @@ pub(super) struct Ends<'a> {
 }
 
 /// A conversation by its key.
-type Place = (String, String);
+type ConversationKey = (String, String);
 
 /// How many conversations are looked at for one slice.
 const CONVERSATIONS_MAX: usize = 100;
@@ -103,7 +103,7 @@ fn unused_until(
     ends: &Ends<'_>,
     end_unix_ms: i64,
     conversations_max: usize,
-) -> rusqlite::Result<Vec<Place>> {
+) -> rusqlite::Result<Vec<ConversationKey>> {
     connection
         .prepare_cached(concat!(
             "SELECT tenant, conversation_id FROM conversations INDEXED BY conversations_by_use
@@ -164,7 +164,7 @@ fn named_by_deliveries(
     let Some(end_unix_ms) = end_unix_ms else {
         return Ok(0);
     };
-    let places: BTreeSet<Place> = connection
+    let places: BTreeSet<ConversationKey> = connection
         .prepare_cached(named.conversations)?
         .query_map(params![end_unix_ms, bound(rows_max)], place)?
         .collect::<rusqlite::Result<_>>()?;
@@ -192,7 +192,7 @@ fn legs(connection: &Connection, ends: &Ends<'_>, rows_max: usize) -> rusqlite::
     let Some(end_unix_ms) = ago(ends.now_unix_ms, kept_ms) else {
         return Ok(0);
     };
-    let gone: Vec<Place> = connection
+    let gone: Vec<ConversationKey> = connection
         .prepare_cached(
             "DELETE FROM legs WHERE (tenant, conversation_id, leg) IN (
                  SELECT tenant, conversation_id, leg FROM legs WHERE expires_at_unix_ms <= ?1 LIMIT ?2)
@@ -207,12 +207,12 @@ fn legs(connection: &Connection, ends: &Ends<'_>, rows_max: usize) -> rusqlite::
              SELECT 1 FROM legs WHERE tenant = leg_bodies.tenant AND conversation_id = leg_bodies.conversation_id
                  AND leg = leg_bodies.leg)",
     )?;
-    for (tenant, conversation_id) in gone.into_iter().collect::<BTreeSet<Place>>() {
+    for (tenant, conversation_id) in gone.into_iter().collect::<BTreeSet<ConversationKey>>() {
         bodies.execute(params![tenant, conversation_id])?;
     }
     Ok(rows)
 }
 
-fn place(row: &Row<'_>) -> rusqlite::Result<Place> {
+fn place(row: &Row<'_>) -> rusqlite::Result<ConversationKey> {
     Ok((row.get(0)?, row.get(1)?))
 }

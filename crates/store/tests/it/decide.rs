@@ -3,7 +3,7 @@
 use crate::ledger::Act::{EndsInDoubt, Fails, Request, Succeeds};
 use crate::ledger::{Act, LEASE_MS, Ledger, PLAIN, Policy, nonce};
 use std::sync::atomic::Ordering;
-use windlass_store::command::{Answer, AnswerVerdict, Command, Reply};
+use windlass_store::command::{AnswerVerdict, ApprovalAnswer, Command, Reply};
 use windlass_store::decide::{Context, decide};
 use windlass_store::rows::{Change, Rows};
 use windlass_store::{Certainty, Effect, Question, ServerKey, Store};
@@ -58,7 +58,7 @@ fn decided(ledger: &Ledger, rows: Rows, command: &Command) -> (Reply, Vec<Change
 }
 
 fn yes(ledger: &Ledger) -> Command {
-    Command::Answer(Box::new(Answer {
+    Command::Answer(Box::new(ApprovalAnswer {
         nonce: nonce(77),
         effect_id: EffectId::new("effect 77"),
         token: ledger.token(),

@@ -9,8 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use windlass_store::command::{
-    Answer, AnswerVerdict, Approval, Command, Found, FoundState, Record, Refusal, Reply, Request,
-    RequestOrigin, Run, ToolFacts,
+    AnswerVerdict, Approval, ApprovalAnswer, Command, Found, FoundState, Record, Refusal, Reply,
+    Request, RequestOrigin, Run, ToolFacts,
 };
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, ConversationRef, EffectState, LOCK_FILE, LegNumber,
@@ -849,7 +849,7 @@ impl World {
         let is_first = arguments.is_some_and(|arguments| arguments.starts_with("{\"key\":0"));
         self.call(Call {
             process,
-            command: Command::Answer(Box::new(Answer {
+            command: Command::Answer(Box::new(ApprovalAnswer {
                 nonce,
                 effect_id,
                 token,

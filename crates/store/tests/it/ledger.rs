@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use windlass_store::command::{
-    Answer, AnswerVerdict, Approval, Asked, CalledBack, Command, Found, FoundState, NewLeg, Record,
-    Reply, Request, RequestOrigin, Resumed, Run, ToolFacts,
+    AnswerVerdict, Approval, ApprovalAnswer, CalledBack, Command, Found, FoundState, NewLeg,
+    OpenQuestion, Record, Reply, Request, RequestOrigin, Resumed, Run, ToolFacts,
 };
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, Certainty, ConversationRef, Effect, EffectState,
@@ -156,12 +156,12 @@ pub(crate) struct Ledger {
     entries: u64,
     onset: Option<LegNumber>,
     request: Option<Request>,
-    answer: Option<Answer>,
+    answer: Option<ApprovalAnswer>,
     retry: Option<Command>,
     given_up: Option<(Nonce, EffectId)>,
     looked_up_at: u64,
     runs: Vec<(EffectId, AttemptNumber)>,
-    asked: Vec<Asked>,
+    asked: Vec<OpenQuestion>,
     /// In the order in which they were seen.
     effects: Vec<EffectId>,
 }
@@ -583,7 +583,7 @@ impl Ledger {
 
     fn answers(&mut self, token: Token, approval: Option<Approval>) -> Reply {
         let number = self.make();
-        let answer = Answer {
+        let answer = ApprovalAnswer {
             nonce: nonce(number),
             effect_id: EffectId::new(format!("effect-{number}")),
             token,
@@ -693,7 +693,7 @@ impl Ledger {
         text
     }
 
-    fn asked_text(&mut self, asked: &Asked) -> String {
+    fn asked_text(&mut self, asked: &OpenQuestion) -> String {
         let mut text = match asked.is_repeated {
             true => format!("`Ask` question {} again", asked.question.number.0),
             false => format!("`Ask` question {}", asked.question.number.0),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 use windlass_store::command::{
-    Answer, AnswerVerdict, Approval, Asked, Command, Record, Reply, Request, RequestOrigin, Run,
-    ToolFacts,
+    AnswerVerdict, Approval, ApprovalAnswer, Command, OpenQuestion, Record, Reply, Request,
+    RequestOrigin, Run, ToolFacts,
 };
 use windlass_store::{
     AttemptNumber, AttemptOutcome, ConversationRef, EntryEvent, LegNumber, LegRef, MemoryStore,
@@ -184,14 +184,14 @@ pub(crate) fn ran(reply: Reply) -> Run {
     }
 }
 
-pub(crate) fn asked(reply: Reply) -> Asked {
+pub(crate) fn asked(reply: Reply) -> OpenQuestion {
     match reply {
         Reply::Ask(asked) => *asked,
         other => panic!("{other:?}"),
     }
 }
 
-pub(crate) fn answered(number: u64, asked: &Asked, is_yes: bool) -> Command {
+pub(crate) fn answered(number: u64, asked: &OpenQuestion, is_yes: bool) -> Command {
     let approval = Approval {
         tool: Some(tool()),
         may_run: true,
@@ -199,7 +199,7 @@ pub(crate) fn answered(number: u64, asked: &Asked, is_yes: bool) -> Command {
         question_ms: QUESTION_MS,
         intent: Sensitive("{}".to_owned()),
     };
-    Command::Answer(Box::new(Answer {
+    Command::Answer(Box::new(ApprovalAnswer {
         nonce: nonce(number),
         effect_id: EffectId::new(format!("effect-{number}")),
         token: asked.token.clone(),

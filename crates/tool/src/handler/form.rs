@@ -47,12 +47,12 @@ struct ToolForm<'a> {
 struct SessionForm<'a> {
     is_active: bool,
     tools_version: &'a str,
-    state: State,
+    state: StateForm,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct State {
+struct StateForm {
     is_active: bool,
     mode: Mode,
     is_model_generating: bool,
@@ -103,7 +103,7 @@ impl<'a> ContextForm<'a> {
             session: SessionForm {
                 is_active,
                 tools_version: &context.registry_version,
-                state: State {
+                state: StateForm {
                     is_active,
                     mode,
                     is_model_generating,

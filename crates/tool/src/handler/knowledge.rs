@@ -25,12 +25,12 @@ pub trait Knowledge: Send + Sync {
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reader {
+pub struct KnowledgeReader {
     pub user_id: UserId,
     pub rights: Rights,
 }
 
-impl From<UserId> for Reader {
+impl From<UserId> for KnowledgeReader {
     /// One of whom nothing was proven.
     fn from(user_id: UserId) -> Self {
         Self {
@@ -61,7 +61,7 @@ pub struct SearchRequest {
     pub updated_to: Option<String>,
     pub top_k: usize,
     pub snippets: bool,
-    pub reader: Reader,
+    pub reader: KnowledgeReader,
     /// How long a search may take depends on whether somebody listens.
     pub mode: Mode,
 }
@@ -99,7 +99,7 @@ pub struct Snippet {
 pub struct GetRequest {
     pub id: String,
     pub namespace: Option<String>,
-    pub reader: Reader,
+    pub reader: KnowledgeReader,
 }
 
 /// One record of the knowledge base.

@@ -78,7 +78,7 @@ pub(crate) fn read(
         );
         return None;
     };
-    let mut reader = Reader { judged, report };
+    let mut reader = HandlerFileReader { judged, report };
     match object.get("kind").and_then(Value::as_str) {
         Some("http") => reader
             .http(object)
@@ -100,12 +100,12 @@ pub(crate) fn read(
     }
 }
 
-struct Reader<'r, 'a, 't> {
+struct HandlerFileReader<'r, 'a, 't> {
     judged: &'r Judged<'a>,
     report: &'r mut Report<'t>,
 }
 
-impl Reader<'_, '_, '_> {
+impl HandlerFileReader<'_, '_, '_> {
     fn http(&mut self, object: &Map<String, Value>) -> Option<HttpHandler> {
         self.unknown(object, &HTTP, "");
         let request = self.request(object, "");

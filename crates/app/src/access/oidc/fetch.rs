@@ -5,7 +5,7 @@ use http::header::{ACCEPT, HeaderName, HeaderValue};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::timeout;
-use windlass_runtime::transport::http::{Answer, HttpClient, HttpLimits};
+use windlass_runtime::transport::http::{HttpClient, HttpLimits, HttpResponse};
 
 /// What one answer may cost.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl FetchLimits {
         }
     }
 
-    async fn read(self, answer: Answer) -> Result<Value, String> {
+    async fn read(self, answer: HttpResponse) -> Result<Value, String> {
         let status = answer.status;
         let body = answer.body.read_up_to(self.bytes_max + 1).await;
         if status != 200 {

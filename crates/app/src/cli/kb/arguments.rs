@@ -34,7 +34,7 @@ pub(super) enum KbCommand {
 
 /// Where the records and what is kept of them lie.
 #[derive(Debug, Args)]
-pub(super) struct Place {
+pub(super) struct KnowledgeFolder {
     #[command(flatten)]
     pub(super) file: ConfigFile,
     /// The folder of the knowledge base
@@ -51,7 +51,7 @@ pub(super) struct Place {
 #[derive(Debug, Args)]
 pub(super) struct IndexArguments {
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) place: KnowledgeFolder,
     /// Fail where any record is bad; the good ones are kept all the same
     #[arg(long)]
     pub(super) strict: bool,
@@ -62,7 +62,7 @@ pub(super) struct IndexArguments {
 #[derive(Debug, Args)]
 pub(super) struct SearchArguments {
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) place: KnowledgeFolder,
     /// What to look for
     #[arg(allow_hyphen_values = true)]
     pub(super) query: String,
@@ -91,7 +91,7 @@ pub(super) struct SearchArguments {
 #[derive(Debug, Args)]
 pub(super) struct GetArguments {
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) place: KnowledgeFolder,
     /// The record's id
     #[arg(allow_hyphen_values = true)]
     pub(super) id: String,
@@ -102,7 +102,7 @@ pub(super) struct GetArguments {
 #[derive(Debug, Args)]
 pub(super) struct StatsArguments {
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) place: KnowledgeFolder,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) format: Format,
 }
@@ -110,7 +110,7 @@ pub(super) struct StatsArguments {
 #[derive(Debug, Args)]
 pub(super) struct MoveArguments {
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) place: KnowledgeFolder,
     /// The database, as postgres://user:password@host/database; else knowledge.postgres
     #[arg(long, value_name = "ADDRESS")]
     pub(super) to: Option<String>,
@@ -145,7 +145,7 @@ pub(super) struct ModelAddArguments {
 #[derive(Debug, Args)]
 pub(super) struct EvalArguments {
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) place: KnowledgeFolder,
     /// Documents, JSON Lines of {id, title, text}
     #[arg(long, value_name = "FILE")]
     pub(super) corpus: PathBuf,

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::knowledge::{Audience, KnowledgeChanges, LiveKnowledge, Maker, open_database};
 use crate::printer::Printer;
 use arguments::{
-    GetArguments, IndexArguments, KbCommand, ModelAddArguments, ModelCommand, Place,
+    GetArguments, IndexArguments, KbCommand, KnowledgeFolder, ModelAddArguments, ModelCommand,
     SearchArguments, StatsArguments,
 };
 use progress::Bar;
@@ -53,7 +53,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn open(place: &Place) -> Result<Self, Failure> {
+    fn open(place: &KnowledgeFolder) -> Result<Self, Failure> {
         let config = load_config(
             &place.file,
             flags([

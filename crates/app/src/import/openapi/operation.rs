@@ -426,8 +426,8 @@ fn authorisation(
                 } in credentials
                 {
                     let into = match place {
-                        Place::Header => &mut request.headers,
-                        Place::Query => &mut request.query,
+                        KeyPlacement::Header => &mut request.headers,
+                        KeyPlacement::Query => &mut request.query,
                     };
                     into.insert(name, value.into());
                     request.secrets.push(secret);
@@ -441,7 +441,7 @@ fn authorisation(
     Err(refusal)
 }
 
-enum Place {
+enum KeyPlacement {
     Header,
     Query,
 }
@@ -449,7 +449,7 @@ enum Place {
 struct Credential {
     /// Its name.
     secret: String,
-    place: Place,
+    place: KeyPlacement,
     name: String,
     value: String,
     note: String,
@@ -479,7 +479,7 @@ fn credential(document: &Value, scheme: &str) -> Result<Credential, String> {
     let secret = secret_name(scheme);
     let header = |value: String, meaning: &str| Credential {
         secret: secret.clone(),
-        place: Place::Header,
+        place: KeyPlacement::Header,
         name: "authorization".to_owned(),
         value,
         note: format!("set the secret {secret} to {meaning}"),
@@ -504,8 +504,8 @@ fn credential(document: &Value, scheme: &str) -> Result<Credential, String> {
         ("apiKey", _, place @ ("header" | "query")) => Ok(Credential {
             secret: secret.clone(),
             place: match place {
-                "header" => Place::Header,
-                _ => Place::Query,
+                "header" => KeyPlacement::Header,
+                _ => KeyPlacement::Query,
             },
             name: text("name").to_owned(),
             value: format!("{{secret:{secret}}}"),

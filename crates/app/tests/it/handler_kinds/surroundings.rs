@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use windlass_driver::DirectLedger;
 use windlass_runtime::call_driver::Shared;
-use windlass_runtime::fetch::{FetchLimits, Fetcher, Place, Places, SystemResolver, WayOut};
+use windlass_runtime::fetch::{Endpoint, FetchLimits, Fetcher, Places, SystemResolver, WayOut};
 use windlass_runtime::rate::MemoryRateLimiter;
 use windlass_runtime::worker::{
     Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
@@ -73,7 +73,7 @@ pub(super) struct RealTime(Arc<dyn Http>);
 impl RealTime {
     pub(super) fn with_a_way_to(url: &str) -> Self {
         let address = url.trim_start_matches("http://").trim_end_matches('/');
-        let place: Place = address.parse().unwrap();
+        let place: Endpoint = address.parse().unwrap();
         let resolver = Arc::new(SystemResolver);
         let fetcher = Fetcher::new(Places::listed([place]), fetch_limits(), resolver);
         Self(Arc::new(WayOut(fetcher)))

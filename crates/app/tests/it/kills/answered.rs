@@ -3,7 +3,7 @@
 use super::process::{CONFIRMED, Process};
 use super::shop::Shop;
 use crate::chat::{approval, question, user};
-use crate::support::http::{Answer, post_with};
+use crate::support::http::{HttpAnswer, post_with};
 use crate::support::live_model::Models;
 use crate::support::model_server::{ModelServer, Says};
 use crate::support::voice_client::VoiceClient;
@@ -19,7 +19,7 @@ enum Channel {
     Socket,
 }
 
-fn post_chat(address: &str, body: &Value) -> Answer {
+fn post_chat(address: &str, body: &Value) -> HttpAnswer {
     post_with(address, "/api/chat", &[], body.to_string().as_bytes())
 }
 

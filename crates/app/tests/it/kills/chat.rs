@@ -4,14 +4,14 @@ use super::process::{PLAIN, Process};
 use super::shop::{Patience, Shop};
 use crate::chat::{question, user, words};
 use crate::chat_lasting::until_chunk;
-use crate::support::http::{Answer, post};
+use crate::support::http::{HttpAnswer, post};
 use crate::support::model_server::{ModelServer, Says};
 use serde_json::{Value, json};
 
 /// How the notice of a change begins that no answer spoke of.
 const NOTICE: &str = "order was called earlier in this conversation";
 
-fn ask(process: &Process, message: Value) -> Answer {
+fn ask(process: &Process, message: Value) -> HttpAnswer {
     let body = json!({"id": "c", "userId": "ada", "messages": [message]});
     post(&process.address, "/api/chat", body.to_string().as_bytes())
 }

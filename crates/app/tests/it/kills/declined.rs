@@ -21,7 +21,7 @@ const STORED_WITHIN: Duration = Duration::from_secs(60);
 const DECLINED: &str = "CONFIRMATION_DECLINED";
 
 /// A question that was put to Ada by voice.
-struct Asked {
+struct OpenRequest {
     client: VoiceClient,
     /// Stays in the session for as long as the user does.
     _model: Peer,
@@ -30,7 +30,7 @@ struct Asked {
     token: Value,
 }
 
-async fn ask_by_voice(address: &str, models: &mut Models, conversation: String) -> Asked {
+async fn ask_by_voice(address: &str, models: &mut Models, conversation: String) -> OpenRequest {
     let mut client = VoiceClient::connect(address, &[]).await.unwrap();
     let start = json!({ "type": "start", "conversationId": conversation });
     client.send(start).await;
@@ -39,7 +39,7 @@ async fn ask_by_voice(address: &str, models: &mut Models, conversation: String) 
     let item = json!({ "item": conversation });
     model.call("call-0001", CONFIRMED, item).await;
     let question = client.expect("confirmation_request").await;
-    Asked {
+    OpenRequest {
         client,
         _model: model,
         conversation,
@@ -78,7 +78,7 @@ fn is_stored_no(response: &Value) -> bool {
 }
 
 /// The client comes back, is not asked again, and says yes to what was declined.
-async fn yes_in_a_later_session(address: &str, models: &mut Models, asked: &Asked) -> Value {
+async fn yes_in_a_later_session(address: &str, models: &mut Models, asked: &OpenRequest) -> Value {
     let mut client = VoiceClient::connect(address, &[]).await.unwrap();
     let resume = json!({ "type": "start", "resume": asked.resume });
     client.send(resume).await;

@@ -3,13 +3,13 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-pub(crate) struct Answer {
+pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
     head: String,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl HttpAnswer {
     /// The value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
@@ -20,7 +20,12 @@ impl Answer {
 }
 
 /// Sends a request with these headers and reads the answer to its end.
-pub(crate) fn request(address: &str, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+pub(crate) fn request(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> HttpAnswer {
     let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
     if !headers.iter().any(|(name, _)| *name == "Host") {
         text.push_str(&format!("Host: {address}\r\n"));
@@ -35,7 +40,7 @@ pub(crate) fn request(address: &str, method: &str, path: &str, headers: &[(&str,
     stream.read_to_end(&mut bytes).unwrap();
     let answer = String::from_utf8_lossy(&bytes);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    Answer {
+    HttpAnswer {
         status: head.split(' ').nth(1).unwrap().parse().unwrap(),
         head: head.to_owned(),
         body: body.to_owned(),
@@ -43,7 +48,7 @@ pub(crate) fn request(address: &str, method: &str, path: &str, headers: &[(&str,
 }
 
 /// Posts a body and reads the answer to its end.
-pub(crate) fn post(address: &str, path: &str, body: &[u8]) -> Answer {
+pub(crate) fn post(address: &str, path: &str, body: &[u8]) -> HttpAnswer {
     post_with(address, path, &[], body)
 }
 
@@ -52,7 +57,7 @@ pub(crate) fn post_with(
     path: &str,
     headers: &[(&str, &str)],
     body: &[u8],
-) -> Answer {
+) -> HttpAnswer {
     let mut text = format!(
         "POST {path} HTTP/1.1\r\nConnection: close\r\nHost: {address}\r\nContent-Length: {}\r\n",
         body.len()
@@ -74,7 +79,7 @@ pub(crate) fn post_with(
     } else {
         body.to_owned()
     };
-    Answer {
+    HttpAnswer {
         status: head.split(' ').nth(1).unwrap().parse().unwrap(),
         head: head.to_owned(),
         body,
@@ -82,14 +87,14 @@ pub(crate) fn post_with(
 }
 
 /// The next answer on a connection that goes on; `None` where the server has ended it.
-pub(crate) fn answer_on(socket: &mut BufReader<TcpStream>) -> Option<Answer> {
+pub(crate) fn answer_on(socket: &mut BufReader<TcpStream>) -> Option<HttpAnswer> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if !matches!(socket.read_line(&mut head), Ok(read) if read > 0) {
             return None;
         }
     }
-    let mut answer = Answer {
+    let mut answer = HttpAnswer {
         status: head.split(' ').nth(1).unwrap().parse().unwrap(),
         head: head.trim_end().to_owned(),
         body: String::new(),
@@ -121,6 +126,6 @@ fn without_chunks(mut body: &str) -> String {
     whole
 }
 
-pub(crate) fn get(address: &str, path: &str) -> Answer {
+pub(crate) fn get(address: &str, path: &str) -> HttpAnswer {
     request(address, "GET", path, &[])
 }

@@ -3,12 +3,12 @@
 use super::chat_stream::{calls, chunk, finish};
 use super::{calls_of, decode_chat, stream_of};
 use serde_json::{Value, json};
-use windlass_provider::answer::{Answer, Ending};
+use windlass_provider::answer::{Ending, ModelAnswer};
 
 /// One call as it is expected: its id, its name, and its arguments or a part of what is said to be wrong with them.
 type Expected<'a> = (&'a str, &'a str, Value);
 
-pub(super) fn check_calls(what: &str, answer: &Answer, expected: &[Expected<'_>]) {
+pub(super) fn check_calls(what: &str, answer: &ModelAnswer, expected: &[Expected<'_>]) {
     assert_eq!(answer.ending, Ending::Complete, "{what}");
     let calls = calls_of(answer);
     assert_eq!(calls.len(), expected.len(), "{what}: {calls:?}");

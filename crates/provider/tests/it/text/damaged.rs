@@ -3,7 +3,7 @@
 use super::{decode_chat, decode_gemini, stream_of};
 use crate::mutation::Mutations;
 use serde_json::{Value, json};
-use windlass_provider::answer::{Answer, AnswerLimits, Ending};
+use windlass_provider::answer::{AnswerLimits, Ending, ModelAnswer};
 use windlass_provider::openai_responses;
 use windlass_session::model::ModelEvent;
 
@@ -12,9 +12,9 @@ const EVENTS: usize = 20;
 /// What one event may have the core hear: a damaged one may hold several others.
 const HEARD_MAX: usize = 50 * EVENTS;
 
-type Decode = fn(&[u8]) -> (Vec<ModelEvent>, Answer);
+type Decode = fn(&[u8]) -> (Vec<ModelEvent>, ModelAnswer);
 
-fn decode_responses(stream: &[u8]) -> (Vec<ModelEvent>, Answer) {
+fn decode_responses(stream: &[u8]) -> (Vec<ModelEvent>, ModelAnswer) {
     let mut events = Vec::new();
     let mut decoder = openai_responses::Decoder::new(7, AnswerLimits::default());
     decoder.push(stream, &mut events);

@@ -2,7 +2,7 @@
 
 use super::{calls_of, decode_gemini, pieces_of, stream_of, words};
 use serde_json::{Value, json};
-use windlass_provider::answer::{Answer, AnswerLimits, AnswerPiece, Ending};
+use windlass_provider::answer::{AnswerLimits, AnswerPiece, Ending, ModelAnswer};
 use windlass_provider::failure::FailureClass;
 use windlass_provider::gemini_text::decode_whole;
 use windlass_provider::log::Opaque;
@@ -17,7 +17,7 @@ fn ended(parts: Value, reason: &str) -> Value {
 }
 
 /// The signature of each piece, in order.
-fn signatures(answer: &Answer) -> Vec<Option<String>> {
+fn signatures(answer: &ModelAnswer) -> Vec<Option<String>> {
     answer
         .pieces
         .iter()

@@ -3,7 +3,7 @@
 use super::prefixes::Random;
 use super::{OPENAI, chat_profile, stream_of};
 use serde_json::{Value, json};
-use windlass_provider::answer::{Answer, AnswerLimits, Ending};
+use windlass_provider::answer::{AnswerLimits, Ending, ModelAnswer};
 use windlass_provider::{gemini_text, openai_chat};
 use windlass_session::model::ModelEvent;
 
@@ -37,7 +37,7 @@ fn gemini_answer() -> Vec<u8> {
     stream_of(&messages).into_bytes()
 }
 
-fn chat(pieces: &[&[u8]], limits: AnswerLimits) -> (Vec<ModelEvent>, Answer) {
+fn chat(pieces: &[&[u8]], limits: AnswerLimits) -> (Vec<ModelEvent>, ModelAnswer) {
     let mut events = Vec::new();
     let mut decoder = openai_chat::Decoder::new(&chat_profile(OPENAI), 0, limits);
     for piece in pieces {
@@ -47,7 +47,7 @@ fn chat(pieces: &[&[u8]], limits: AnswerLimits) -> (Vec<ModelEvent>, Answer) {
     (events, answer)
 }
 
-fn gemini(pieces: &[&[u8]], limits: AnswerLimits) -> (Vec<ModelEvent>, Answer) {
+fn gemini(pieces: &[&[u8]], limits: AnswerLimits) -> (Vec<ModelEvent>, ModelAnswer) {
     let mut events = Vec::new();
     let mut decoder = gemini_text::Decoder::new(limits);
     for piece in pieces {
@@ -57,7 +57,7 @@ fn gemini(pieces: &[&[u8]], limits: AnswerLimits) -> (Vec<ModelEvent>, Answer) {
     (events, answer)
 }
 
-type Decode = fn(&[&[u8]], AnswerLimits) -> (Vec<ModelEvent>, Answer);
+type Decode = fn(&[&[u8]], AnswerLimits) -> (Vec<ModelEvent>, ModelAnswer);
 
 fn both() -> [(Decode, Vec<u8>); 2] {
     [(chat, chat_answer()), (gemini, gemini_answer())]

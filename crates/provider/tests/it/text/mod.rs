@@ -17,7 +17,7 @@ mod responses;
 
 use serde_json::{Value, json};
 use std::sync::Arc;
-use windlass_provider::answer::{Answer, AnswerLimits, AnswerPiece};
+use windlass_provider::answer::{AnswerLimits, AnswerPiece, ModelAnswer};
 use windlass_provider::log::{Arguments, Call, ConversationLog, Entry, Image, Route, TextPiece};
 use windlass_provider::profile::{self, Profile};
 use windlass_provider::request::ToolUse;
@@ -178,11 +178,11 @@ fn stream_of(messages: &[Value]) -> String {
         .collect()
 }
 
-fn decode_chat(stream: &[u8]) -> (Vec<ModelEvent>, Answer) {
+fn decode_chat(stream: &[u8]) -> (Vec<ModelEvent>, ModelAnswer) {
     decode_chat_from(stream, OPENAI)
 }
 
-fn decode_chat_from(stream: &[u8], base_url: &str) -> (Vec<ModelEvent>, Answer) {
+fn decode_chat_from(stream: &[u8], base_url: &str) -> (Vec<ModelEvent>, ModelAnswer) {
     let mut events = Vec::new();
     let mut decoder =
         openai_chat::Decoder::new(&chat_profile(base_url), 7, AnswerLimits::default());
@@ -191,7 +191,7 @@ fn decode_chat_from(stream: &[u8], base_url: &str) -> (Vec<ModelEvent>, Answer) 
     (events, answer)
 }
 
-fn decode_gemini(stream: &[u8]) -> (Vec<ModelEvent>, Answer) {
+fn decode_gemini(stream: &[u8]) -> (Vec<ModelEvent>, ModelAnswer) {
     let mut events = Vec::new();
     let mut decoder = gemini_text::Decoder::new(AnswerLimits::default());
     decoder.push(stream, &mut events);
@@ -211,7 +211,7 @@ fn words(events: &[ModelEvent]) -> String {
 }
 
 /// The calls for the core, in a form to compare: id, name, and the arguments or what is wrong with them.
-fn calls_of(answer: &Answer) -> Vec<(Option<String>, Option<String>, Value)> {
+fn calls_of(answer: &ModelAnswer) -> Vec<(Option<String>, Option<String>, Value)> {
     answer
         .calls
         .iter()
@@ -229,7 +229,7 @@ fn calls_of(answer: &Answer) -> Vec<(Option<String>, Option<String>, Value)> {
 }
 
 /// The pieces for the log, in a form to compare.
-fn pieces_of(answer: &Answer) -> Vec<String> {
+fn pieces_of(answer: &ModelAnswer) -> Vec<String> {
     answer
         .pieces
         .iter()

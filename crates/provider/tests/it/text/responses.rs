@@ -5,7 +5,7 @@ use super::{
 };
 use crate::setup::tool;
 use serde_json::{Value, json};
-use windlass_provider::answer::{Answer, AnswerLimits, Ending};
+use windlass_provider::answer::{AnswerLimits, Ending, ModelAnswer};
 use windlass_provider::failure::FailureClass;
 use windlass_provider::log::{ConversationLog, Entry, Route};
 use windlass_provider::openai_chat::{PromptCache, ReasoningEffort};
@@ -52,7 +52,7 @@ fn body_for(url: &str, log: &ConversationLog, tools: &DeclaredTools, model: &str
     serde_json::from_slice(&body).unwrap()
 }
 
-fn decode(stream: &[u8]) -> (Vec<ModelEvent>, Answer) {
+fn decode(stream: &[u8]) -> (Vec<ModelEvent>, ModelAnswer) {
     let mut events = Vec::new();
     let mut decoder = Decoder::new(7, AnswerLimits::default());
     decoder.push(stream, &mut events);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use windlass_driver::Committed;
 use windlass_runtime::store_thread::{StoreThread, Surroundings, ThreadSettings};
-use windlass_store::command::{Asked, Reply};
+use windlass_store::command::{OpenQuestion, Reply};
 use windlass_store::{
     AttemptOutcome, Batch, Conversation, ConversationRef, Due, Effect, EffectState, Entry,
     EntryNumber, Hash, Leg, MemoryStore, OwnerId, Question, QuestionNumber, Store,
@@ -82,7 +82,7 @@ impl Store for Disk {
         self.store.question(of, token)
     }
 
-    fn open_questions(&self, of: &ConversationRef) -> Result<Vec<Asked>, StoreUnavailable> {
+    fn open_questions(&self, of: &ConversationRef) -> Result<Vec<OpenQuestion>, StoreUnavailable> {
         self.store.open_questions(of)
     }
 

@@ -44,7 +44,7 @@ pub(super) enum Purpose {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct SentRequest {
     pub(super) leg: usize,
     pub(super) purpose: Purpose,
     pub(super) nonce: Option<Nonce>,
@@ -52,7 +52,7 @@ pub(super) struct Asked {
 }
 
 /// What a leg is told.
-pub(super) struct Answer {
+pub(super) struct SentAnswer {
     pub(super) leg: usize,
     pub(super) purpose: Purpose,
     pub(super) reply: Result<Reply, StoreProblem>,
@@ -68,10 +68,10 @@ pub(super) struct Ledger {
     pub(super) is_disk_full: bool,
     clock: Arc<AtomicU64>,
     owners: u32,
-    queue: VecDeque<Asked>,
+    queue: VecDeque<SentRequest>,
     /// What the store did not take, and must not be lost.
-    kept: VecDeque<Asked>,
-    looking_up: Vec<(Asked, Box<Effect>, u64)>,
+    kept: VecDeque<SentRequest>,
+    looking_up: Vec<(SentRequest, Box<Effect>, u64)>,
     tokens: BTreeMap<QuestionNumber, Token>,
 }
 
@@ -120,9 +120,9 @@ impl Ledger {
         self.tokens.insert(token.question, token);
     }
 
-    pub(super) fn ask(&mut self, asked: Asked) {
+    pub(super) fn ask(&mut self, asked: SentRequest) {
         if let Command::Abandon { nonce, .. } = &asked.command {
-            let is_meant = |other: &Asked| other.nonce == Some(*nonce);
+            let is_meant = |other: &SentRequest| other.nonce == Some(*nonce);
             for other in self.queue.iter_mut().filter(|other| is_meant(other)) {
                 other.purpose = Purpose::Abandoned;
             }
@@ -142,7 +142,7 @@ impl Ledger {
     }
 
     /// Carries out what can be carried out, and gives what is answered.
-    pub(super) fn run(&mut self, names: &mut Names, text: &mut String) -> Vec<Answer> {
+    pub(super) fn run(&mut self, names: &mut Names, text: &mut String) -> Vec<SentAnswer> {
         let mut answers = Vec::new();
         while self.takes == Takes::Everything {
             let Some(asked) = self.kept.front().cloned() else {
@@ -172,9 +172,9 @@ impl Ledger {
         answers
     }
 
-    fn fail(&mut self, asked: Asked, answers: &mut Vec<Answer>) {
+    fn fail(&mut self, asked: SentRequest, answers: &mut Vec<SentAnswer>) {
         let problem = "disk full".to_owned();
-        answers.push(Answer {
+        answers.push(SentAnswer {
             leg: asked.leg,
             purpose: asked.purpose.clone(),
             reply: Err(StoreProblem { problem }),
@@ -195,11 +195,11 @@ impl Ledger {
 
     fn answer(
         &mut self,
-        asked: Asked,
+        asked: SentRequest,
         mut reply: Reply,
         names: &mut Names,
         text: &mut String,
-        answers: &mut Vec<Answer>,
+        answers: &mut Vec<SentAnswer>,
     ) {
         while let Reply::LookUp {
             effect,
@@ -221,14 +221,20 @@ impl Ledger {
         if let Reply::Ask(question) = &reply {
             self.remember(question.token.clone());
         }
-        answers.push(Answer {
+        answers.push(SentAnswer {
             leg: asked.leg,
             purpose: asked.purpose,
             reply: Ok(reply),
         });
     }
 
-    fn found(&self, asked: &Asked, effect: &Effect, began_unix_ms: u64, finding: Finding) -> Reply {
+    fn found(
+        &self,
+        asked: &SentRequest,
+        effect: &Effect,
+        began_unix_ms: u64,
+        finding: Finding,
+    ) -> Reply {
         self.commit(found(effect, began_unix_ms, finding));
         self.commit(asked.command.clone())
     }
@@ -239,7 +245,7 @@ impl Ledger {
         finding: Finding,
         names: &mut Names,
         text: &mut String,
-    ) -> Vec<Answer> {
+    ) -> Vec<SentAnswer> {
         let (asked, effect, began_unix_ms) = self.looking_up.remove(0);
         let reply = self.found(&asked, &effect, began_unix_ms, finding);
         let mut answers = Vec::new();
@@ -292,7 +298,7 @@ fn found(effect: &Effect, began_unix_ms: u64, finding: Finding) -> Command {
     }))
 }
 
-fn is_record(asked: &Asked) -> bool {
+fn is_record(asked: &SentRequest) -> bool {
     matches!(asked.command, Command::Record(_))
 }
 

@@ -9,7 +9,7 @@ mod render;
 pub(crate) mod tools;
 
 use expect_test::Expect;
-use ledger::{Answer, Asked, Ledger, Purpose, Recording, Takes};
+use ledger::{Ledger, Purpose, Recording, SentAnswer, SentRequest, Takes};
 use leg::Leg;
 use names::Names;
 use parse::{parse, parse_finding};
@@ -409,7 +409,7 @@ impl Bench {
                 },
             ),
             Output::Taint => self.tell(leg, Command::Taint),
-            Output::Request { call, request } => self.ledger.ask(Asked {
+            Output::Request { call, request } => self.ledger.ask(SentRequest {
                 leg,
                 purpose: Purpose::Decision(call),
                 nonce: Some(request.nonce),
@@ -421,7 +421,7 @@ impl Bench {
                 answer,
             } => {
                 let token = self.ledger.token(question.0).unwrap();
-                self.ledger.ask(Asked {
+                self.ledger.ask(SentRequest {
                     leg,
                     purpose: Purpose::Decision(call),
                     nonce: Some(answer.nonce),
@@ -434,7 +434,7 @@ impl Bench {
                 attempt,
                 nonce,
                 lease,
-            } => self.ledger.ask(Asked {
+            } => self.ledger.ask(SentRequest {
                 leg,
                 purpose: Purpose::Decision(call),
                 nonce: Some(nonce),
@@ -445,7 +445,7 @@ impl Bench {
                     lease_ms: u64::try_from(lease.as_millis()).unwrap(),
                 },
             }),
-            Output::Abandon { nonce, effect_id } => self.ledger.ask(Asked {
+            Output::Abandon { nonce, effect_id } => self.ledger.ask(SentRequest {
                 leg,
                 purpose: Purpose::Abandon(effect_id.clone()),
                 nonce: None,
@@ -453,7 +453,7 @@ impl Bench {
             }),
             Output::Record { call, record } => {
                 self.legs[leg].records(&record.effect_id, record.attempt);
-                self.ledger.ask(Asked {
+                self.ledger.ask(SentRequest {
                     leg,
                     purpose: Purpose::Record(call, record.effect_id.clone()),
                     nonce: None,
@@ -497,7 +497,7 @@ impl Bench {
     }
 
     fn tell(&mut self, leg: usize, command: Command) {
-        self.ledger.ask(Asked {
+        self.ledger.ask(SentRequest {
             leg,
             purpose: Purpose::Nothing,
             nonce: None,
@@ -506,9 +506,9 @@ impl Bench {
     }
 
     /// What the ledger's answers are to the sessions.
-    fn inputs_of(&mut self, answers: Vec<Answer>) -> Vec<(usize, Input)> {
+    fn inputs_of(&mut self, answers: Vec<SentAnswer>) -> Vec<(usize, Input)> {
         let mut inputs = Vec::new();
-        for Answer {
+        for SentAnswer {
             leg,
             purpose,
             reply,

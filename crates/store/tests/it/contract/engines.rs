@@ -4,7 +4,8 @@ use crate::ledger::{HOUR_MS, conversation, new_leg, nonce};
 use crate::support::{World, answered, appended, request, said, tool};
 use std::collections::BTreeMap;
 use windlass_store::command::{
-    Asked, CalledBack, Command, Found, FoundState, Record, Reply, Request, RequestOrigin, ToolFacts,
+    CalledBack, Command, Found, FoundState, OpenQuestion, Record, Reply, Request, RequestOrigin,
+    ToolFacts,
 };
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, ConversationRef, Effect, EntryEvent, EntryNumber, Epoch,
@@ -63,7 +64,7 @@ impl Draw {
 #[derive(Default)]
 struct Seen {
     made: u64,
-    asked: Vec<(usize, Asked)>,
+    asked: Vec<(usize, OpenQuestion)>,
     runs: Vec<(usize, EffectId)>,
     epochs: BTreeMap<(usize, SessionId), Epoch>,
 }
