@@ -47,7 +47,7 @@ pub trait Codec: Send {
     /// Appends the message that a piece of the microphone becomes: PCM16 mono at 16 kHz.
     fn encode_audio(&mut self, pcm: &[u8], frame: &mut Vec<u8>);
 
-    /// The answer under way is void, and this much of it was never heard. Appends what the provider has to know of that.
+    /// The current answer is void, and this much of it was never heard. Appends what the provider has to know of that.
     fn discard(&mut self, _unplayed: Duration, _frames: &mut Vec<Vec<u8>>) {}
 
     /// Goes on with what the codec does beside the connection. Ready where [`Codec::work`] has something to say.

@@ -35,7 +35,7 @@ pub(crate) struct Answers {
     notices: Notices,
     /// Answers that the model has not reacted to yet.
     unconfirmed: Vec<Unconfirmed>,
-    /// Answers with an effect that the model has reacted to in the turn under way. If the connection is lost before the turn ends, the
+    /// Answers with an effect that the model has reacted to in the current turn. If the connection is lost before the turn ends, the
     /// next one is asked the same question, and its model knows of none of them.
     confirmed: Vec<CallAnswer>,
     /// Results whose connection is gone, for the next silence.
@@ -286,7 +286,7 @@ impl Answers {
             .collect()
     }
 
-    /// Answers that the turn under way has heard, for another connection that has not.
+    /// Answers that the current turn has heard, for another connection that has not.
     pub(crate) fn take_back_confirmed(&mut self) -> Vec<CallAnswer> {
         std::mem::take(&mut self.confirmed)
     }
@@ -537,7 +537,7 @@ impl Messages {
     }
 
     /// A transcript came, which may be of a message that is over: it begins one only where nothing can trail. Returns the
-    /// number of the message under way.
+    /// number of the current message.
     fn transcribed(&mut self) -> Option<u64> {
         (self.phase != Phase::Trailing).then(|| self.produced())
     }

@@ -323,7 +323,7 @@ impl Session {
         }
     }
 
-    /// Throws away the answer under way, and its calls that have not begun.
+    /// Throws away the current answer, and its calls that have not begun.
     fn interrupt(&mut self) {
         self.talk.interrupt();
         self.calls.on_interrupted(&mut self.talk);

@@ -280,7 +280,7 @@ impl Talk {
         }
     }
 
-    /// Throws away the answer under way. What still comes of it is void until the provider ends it. Calls that have not begun are
+    /// Throws away the current answer. What still comes of it is void until the provider ends it. Calls that have not begun are
     /// taken back next; then follows [`Talk::interrupted`].
     pub(crate) fn interrupt(&mut self) {
         let is_complete = self.turns.is_generation_complete();
@@ -414,7 +414,7 @@ impl Talk {
         }
     }
 
-    /// The turn under way is ended where the model had said everything; else its question is kept, to be asked again, and with
+    /// The current turn is ended where the model had said everything; else its question is kept, to be asked again, and with
     /// it what the user said into the answer. A model that waits for a call, or has yet to speak of one, has not.
     pub(crate) fn left_connection(&mut self, model_waits: bool) {
         self.speech.answer_ended(&mut self.step);
@@ -848,7 +848,7 @@ impl Talk {
         }
     }
 
-    /// The turn under way, where the model has not said everything and the user's words are known, with what the user said into
+    /// The current turn, where the model has not said everything and the user's words are known, with what the user said into
     /// the answer; else the turn that this begins.
     fn open_turn(&self, unanswered: &[u64]) -> Option<OpenTurn> {
         let number = *unanswered.first()?;

@@ -193,18 +193,18 @@ impl Turns {
         self.current.as_ref().map(|turn| turn.number)
     }
 
-    /// Whether the model has said or asked something in the turn under way.
+    /// Whether the model has said or asked something in the current turn.
     pub(crate) fn is_answering(&self) -> bool {
         self.current.as_ref().is_some_and(|turn| turn.heard_model)
     }
 
-    /// Whether the model has finished its message in the turn under way.
+    /// Whether the model has finished its message in the current turn.
     pub(crate) fn is_generation_complete(&self) -> bool {
         let current = self.current.as_ref();
         current.is_some_and(|turn| turn.heard_model && turn.generation_complete)
     }
 
-    /// Whether the model has said everything that it had to say in the turn under way, if it waits for no call.
+    /// Whether the model has said everything that it had to say in the current turn, if it waits for no call.
     pub(crate) fn is_answered(&self) -> bool {
         self.current.as_ref().is_some_and(Turn::is_answered)
     }
@@ -279,7 +279,7 @@ impl Turns {
         }
     }
 
-    /// The connection is gone, and the question under way is asked again, together with what waits, which begins no turn of its
+    /// The connection is gone, and the current question is asked again, together with what waits, which begins no turn of its
     /// own.
     pub(crate) fn ask_again(&mut self) -> Option<AskedAgain> {
         let joined = self.waiting();
@@ -309,7 +309,7 @@ impl Turns {
         if let Some(turn) = &mut self.current {
             turn.heard_model = true;
             turn.generation_complete = false;
-            // This may be of the message that was under way, so that what came after it began is still to be spoken of.
+            // This may be of the current message, so that what came after it began is still to be spoken of.
             if unspoken.is_some() {
                 turn.owed = Some(Owed {
                     turn: turn.number,

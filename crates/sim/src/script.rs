@@ -143,7 +143,7 @@ pub enum Action {
     RawText(String),
     /// Sends this many frames of audio at once.
     Flood(u32),
-    /// The request fails, or the response that is under way.
+    /// The request fails, or the current response.
     Fail(HttpFailure),
     /// Words without end.
     Endless,

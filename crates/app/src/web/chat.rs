@@ -352,10 +352,10 @@ pub(super) async fn preflight(
     }
     // A page that may ask at all may send what headers it likes: the SDKs have many of their own.
     let usual = HeaderValue::from_static("content-type, authorization, idempotency-key");
-    let wished = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let asked_for = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     let answered = response.headers_mut();
     allow(origin, answered);
-    answered.insert(ACCESS_CONTROL_ALLOW_HEADERS, wished.unwrap_or(usual));
+    answered.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked_for.unwrap_or(usual));
     let methods = HeaderValue::from_static("GET, POST");
     answered.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
     answered.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));

@@ -3,7 +3,7 @@
 use super::ResponseHead;
 use std::time::Duration;
 
-/// Nobody waits longer for an answer; a longer wish is that of a broken server.
+/// Nobody waits longer for an answer; a longer wait is asked for by a broken server.
 const LONGEST_SECONDS: f64 = 86_400.0;
 
 /// What the headers say: `retry-after-ms` first, as both official OpenAI clients do.

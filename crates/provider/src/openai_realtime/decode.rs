@@ -115,7 +115,7 @@ impl Codec {
         }
     }
 
-    /// The server ends the response under way by itself; what was spoken and not heard is void as well.
+    /// The server ends the current response by itself; what was spoken and not heard is void as well.
     fn speech_started(&mut self, sink: &mut impl Sink) {
         sink.event(ModelEvent::SpeechStarted);
         self.unnamed_calls.clear();

@@ -72,7 +72,7 @@ pub struct Codec {
     /// Room for decoded audio.
     pcm: Vec<u8>,
     is_ready: bool,
-    /// Calls of the response under way that were complete when they came.
+    /// Calls of the current response that were complete when they came.
     calls: Vec<IncomingCall>,
     /// Which calls of the newest response have come.
     items: Items,
@@ -84,7 +84,7 @@ pub struct Codec {
     open_calls: BTreeSet<Arc<str>>,
     /// The core has heard of an answer that it has not heard the end of.
     is_answering: bool,
-    /// The core knows that the response under way is void.
+    /// The core knows that the current response is void.
     is_announced: bool,
     /// The core waits for the end of an answer that is void.
     owes_end: bool,
@@ -170,7 +170,7 @@ impl Codec {
         self.request(frames);
     }
 
-    /// The answer under way is void, whoever says so, and this much of what was spoken was never heard. Appends what the
+    /// The current answer is void, whoever says so, and this much of what was spoken was never heard. Appends what the
     /// service has to know of it.
     pub fn discard(&mut self, unplayed: Duration, frames: &mut Vec<Vec<u8>>) {
         if let Some(id) = self.responses.give_up() {

@@ -302,10 +302,10 @@ mod tests {
     #[test]
     fn one_response_is_asked_for_at_a_time() {
         for (script, expected) in [
-            // The plain case, and two wishes in one.
+            // The plain case, and two requests in one.
             ("item input ack +a -a", ".!...."),
             ("item results item results ack ack +a -a", ".!......."),
-            // A wish during a response waits for its end.
+            // A request during a response waits for its end.
             ("+a item ack results -a +b -b", "....!..."),
             // A response of the server's own that has seen the item makes ours needless.
             ("speaks item ack results silent", "....!."),

@@ -1,5 +1,5 @@
 //! The configuration: one typed tree from defaults, `windlass.toml`, the environment and flags. Owns the rules between keys,
-//! and whose key goes to which company; opens no socket and reads no file but its own.
+//! and whose key goes to which provider; opens no socket and reads no file but its own.
 
 mod key;
 mod overlay;
@@ -120,8 +120,8 @@ fn contradiction(config: &Config) -> Option<(Vec<String>, Option<&'static str>)>
     unkept.next()
 }
 
-/// Takes the keys that are not set from the variables of the company that each belongs to, and decides who answers by text.
-/// A key never goes to another company than the one that gave it, and a server of one's own gets no company's.
+/// Takes the keys that are not set from the variables of the provider that each belongs to, and decides who answers by text.
+/// A key never goes to another provider than the one that gave it, and a server of one's own gets no provider's.
 fn find_keys(config: &mut Config, overlay: &mut Overlay) {
     let (provider, text) = (&mut config.provider, &mut config.text);
     let own_variable = |name: &Option<Name>| name.as_ref().map(|name| name.as_str().to_owned());
@@ -144,7 +144,7 @@ fn find_keys(config: &mut Config, overlay: &mut Overlay) {
     if let Some(variable) = own_variable(&text.api_key_env) {
         fall_back(&mut text.api_key, "text.api_key", &[&variable]);
     }
-    // One that is for a server of one's own opens no company's, and an ephemeral token opens live sessions alone.
+    // One that is for a server of one's own opens no provider's, and an ephemeral token opens live sessions alone.
     let is_of_company = |key: &&Secret| provider.url.is_none() && !key.is_ephemeral_token();
     let voice = provider.api_key.as_ref().filter(is_of_company);
     let opens_text =
@@ -209,7 +209,7 @@ fn handler_secrets(
     variables.chain(own).collect()
 }
 
-/// The variables that hold a key of the company whose models these are.
+/// The variables that hold a key of the provider whose models these are.
 fn variables(provider: TextProvider) -> &'static [&'static str] {
     match provider {
         TextProvider::Gemini => GOOGLE,

@@ -583,7 +583,7 @@ fn the_voice_sessions_key_serves_text_where_it_is_the_companys_own() {
             "[provider]\napi_key = \"v\"\n[text]\napi_key = \"t\"\n",
             (TextProvider::Gemini, Some("t")),
         ),
-        // It was set for that server, and opens nothing of the company's.
+        // It was set for that server, and opens nothing of the provider's.
         (
             "[provider]\napi_key = \"v\"\nurl = \"ws://127.0.0.1:9\"\n",
             (TextProvider::Demo, None),

@@ -290,11 +290,11 @@ fn retry_wait(ending: &Ending, retries: u32, limits: &TextLimits) -> Option<Dura
     if retries >= limits.request_retries_max {
         return None;
     }
-    let wished = match ending {
+    let asked_for = match ending {
         Ending::Failed(failure) => failure.retry_after,
         _ => None,
     };
-    let wait = wished.unwrap_or_else(|| {
+    let wait = asked_for.unwrap_or_else(|| {
         let doubled = limits.retry_wait.saturating_mul(1 << retries.min(16));
         doubled
             .min(limits.retry_wait_max)

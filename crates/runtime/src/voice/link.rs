@@ -324,7 +324,7 @@ impl Link {
         self.send_frames(frames)
     }
 
-    /// Tells the provider that the answer under way is void, and how much of it was never heard.
+    /// Tells the provider that the current answer is void, and how much of it was never heard.
     pub(super) fn discard(&mut self, unplayed: Duration) -> Result<(), LostReason> {
         let mut frames = Vec::new();
         self.codec.discard(unplayed, &mut frames);

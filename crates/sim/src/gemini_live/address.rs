@@ -26,7 +26,7 @@ const EXHAUSTED: Rejection = Rejection {
 const GEMINI_SERVICE: &str = "google.ai.generativelanguage.";
 const VERTEX_SERVICE: &str = "google.cloud.aiplatform.";
 
-/// Any non-empty credential opens the door; two prefixes stand for what can go wrong: `bad-` is refused with 401,
+/// Any non-empty credential is accepted; two prefixes stand for what can go wrong: `bad-` is refused with 401,
 /// `quota-` with 429. An ephemeral token is one that starts with `auth_tokens/`.
 pub(crate) fn admit(upgrade: &Upgrade) -> Result<Backend, Rejection> {
     let (path, query) = upgrade

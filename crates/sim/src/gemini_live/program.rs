@@ -18,7 +18,7 @@ pub(crate) struct Program {
     pub(crate) heard: String,
     /// Results of its calls, in the order of their arrival.
     pub(crate) results: Vec<(String, Value)>,
-    /// The most urgent wish among the results of its non-blocking calls.
+    /// The most urgent scheduling among the results of its non-blocking calls.
     pub(crate) scheduling: Option<Scheduling>,
     /// Whether it made a call that does not block, so that it outlives an interruption.
     pub(crate) in_background: bool,

@@ -31,7 +31,7 @@ pub(super) struct Session {
     events: u64,
 }
 
-/// The response under way.
+/// The current response.
 #[derive(Debug)]
 pub(super) struct Active {
     pub(super) id: String,

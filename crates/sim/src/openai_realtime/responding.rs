@@ -166,7 +166,7 @@ impl Session {
         self.hang_up(Output::Close { code, reason }, out);
     }
 
-    /// An event of the response under way.
+    /// An event of the current response.
     fn say(&mut self, active: &Active, kind: &str, fields: Value, out: &mut Vec<Output>) {
         let mut event = json!({"type": format!("response.{kind}"), "response_id": active.id,
             "output_index": active.output.len()});
@@ -337,7 +337,7 @@ impl Session {
         self.end_output(active, item("completed", &arguments), 0, out);
     }
 
-    /// Ends the response under way, if there is one, before it is complete.
+    /// Ends the current response, if there is one, before it is complete.
     pub(super) fn cancel_active(&mut self, reason: &str, out: &mut Vec<Output>) {
         let Some(mut active) = self.active.take() else {
             return;

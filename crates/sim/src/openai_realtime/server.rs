@@ -39,7 +39,7 @@ impl Server {
         }
     }
 
-    /// Decides on an HTTP upgrade; the connection begins with `Ok`. Any key opens the door, be it in the header or in the
+    /// Decides on an HTTP upgrade; the connection begins with `Ok`. Any key is accepted, be it in the header or in the
     /// name of a subprotocol; two beginnings stand for what can go wrong: `bad-` is refused with 401, `quota-` with 429.
     ///
     /// # Errors

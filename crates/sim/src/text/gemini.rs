@@ -66,7 +66,7 @@ pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> H
     speaker.answer(streams, is_complete)
 }
 
-/// Any key opens the door; `bad-` is refused with 400, as the service does, and `quota-` with 429.
+/// Any key is accepted; `bad-` is refused with 400, as the service does, and `quota-` with 429.
 fn route<'r>(request: &Request<'r>) -> Result<(&'r str, bool), HttpAnswer> {
     let unknown = || refusal(404, "The requested URL was not found on this server.");
     let (before, method) = request.path.rsplit_once(':').ok_or_else(unknown)?;

@@ -1,4 +1,4 @@
-//! Chat Completions as OpenAI's service answers, and the door of its other protocols over HTTP: its routes, its rules for messages, its chunks. Knows nothing of what the
+//! Chat Completions as OpenAI's service answers, and the way in to its other protocols over HTTP: its routes, its rules for messages, its chunks. Knows nothing of what the
 //! model says.
 
 use super::openai_messages::{is_name, read_messages};
@@ -37,7 +37,7 @@ enum Route {
     Models,
 }
 
-/// Any key opens the door; two beginnings stand for what can go wrong: `bad-` is refused with 401, `quota-` with 429.
+/// Any key is accepted; two beginnings stand for what can go wrong: `bad-` is refused with 401, `quota-` with 429.
 fn route(request: &Request<'_>) -> Result<Route, Refusal> {
     let refuse = |status, code, message: &str| {
         Err(Refusal {

@@ -321,7 +321,7 @@ struct Speaker<'a> {
     stream: Stream,
     sequence: u64,
     output: Vec<Value>,
-    /// The message under way.
+    /// The current message.
     text: Option<String>,
     said: usize,
     thought: usize,
