@@ -1,15 +1,11 @@
 //! Modules as the engine's own code: read once, so that no call reads its sources again. Knows no call.
 
-use crate::limits::{JUDGE_MAX, Limits};
-use crate::modules::Modules;
-use crate::sandbox::Sandbox;
 use rquickjs::loader::Loader;
 use rquickjs::loader::bundle::Bundle;
 use rquickjs::module::Declared;
 use rquickjs::{Ctx, Function, Module, Promise, WriteOptions};
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::sync::OnceLock;
 
 /// The code of modules, by their names. The engine runs it where it lies, so that it stays until the process ends: the shims are
 /// read once, and each version of a tool once.
@@ -20,7 +16,7 @@ pub(crate) struct Code(&'static [(&'static str, &'static [u8])]);
 pub(crate) type Gathered = BTreeMap<String, Vec<u8>>;
 
 impl Code {
-    fn keep(gathered: Gathered) -> Self {
+    pub(crate) fn keep(gathered: Gathered) -> Self {
         let modules: Vec<(&'static str, &'static [u8])> = gathered
             .into_iter()
             .map(|(name, code)| (&*name.leak(), &*code.leak()))
@@ -35,23 +31,6 @@ impl Code {
     ) -> Option<rquickjs::Result<Module<'js, Declared>>> {
         let is_known = self.0.iter().any(|(known, _)| *known == name);
         is_known.then(|| Bundle(self.0).load(ctx, name, None))
-    }
-
-    /// Reads a script and what it imports. What cannot be read is left out, and is an error of the calls.
-    pub(crate) fn of_script(entry: &str, modules: &Arc<Modules>) -> Self {
-        let Ok(sandbox) = Sandbox::new(&Limits::default()) else {
-            return Self::default();
-        };
-        sandbox.imports.open(modules.clone(), Self::default());
-        sandbox.imports.gather();
-        sandbox.clock.begin(Some(Instant::now() + JUDGE_MAX), None);
-        sandbox.context.with(|ctx| {
-            if sandbox.imports.module(&ctx, entry).is_err() {
-                // Nothing may stay pending in the context.
-                drop(ctx.catch());
-            }
-        });
-        Self::keep(sandbox.imports.gathered())
     }
 }
 

@@ -10,35 +10,12 @@ use crate::place::places;
 use crate::protocol::HostId;
 use crate::sandbox::{Sandbox, Stop, Thrown, caught};
 use crate::typescript;
-use serde::{Deserialize, Serialize};
+use crate::verdict::{Flaw, Verdict};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Instant;
-
-/// What keeps a file from being a handler.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Flaw {
-    /// From the folder of the tools.
-    pub file: String,
-    /// From 1; where one line is to blame.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<usize>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub column: Option<usize>,
-    pub message: String,
-    pub cure: String,
-}
-
-/// What the engine says of a handler.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// The files that it is made of, its entry among them.
-    pub used: BTreeSet<String>,
-    /// Empty where it can run.
-    pub flaws: Vec<Flaw>,
-}
 
 const EXPORT: &str = "write `export async function execute({ args, context }) { … }`";
 

@@ -13,11 +13,13 @@ mod place;
 mod protocol;
 mod sandbox;
 mod typescript;
+mod verdict;
 mod worker;
 
-pub use judge::{Flaw, Verdict, judge};
+pub use judge::judge;
 pub use limits::Limits;
 pub use modules::Modules;
+pub use verdict::{Flaw, Verdict};
 pub use worker::{WorkerError, serve};
 
 /// What authors' editors know of `context` and of everything else that a handler finds: `types.d.ts`.

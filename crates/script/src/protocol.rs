@@ -1,8 +1,8 @@
 //! The lines between host and worker: JSON-RPC 2.0, a message a line. Reads what the host sends and writes what it is sent; does
 //! no IO.
 
-use crate::judge::Verdict;
 use crate::modules::Modules;
+use crate::verdict::Verdict;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

@@ -4,12 +4,15 @@
 use crate::call::{Ending, Job, REQUEST_BITS, Script, ToCall, serve_one};
 use crate::code::Code;
 use crate::judge::judge;
-use crate::limits::{CANCEL_GRACE, LINE_BYTES_MAX, Limits, SCRIPTS_MAX, THREAD_STACK_BYTES};
+use crate::limits::{
+    CANCEL_GRACE, JUDGE_MAX, LINE_BYTES_MAX, Limits, SCRIPTS_MAX, THREAD_STACK_BYTES,
+};
 use crate::modules::Modules;
 use crate::output::Output;
 use crate::protocol::{
     self, CallFault, Execute, HostId, HostMessage, Load, answered, refused, unknown_method,
 };
+use crate::sandbox::Sandbox;
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,7 +112,7 @@ impl Worker {
         }
         let modules = Arc::new(load.modules);
         let script = Script {
-            code: Code::of_script(&load.entry, &modules),
+            code: code_of(&load.entry, &modules),
             entry: load.entry,
             modules,
         };
@@ -305,4 +308,21 @@ impl Threads {
         state.spares.clear();
         state.running.clear();
     }
+}
+
+/// Reads a script and what it imports. What cannot be read is left out, and is an error of the calls.
+fn code_of(entry: &str, modules: &Arc<Modules>) -> Code {
+    let Ok(sandbox) = Sandbox::new(&Limits::default()) else {
+        return Code::default();
+    };
+    sandbox.imports.open(modules.clone(), Code::default());
+    sandbox.imports.gather();
+    sandbox.clock.begin(Some(Instant::now() + JUDGE_MAX), None);
+    sandbox.context.with(|ctx| {
+        if sandbox.imports.module(&ctx, entry).is_err() {
+            // Nothing may stay pending in the context.
+            drop(ctx.catch());
+        }
+    });
+    Code::keep(sandbox.imports.gathered())
 }

@@ -1,6 +1,7 @@
 //! The vocabulary between the core and a client: what the user's program sends, and what it is told. The endpoint maps it
 //! to the messages of the voice protocol and to the chat stream.
 
+pub use crate::model::Citation;
 use crate::model::{Role, TranscriptEntry};
 use crate::policy::confirm;
 use serde::{Deserialize, Serialize};
@@ -135,15 +136,6 @@ pub struct ConfirmationQuestion {
     /// What the user should know before answering: that it was done before, or may have been.
     pub warning: Option<String>,
     pub expires_at_unix_ms: u64,
-}
-
-/// A record that an answer rests on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Citation {
-    pub id: String,
-    pub title: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,6 @@
 //! it. It never changes, so that events, outputs and the session's own tables share one account of each call.
 
 use crate::hash::BuildQuickHasher;
-use crate::policy::Completed;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -318,4 +317,19 @@ const NAME_BYTES_MAX: usize = 64;
 /// Names come from the model; what is said back of them is bounded.
 pub(crate) fn shorten(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_BYTES_MAX)]
+}
+
+/// Arguments with their defaults and clamps, and what those changed: from two that are equal, equal ones were given.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Completed {
+    pub(crate) arguments: Sensitive<Arc<Arguments>>,
+    pub(crate) defaults_applied: Arc<[Arc<str>]>,
+    pub(crate) clamped: Option<Clamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Clamp {
+    pub(crate) argument: Arc<str>,
+    pub(crate) from: i64,
+    pub(crate) to: i64,
 }

@@ -1,8 +1,9 @@
 //! A call in the ledger's words, and the ledger's rows in those of a call: what a request holds, what the record of an effect or a
 //! question says. It decides nothing.
 
+use crate::facts::Completed;
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
-use crate::policy::{Completed, Settled, confirm, judge, outcome_of};
+use crate::policy::{Settled, confirm, judge, outcome_of};
 use crate::step::Step;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;

@@ -30,3 +30,4 @@ pub mod time;
 mod turn;
 
 pub use ledger::called_back;
+pub use policy::names_delivery;

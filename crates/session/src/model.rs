@@ -1,8 +1,6 @@
 //! The vocabulary between the core and a provider's codec: what a model says and asks for, what it is told, and what one
 //! model id can do. Codecs translate it to and from wire formats; audio never passes here.
 
-use crate::client::Citation;
-pub use crate::policy::names_delivery;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -321,4 +319,13 @@ pub struct TranscriptEntry {
     pub text: Sensitive<String>,
     pub at: Timestamp,
     pub turn: u64,
+}
+
+/// A record that an answer rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Citation {
+    pub id: String,
+    pub title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }

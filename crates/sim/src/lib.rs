@@ -3,6 +3,7 @@
 
 pub mod declaration;
 pub mod demo;
+mod family;
 pub mod gemini_live;
 pub mod openai_realtime;
 mod pieces;

@@ -1,7 +1,7 @@
 //! Scripts: what a simulated provider does, exchange by exchange, as YAML. Knows the language and its mistakes; what
 //! an action does on the wire is the provider's own affair.
 
-use crate::gemini_live::Family;
+use crate::family::Family;
 use crate::template;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use crate::agenda::Of;
 use crate::count::Fault;
-use crate::storefront::StoreMood;
+use crate::mood::StoreMood;
 use crate::world::World;
 use std::time::Duration;
 use windlass_session::io::Input;

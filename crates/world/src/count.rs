@@ -1,6 +1,6 @@
 //! What has occurred in the worlds of a run. A fault or a state that never occurs is one that nothing was proved about.
 
-use crate::storefront::StoreMood;
+use crate::mood::StoreMood;
 use std::collections::BTreeMap;
 use std::fmt;
 use windlass_store::command::{Command, Refusal, Reply};

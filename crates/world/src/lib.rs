@@ -11,6 +11,7 @@ mod intents;
 mod judge;
 mod live;
 mod model;
+mod mood;
 mod outside;
 mod process;
 mod prove;

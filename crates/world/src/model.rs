@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::io::Input;
-use windlass_session::model::{ArgumentsProblem, IncomingCall, ModelEvent, names_delivery};
+use windlass_session::model::{ArgumentsProblem, IncomingCall, ModelEvent};
+use windlass_session::names_delivery;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::kind::Mode;
 

@@ -3,7 +3,8 @@
 
 use crate::agenda::{Due, Of, ServiceCall, Within};
 use crate::count::Fault;
-use crate::storefront::{FaultyStore, PendingAnswer, QueuedLedger, StoreMood};
+use crate::mood::StoreMood;
+use crate::storefront::{FaultyStore, PendingAnswer, QueuedLedger};
 use crate::tools;
 use crate::world::{BEGINNING_UNIX_MS, World};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The end of a world: nothing goes wrong any more, and everything that was begun has to come to its end.
 
 use crate::judge::Rule;
-use crate::storefront::StoreMood;
+use crate::mood::StoreMood;
 use crate::world::World;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::Input;

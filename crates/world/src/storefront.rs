@@ -2,6 +2,7 @@
 //! what is kept for another try, the driver's own backlog decides. Knows no rule of the ledger.
 
 use crate::count::{Seen, kind_of, states_of};
+use crate::mood::StoreMood;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,20 +18,6 @@ use windlass_tool::id::{ConversationId, EffectId, TenantId, UserId};
 
 /// Batches that are kept where the store takes none; more than any world has.
 const KEPT_MAX: usize = 100_000;
-
-/// How the store behaves at present.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum StoreMood {
-    #[default]
-    Up,
-    Slow,
-    Down,
-    Full,
-    /// It does what it is asked, and its acknowledgement is lost.
-    Forgetful,
-    /// It does what it is asked, and is heard to have done so when nobody waits any more.
-    Late,
-}
 
 /// A store that fails as its mood says.
 pub(crate) struct FaultyStore {

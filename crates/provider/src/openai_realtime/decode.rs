@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::model::{
     ArgumentsProblem, IncomingCall, LostReason, ModelEvent, TurnEndReason, UNNAMED, Usage,
-    names_delivery,
 };
+use windlass_session::names_delivery;
 
 /// How many ids of calls are remembered, to know that a call which comes again has had its answer.
 const CALL_IDS_MAX: usize = 512;

@@ -9,12 +9,12 @@ use super::{Calls, deduplicated};
 use crate::answers::CallAnswer;
 use crate::deadlines::Deadline;
 use crate::event::{CallRecord, CallStarted, SessionEvent};
-use crate::facts::Slot;
+use crate::facts::{Completed, Slot};
 use crate::io::{Output, StoreProblem};
 use crate::ledger;
 use crate::policy::{
-    Completed, EffectRun, Failed, Judged, Settled, admitted, judge, outcome_of, outcome_unknown,
-    retry_delay, timed_out,
+    EffectRun, Failed, Judged, Settled, admitted, judge, outcome_of, outcome_unknown, retry_delay,
+    timed_out,
 };
 use crate::talk::Talk;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Steps 5 and 6: arguments are completed with their defaults, checked against the whole schema, and clamped. What comes
 //! out always satisfies the schema.
 
+use crate::facts::{Clamp, Completed};
 use serde_json::json;
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
@@ -12,21 +13,6 @@ use windlass_tool::validate::Violation;
 
 /// How many violations the message itself names; all of them are in the details.
 const VIOLATIONS_NAMED: usize = 3;
-
-/// Arguments with their defaults and clamps, and what those changed: from two that are equal, equal ones were given.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Completed {
-    pub(crate) arguments: Sensitive<Arc<Arguments>>,
-    pub(crate) defaults_applied: Arc<[Arc<str>]>,
-    pub(crate) clamped: Option<Clamp>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Clamp {
-    pub(crate) argument: Arc<str>,
-    pub(crate) from: i64,
-    pub(crate) to: i64,
-}
 
 /// Completes the arguments, and says whether they satisfied the schema before they were clamped.
 pub(crate) fn complete(

@@ -15,7 +15,6 @@ mod retry;
 
 pub(crate) use admit::{Gates, admitted, examine, refused_approval};
 pub use admitted::{AdmittedCall, EffectRun};
-pub(crate) use arguments::Completed;
 pub(crate) use budget::BLOCKING_TOOL;
 pub use idempotency::names_delivery;
 pub(crate) use idempotency::{Deliveries, Delivery, DeliveryState, Settled, delivery_key};

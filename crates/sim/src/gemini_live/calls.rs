@@ -1,8 +1,9 @@
 //! The calls of one connection: which are open, which were taken back, and whether a result belongs to one of them.
 //! Knows ids and names, not what is done with a result.
 
-use super::profile::{Family, Profile};
+use super::profile::Profile;
 use super::refusal::Refusal;
+use crate::family::Family;
 use crate::script::{Reaction, Settings};
 use serde_json::{Value, json};
 use std::collections::VecDeque;

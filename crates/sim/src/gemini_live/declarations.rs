@@ -1,9 +1,10 @@
 //! The tools of a session as the service takes or refuses them: names, behaviours and Gemini's `Schema` subset. Knows
 //! nothing of calls.
 
-use super::profile::{CallRule, Family, Profile};
+use super::profile::{CallRule, Profile};
 use super::refusal::Refusal;
 use crate::declaration::Declaration;
+use crate::family::Family;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 

@@ -4,9 +4,9 @@
 use super::context::Context;
 use super::ears::Heard;
 use super::frames;
-use super::profile::Family;
 use super::refusal::Refusal;
 use super::session::Session;
+use crate::family::Family;
 use crate::sound::activity::{Activity, Detector};
 use serde_json::Value;
 

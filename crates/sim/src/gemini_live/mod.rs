@@ -21,5 +21,5 @@ mod speech;
 mod turn;
 mod wire;
 
-pub use profile::Family;
+pub use crate::family::Family;
 pub use server::Server;

@@ -2,20 +2,7 @@
 //! follow what was measured or recorded of the real service.
 
 use super::address::Backend;
-use serde::Deserialize;
-
-/// The model generations whose rules differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub enum Family {
-    #[serde(rename = "2.5-native")]
-    Native25,
-    #[serde(rename = "3.1")]
-    Flash31,
-    #[serde(rename = "3.8")]
-    Live38,
-    #[serde(rename = "3.8-ext")]
-    Extended38,
-}
+use crate::family::Family;
 
 /// What becomes of a call, by its declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

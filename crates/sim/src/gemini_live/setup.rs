@@ -2,9 +2,10 @@
 
 use super::address::Backend;
 use super::declarations;
-use super::profile::{Family, Profile, ThinkingRule};
+use super::profile::{Profile, ThinkingRule};
 use super::refusal::Refusal;
 use crate::declaration::Declaration;
+use crate::family::Family;
 use crate::sound::activity::Sensitivity;
 use serde_json::{Map, Value};
 

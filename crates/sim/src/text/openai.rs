@@ -1,7 +1,7 @@
 //! Chat Completions as OpenAI's service answers, and the way in to its other protocols over HTTP: its routes, its rules for messages, its chunks. Knows nothing of what the
 //! model says.
 
-use super::openai_messages::{is_name, read_messages};
+use super::openai_messages::{CREATED, TOOLS_MAX, is_name, read_messages};
 use super::openai_refusal::{Refusal, error_body};
 use super::plan::{self, Said};
 use super::{BODY_BYTES_MAX, HttpAnswer, Piece, Request, Stream, responses};
@@ -81,10 +81,6 @@ fn route(request: &Request<'_>) -> Result<Route, Refusal> {
         _ => Ok(route),
     }
 }
-
-/// Every answer is of the same moment: there is no clock here.
-pub(super) const CREATED: u64 = 1_790_000_000;
-pub(super) const TOOLS_MAX: usize = 128;
 
 struct Chat {
     model: String,
@@ -233,11 +229,6 @@ fn read_tools(tools: Option<&Value>) -> Result<Vec<Declaration>, Refusal> {
         })
     };
     tools.iter().enumerate().map(read).collect()
-}
-
-/// Where a field of a flat declaration is.
-pub(super) fn place_of_tool(index: usize, field: &str) -> String {
-    format!("tools[{index}].{field}")
 }
 
 /// An answer as it is put together, as a stream and as a whole at once.

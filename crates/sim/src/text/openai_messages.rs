@@ -1,4 +1,5 @@
-//! The messages of a Chat Completions request: which the service takes, and what they say. Knows nothing of answers.
+//! The messages of a Chat Completions request: which the service takes, and what they say; and the rules that all protocols of the
+//! service have in common. Knows nothing of answers.
 
 use super::openai_refusal::Refusal;
 use super::plan::Said;
@@ -6,6 +7,15 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 pub(super) const NAME_BYTES_MAX: usize = 64;
+pub(super) const TOOLS_MAX: usize = 128;
+
+/// Every answer is of the same moment: there is no clock here.
+pub(super) const CREATED: u64 = 1_790_000_000;
+
+/// Where a field of a flat declaration is.
+pub(super) fn place_of_tool(index: usize, field: &str) -> String {
+    format!("tools[{index}].{field}")
+}
 
 /// The service's rule: the answers to all calls of a message stand directly behind it.
 pub(super) fn read_messages(messages: &[Value]) -> Result<Vec<Said>, Refusal> {

@@ -1,7 +1,6 @@
 //! OpenAI's Responses as the service answers: its rules for items, its events. Knows nothing of what the model says.
 
-use super::openai::{CREATED, TOOLS_MAX, place_of_tool};
-use super::openai_messages::{NAME_BYTES_MAX, is_name};
+use super::openai_messages::{CREATED, NAME_BYTES_MAX, TOOLS_MAX, is_name, place_of_tool};
 use super::openai_refusal::{Refusal, error_body};
 use super::plan::{self, Said};
 use super::{BODY_BYTES_MAX, HttpAnswer, Piece, Stream};
