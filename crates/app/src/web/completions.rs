@@ -79,7 +79,7 @@ struct Message {
 
 /// A request that has been read.
 #[derive(Default)]
-struct ChatRequest {
+struct CompletionRequest {
     user: Option<String>,
     instructions: String,
     history: Vec<HistoryEntry>,
@@ -219,7 +219,7 @@ impl Outlet for Opening {
 async fn streamed(
     host: Arc<ChatHost>,
     caller: Caller,
-    asked: ChatRequest,
+    asked: CompletionRequest,
     envelope: Envelope,
     includes_usage: bool,
 ) -> Response<Body> {
@@ -233,7 +233,7 @@ async fn streamed(
         };
         let mut sink = ChunkStream::new(outlet, envelope, includes_usage);
         let mut abandoned = std::pin::pin!(record.abandoned());
-        let ChatRequest {
+        let CompletionRequest {
             user,
             instructions,
             history,
@@ -271,13 +271,13 @@ async fn streamed(
 async fn whole(
     host: Arc<ChatHost>,
     caller: Caller,
-    asked: ChatRequest,
+    asked: CompletionRequest,
     envelope: Envelope,
 ) -> Response<Body> {
     let (mut answer, answered) = oneshot::channel();
     tokio::spawn(async move {
         let mut sink = Whole::default();
-        let ChatRequest {
+        let CompletionRequest {
             user,
             instructions,
             history,
@@ -373,7 +373,7 @@ pub(crate) fn understands(body: &[u8], limits: PictureLimits) -> bool {
     wanted.is_ok_and(|wanted| read(&wanted, limits).is_ok())
 }
 
-fn read(wanted: &Wanted, limits: PictureLimits) -> Result<ChatRequest, String> {
+fn read(wanted: &Wanted, limits: PictureLimits) -> Result<CompletionRequest, String> {
     check_wishes(wanted)?;
     if wanted.n.is_some_and(|answers| answers > 1) {
         return Err("this server gives one answer to a request; leave n out".to_owned());
@@ -383,9 +383,9 @@ fn read(wanted: &Wanted, limits: PictureLimits) -> Result<ChatRequest, String> {
         .iter()
         .rposition(|message| message.role == "user")
         .ok_or("there is no message of the user to answer")?;
-    let mut asked = ChatRequest {
+    let mut asked = CompletionRequest {
         user: wanted.user.clone().filter(|user| !user.is_empty()),
-        ..ChatRequest::default()
+        ..CompletionRequest::default()
     };
     if let Some(user) = &asked.user {
         request::check_id(user).map_err(|problem| problem.to_string())?;
@@ -420,7 +420,7 @@ fn read(wanted: &Wanted, limits: PictureLimits) -> Result<ChatRequest, String> {
     Ok(asked)
 }
 
-impl ChatRequest {
+impl CompletionRequest {
     fn remember(&mut self, role: Role, text: String) {
         if !text.trim().is_empty() {
             let text = Sensitive(text);

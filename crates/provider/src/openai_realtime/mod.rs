@@ -170,8 +170,7 @@ impl Codec {
         self.request(frames);
     }
 
-    /// The current answer is void, whoever says so, and this much of what was spoken was never heard. Appends what the
-    /// service has to know of it.
+    /// Gives up the current answer. `unplayed` is what was spoken and never heard. Appends the frames that tell the service.
     pub fn discard(&mut self, unplayed: Duration, frames: &mut Vec<Vec<u8>>) {
         if let Some(id) = self.responses.give_up() {
             frames.push(encode::response_cancel(id, self.options.form));

@@ -5,6 +5,7 @@ mod gemini;
 mod openai;
 mod openai_messages;
 mod openai_refusal;
+mod openai_rules;
 pub(crate) mod plan;
 mod responses;
 

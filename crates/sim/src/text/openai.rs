@@ -1,8 +1,9 @@
 //! Chat Completions as OpenAI's service answers, and the way in to its other protocols over HTTP: its routes, its rules for messages, its chunks. Knows nothing of what the
 //! model says.
 
-use super::openai_messages::{CREATED, TOOLS_MAX, is_name, read_messages};
+use super::openai_messages::read_messages;
 use super::openai_refusal::{Refusal, error_body};
+use super::openai_rules::{CREATED, TOOLS_MAX, is_name};
 use super::plan::{self, Said};
 use super::{BODY_BYTES_MAX, HttpAnswer, Piece, Request, Stream, responses};
 use crate::declaration::Declaration;

@@ -1,21 +1,10 @@
-//! The messages of a Chat Completions request: which the service takes, and what they say; and the rules that all protocols of the
-//! service have in common. Knows nothing of answers.
+//! The messages of a Chat Completions request: which the service takes, and what they say. Knows nothing of answers.
 
 use super::openai_refusal::Refusal;
+use super::openai_rules::is_name;
 use super::plan::Said;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-
-pub(super) const NAME_BYTES_MAX: usize = 64;
-pub(super) const TOOLS_MAX: usize = 128;
-
-/// Every answer is of the same moment: there is no clock here.
-pub(super) const CREATED: u64 = 1_790_000_000;
-
-/// Where a field of a flat declaration is.
-pub(super) fn place_of_tool(index: usize, field: &str) -> String {
-    format!("tools[{index}].{field}")
-}
 
 /// The service's rule: the answers to all calls of a message stand directly behind it.
 pub(super) fn read_messages(messages: &[Value]) -> Result<Vec<Said>, Refusal> {
@@ -92,9 +81,4 @@ fn text_of(content: &Value) -> String {
             .collect(),
         _ => String::new(),
     }
-}
-
-pub(super) fn is_name(name: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(fits)
 }

@@ -1,7 +1,7 @@
 //! OpenAI's Responses as the service answers: its rules for items, its events. Knows nothing of what the model says.
 
-use super::openai_messages::{CREATED, NAME_BYTES_MAX, TOOLS_MAX, is_name, place_of_tool};
 use super::openai_refusal::{Refusal, error_body};
+use super::openai_rules::{CREATED, NAME_BYTES_MAX, TOOLS_MAX, is_name};
 use super::plan::{self, Said};
 use super::{BODY_BYTES_MAX, HttpAnswer, Piece, Stream};
 use crate::declaration::Declaration;
@@ -30,6 +30,11 @@ pub(super) fn answer(body: &[u8], options: &Options, number: u64) -> HttpAnswer 
         }
     }
     speaker.finish()
+}
+
+/// Where a field of a flat declaration is.
+fn place_of_tool(index: usize, field: &str) -> String {
+    format!("tools[{index}].{field}")
 }
 
 struct ResponsesRequest {

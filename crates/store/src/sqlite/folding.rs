@@ -10,11 +10,11 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 /// Pages of the log, 200 KiB, that the thread folds at a time. A larger piece holds up the flushes of commits for longer: with
-/// 1,000 pages, one commit in a hundred took twice as long (`windlass-benches store`).
+/// 1,000 pages, the 99th of a hundred requests took two to three times as long (`windlass-benches store`).
 const FOLDED_PAGES: i32 = 50;
 
-/// Pages of the log, 16 MiB, past which a commit folds what the thread has left, so that the next one begins the log anew. A
-/// commit waits for that, and the more seldom the better.
+/// Pages of the log, 16 MiB, past which a commit folds what the thread has left, so that the next one begins the log anew. That
+/// commit waits for it. At 16 MiB such waits are rare.
 const RESTARTED_PAGES: i32 = 4_000;
 
 /// Pages of the log, 32 MiB, past which a commit folds it itself, because the thread cannot.
@@ -27,7 +27,7 @@ pub(super) struct Folding {
     pages: Arc<AtomicI32>,
     /// How many of them there were when the thread was last woken.
     woken_at: i32,
-    /// Started by the first log that has grown long. Most processes end without one.
+    /// Started by the first commits. A process that changes little ends without one.
     thread: Option<FoldingThread>,
 }
 
