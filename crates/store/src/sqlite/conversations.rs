@@ -185,11 +185,45 @@ pub(super) fn leg_of_any(
         .optional()
 }
 
-pub(super) fn upsert_leg(
+/// Writes a leg as it is to be, where the table has it in another form or not at all. Most changes are a further entry, which
+/// concerns no index and leaves the body, which may be long, where it is.
+pub(super) fn write_leg(
     connection: &Connection,
     of: &ConversationRef,
+    stored: Option<&Leg>,
     leg: &Leg,
 ) -> rusqlite::Result<()> {
+    if stored == Some(leg) {
+        return Ok(());
+    }
+    let has_appended = stored.is_some_and(|stored| {
+        let appended = Leg {
+            last_number: leg.last_number,
+            ..stored.clone()
+        };
+        appended == *leg
+    });
+    if has_appended {
+        return connection
+            .prepare_cached(
+                "UPDATE legs SET last_number = ?4 WHERE tenant = ?1 AND conversation_id = ?2 AND leg = ?3",
+            )?
+            .execute(params![
+                of.tenant.as_str(),
+                of.conversation_id.as_str(),
+                leg.leg.as_str(),
+                number(leg.last_number),
+            ])
+            .map(drop);
+    }
+    upsert_leg(connection, of, leg)?;
+    match stored.is_some_and(|stored| stored.body == leg.body) {
+        true => Ok(()),
+        false => upsert_body(connection, of, leg),
+    }
+}
+
+fn upsert_leg(connection: &Connection, of: &ConversationRef, leg: &Leg) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "INSERT INTO legs (tenant, conversation_id, leg, mode, epoch, owner, state, client_id, resume_token, last_number,
@@ -216,11 +250,14 @@ pub(super) fn upsert_leg(
             number(leg.last_number),
             time(leg.expires_at_unix_ms),
         ])?;
-    // A leg is written with every entry that it appends; its body, which may be long, only where it changed.
+    Ok(())
+}
+
+fn upsert_body(connection: &Connection, of: &ConversationRef, leg: &Leg) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "INSERT INTO leg_bodies (tenant, conversation_id, leg, body) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (tenant, conversation_id, leg) DO UPDATE SET body = excluded.body WHERE body <> excluded.body",
+             ON CONFLICT (tenant, conversation_id, leg) DO UPDATE SET body = excluded.body",
         )?
         .execute(params![
             of.tenant.as_str(),

@@ -57,6 +57,23 @@ pub(super) fn of_leg(
         .optional()
 }
 
+pub(super) fn number_of_key(
+    connection: &Connection,
+    of: &ConversationRef,
+    key: &str,
+) -> rusqlite::Result<Option<EntryNumber>> {
+    connection
+        .prepare_cached(
+            "SELECT number FROM entries INDEXED BY entries_by_key
+             WHERE tenant = ?1 AND conversation_id = ?2 AND key = ?3 AND key IS NOT NULL ORDER BY number DESC LIMIT 1",
+        )?
+        .query_row(
+            params![of.tenant.as_str(), of.conversation_id.as_str(), key],
+            |row| Ok(EntryNumber(loaded_number(row.get(0)?))),
+        )
+        .optional()
+}
+
 pub(super) fn of_key(
     connection: &Connection,
     of: &ConversationRef,

@@ -27,6 +27,7 @@ use place::OpenedFile;
 use rows::ConversationRows;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -260,15 +261,21 @@ impl Store for SqliteStore {
             now_unix_ms: self.now_unix_ms(),
         };
         let mut replies = Vec::with_capacity(batches.len());
+        let mut all_rows = BTreeMap::new();
         for batch in batches {
             let of = &batch.conversation;
-            let mut rows = ConversationRows::new(&transaction, of);
+            let rows = all_rows
+                .entry((&of.tenant, &of.conversation_id))
+                .or_insert_with(|| ConversationRows::new(&transaction, of));
             let answers = batch
                 .commands
                 .iter()
-                .map(|command| apply(&mut rows, of, command, &surroundings));
+                .map(|command| apply(rows, of, command, &surroundings));
             // On an error the transaction is dropped, which rolls it back.
             replies.push(answers.collect::<Result<Vec<Reply>, _>>()?);
+        }
+        for (_, rows) in all_rows {
+            rows.finish()?;
         }
         transaction.commit().map_err(unavailable)?;
         let folding = self.folding.lock();

@@ -1,4 +1,5 @@
-//! The rows of one conversation within one transaction. Knows no statement.
+//! The rows of one conversation within one transaction. What nearly every command reads and writes, the conversation's own row
+//! and its leg's, is read once and written once. Knows no statement.
 
 use super::tables::unavailable;
 use super::{conversations, effects, entries, questions};
@@ -15,8 +16,27 @@ use windlass_tool::id::{EffectId, SessionId, ToolId};
 pub(super) struct ConversationRows<'a> {
     connection: &'a Connection,
     of: &'a ConversationRef,
-    /// The oldest entry that the table has.
-    first_entry: Option<EntryNumber>,
+    conversation: Option<Row<Conversation>>,
+    /// The conversation was looked for. Where there is none, it is not there.
+    is_read: bool,
+    /// The leg that was read or written last.
+    leg: Option<Row<Leg>>,
+}
+
+/// A row as the table has it, and as it is to be.
+struct Row<T> {
+    stored: Option<T>,
+    now: T,
+}
+
+impl<T: Clone> Row<T> {
+    /// As it was read.
+    fn of(stored: &T) -> Self {
+        Self {
+            stored: Some(stored.clone()),
+            now: stored.clone(),
+        }
+    }
 }
 
 impl<'a> ConversationRows<'a> {
@@ -24,23 +44,59 @@ impl<'a> ConversationRows<'a> {
         Self {
             connection,
             of,
-            first_entry: None,
+            conversation: None,
+            is_read: false,
+            leg: None,
         }
     }
 
-    fn write_change(&mut self, change: &Change) -> rusqlite::Result<()> {
-        let (connection, of) = (self.connection, self.of);
-        match change {
-            Change::Conversation(conversation) => {
-                conversations::upsert(connection, conversation)?;
-                let first = conversation.first_entry;
-                if self.first_entry.is_some_and(|known| known < first) {
-                    entries::trim(connection, of, first)?;
-                }
-                self.first_entry = Some(first);
-                Ok(())
+    /// Writes what was not written yet; the last thing that is done with the rows of a transaction.
+    pub(super) fn finish(mut self) -> Result<(), StoreUnavailable> {
+        self.write_leg().map_err(unavailable)?;
+        match self.conversation {
+            Some(row) if row.stored.as_ref() != Some(&row.now) => {
+                conversations::upsert(self.connection, &row.now).map_err(unavailable)
             }
-            Change::Leg(leg) => conversations::upsert_leg(connection, of, leg),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Before another one takes its place, or is looked for by its token.
+    fn write_leg(&mut self) -> rusqlite::Result<()> {
+        match self.leg.take() {
+            Some(row) => {
+                conversations::write_leg(self.connection, self.of, row.stored.as_ref(), &row.now)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn read_leg(&mut self, leg: &SessionId) -> rusqlite::Result<Option<Leg>> {
+        if let Some(row) = self.leg.as_ref().filter(|row| row.now.leg == *leg) {
+            return Ok(Some(row.now.clone()));
+        }
+        self.write_leg()?;
+        let found = conversations::leg(self.connection, self.of, leg)?;
+        self.keep_leg(found.as_ref());
+        Ok(found)
+    }
+
+    fn read_leg_by_token(&mut self, token: &Hash) -> rusqlite::Result<Option<Leg>> {
+        self.write_leg()?;
+        let found = conversations::leg_by_token(self.connection, self.of, token)?;
+        self.keep_leg(found.as_ref());
+        Ok(found)
+    }
+
+    fn keep_leg(&mut self, found: Option<&Leg>) {
+        self.leg = found.map(Row::of);
+    }
+
+    fn write_change(&mut self, change: Change) -> rusqlite::Result<()> {
+        let (connection, of) = (self.connection, self.of);
+        match &change {
+            Change::Conversation(conversation) => self.change_conversation(conversation),
+            Change::Leg(leg) => self.change_leg(leg),
             Change::Effect(effect) => effects::upsert(connection, of, effect),
             Change::Question(question) => questions::upsert(connection, of, question),
             Change::Delivery(delivery) => conversations::upsert_delivery(connection, of, delivery),
@@ -50,23 +106,56 @@ impl<'a> ConversationRows<'a> {
             }
         }
     }
+
+    fn change_conversation(&mut self, conversation: &Conversation) -> rusqlite::Result<()> {
+        let Some(row) = &mut self.conversation else {
+            self.is_read = true;
+            self.conversation = Some(Row {
+                stored: None,
+                now: conversation.clone(),
+            });
+            return Ok(());
+        };
+        let known = std::mem::replace(&mut row.now, conversation.clone());
+        match known.first_entry < conversation.first_entry {
+            true => entries::trim(self.connection, self.of, conversation.first_entry),
+            false => Ok(()),
+        }
+    }
+
+    fn change_leg(&mut self, leg: &Leg) -> rusqlite::Result<()> {
+        if let Some(row) = self.leg.as_mut().filter(|row| row.now.leg == leg.leg) {
+            row.now = leg.clone();
+            return Ok(());
+        }
+        self.write_leg()?;
+        self.leg = Some(Row {
+            stored: None,
+            now: leg.clone(),
+        });
+        Ok(())
+    }
 }
 
 impl Tables for ConversationRows<'_> {
     fn conversation(&mut self) -> Result<Option<Conversation>, StoreUnavailable> {
+        if self.is_read {
+            return Ok(self.conversation.as_ref().map(|row| row.now.clone()));
+        }
         let (tenant, conversation_id) = (&self.of.tenant, &self.of.conversation_id);
         let found = conversations::find(self.connection, tenant, conversation_id);
         let found = found.map_err(unavailable)?;
-        self.first_entry = found.as_ref().map(|found| found.first_entry);
+        self.is_read = true;
+        self.conversation = found.as_ref().map(Row::of);
         Ok(found)
     }
 
     fn leg(&mut self, leg: &SessionId) -> Result<Option<Leg>, StoreUnavailable> {
-        conversations::leg(self.connection, self.of, leg).map_err(unavailable)
+        self.read_leg(leg).map_err(unavailable)
     }
 
     fn leg_by_token(&mut self, token: &Hash) -> Result<Option<Leg>, StoreUnavailable> {
-        conversations::leg_by_token(self.connection, self.of, token).map_err(unavailable)
+        self.read_leg_by_token(token).map_err(unavailable)
     }
 
     fn effects_of_key(&mut self, key: &EffectKey) -> Result<Vec<Effect>, StoreUnavailable> {
@@ -130,8 +219,7 @@ impl Tables for ConversationRows<'_> {
     }
 
     fn entry_of_key(&mut self, key: &str) -> Result<Option<EntryNumber>, StoreUnavailable> {
-        let entry = entries::of_key(self.connection, self.of, key).map_err(unavailable)?;
-        Ok(entry.map(|entry| entry.number))
+        entries::number_of_key(self.connection, self.of, key).map_err(unavailable)
     }
 
     fn newest_entries(&mut self, entries_max: usize) -> Result<Vec<Entry>, StoreUnavailable> {
@@ -152,13 +240,14 @@ impl Tables for ConversationRows<'_> {
     }
 
     fn write(&mut self, change: Change) -> Result<(), StoreUnavailable> {
-        self.write_change(&change).map_err(unavailable)
+        self.write_change(change).map_err(unavailable)
     }
 
     fn forget(&mut self) -> Result<(), StoreUnavailable> {
         let (tenant, conversation_id) = (&self.of.tenant, &self.of.conversation_id);
         let rows = conversations::forget(self.connection, tenant, conversation_id, usize::MAX);
-        self.first_entry = None;
+        self.leg = None;
+        (self.conversation, self.is_read) = (None, true);
         rows.map(drop).map_err(unavailable)
     }
 }
