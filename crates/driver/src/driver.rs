@@ -168,6 +168,9 @@ impl<E: Executor> Driver<E> {
 
     /// Writes entries into the log that are no output of the core.
     pub fn append(&mut self, entries: Vec<NewEntry>) {
+        if entries.is_empty() {
+            return;
+        }
         let leg = self.leg.clone();
         self.tell([Command::Append { leg, entries }]);
     }
@@ -281,7 +284,9 @@ impl<E: Executor> Driver<E> {
 
     /// Reads what was committed up to now, for a session that nobody polls while it rests; what that says to the core.
     pub fn catch_up(&mut self) -> Option<Input> {
-        self.read();
+        if self.log.look_behind() {
+            self.read();
+        }
         self.ready.pop_front()
     }
 

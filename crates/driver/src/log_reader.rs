@@ -125,6 +125,12 @@ impl LogReader {
         Some(attempt)
     }
 
+    /// Whether the log is to be read on now, for a session that nobody polls.
+    pub(crate) fn look_behind(&mut self) -> bool {
+        let is_behind = std::mem::take(&mut self.is_behind);
+        self.tail.take_news() || is_behind
+    }
+
     /// Whether the log is to be read on now.
     pub(crate) fn poll_behind(&mut self, context: &mut Context<'_>) -> bool {
         let mut is_behind = std::mem::take(&mut self.is_behind);

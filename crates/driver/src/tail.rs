@@ -138,21 +138,33 @@ impl Concerned {
 impl Tail {
     /// Whether something was committed since this was ready last.
     pub fn poll_committed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let is_news = self.with_listener(|listener| {
+            let is_news = std::mem::take(&mut listener.has_news);
+            match &mut listener.waker {
+                _ if is_news => {}
+                Some(waker) => waker.clone_from(context.waker()),
+                waker => *waker = Some(context.waker().clone()),
+            }
+            is_news
+        });
+        match is_news {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+
+    /// The same for a leg that is not woken.
+    pub fn take_news(&mut self) -> bool {
+        self.with_listener(|listener| std::mem::take(&mut listener.has_news))
+    }
+
+    fn with_listener(&self, look: impl FnOnce(&mut Listener) -> bool) -> bool {
         let mut tails = self.tails.lock();
-        let listener = tails
-            .get_mut(&self.conversation)
-            .and_then(|listeners| listeners.all.iter_mut().find(|one| one.id == self.id));
-        let Some(listener) = listener else {
-            return Poll::Pending;
-        };
-        if std::mem::take(&mut listener.has_news) {
-            return Poll::Ready(());
-        }
-        match &mut listener.waker {
-            Some(waker) => waker.clone_from(context.waker()),
-            waker => *waker = Some(context.waker().clone()),
-        }
-        Poll::Pending
+        let listeners = tails.get_mut(&self.conversation);
+        let mut all = listeners
+            .into_iter()
+            .flat_map(|listeners| &mut listeners.all);
+        all.find(|one| one.id == self.id).is_some_and(look)
     }
 }
 

@@ -222,6 +222,11 @@ impl CallDriver {
         self.report();
     }
 
+    /// The last entry of the log that was read.
+    pub fn last_read(&self) -> EntryNumber {
+        self.driver.last_read()
+    }
+
     /// What other legs have said since this was asked last.
     pub fn take_heard(&mut self) -> Vec<Entry> {
         self.driver.take_heard()

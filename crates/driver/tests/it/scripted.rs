@@ -15,8 +15,8 @@ use windlass_store::command::{
 };
 use windlass_store::{
     Attempt, AttemptNumber, AttemptOutcome, Batch, ConversationRef, Effect, EffectKey, EffectState,
-    EntryNumber, Epoch, LegRef, LookupState, MemoryStore, Nonce, OwnerId, QuestionNumber, Store,
-    StoreUnavailable,
+    EntryEvent, EntryNumber, Epoch, LegRef, LookupState, MemoryStore, NewEntry, Nonce, OwnerId,
+    QuestionNumber, Store, StoreUnavailable,
 };
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::handler::{Finding, Success};
@@ -412,7 +412,11 @@ fn an_answer_needs_the_token_that_was_shown() {
 #[test]
 fn what_nobody_waits_for_makes_no_input_and_its_trouble_is_for_the_log() {
     let mut bench = bench();
-    bench.perform(Output::Append(Vec::new()));
+    bench.perform(Output::Append(vec![NewEntry {
+        leg_number: None,
+        key: None,
+        event: EntryEvent::Onset,
+    }]));
     bench.perform(Output::Taint);
     let body = Sensitive(vec![1]);
     bench.driver.save(body, 1_000);

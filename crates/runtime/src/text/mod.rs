@@ -186,6 +186,8 @@ pub struct TurnEnd {
     pub turn: u64,
     /// The message with which the client goes on by voice.
     pub voice_session_start: Option<serde_json::Value>,
+    /// A model has heard in it what came of changes or questions.
+    pub has_heard: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

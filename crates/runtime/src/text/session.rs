@@ -64,6 +64,8 @@ pub struct TextSession {
     pub(super) told: VecDeque<EffectId>,
     /// The entry of the log of the conversation up to which it was read before the session began.
     pub(super) read_to: EntryNumber,
+    /// The same when the ledger was asked last for what no model has heard, and that was nothing.
+    pub(super) all_heard_to: Option<EntryNumber>,
     /// The session's newest entry in it.
     pub(super) last_entry: Option<LegNumber>,
     /// The last message of the user, where its answer was broken off.
@@ -198,6 +200,7 @@ impl TextSession {
             heard: Default::default(),
             told: VecDeque::new(),
             read_to: past.read_to,
+            all_heard_to: None,
             last_entry: None,
             broken_off: None,
             started: Instant::now(),
@@ -323,11 +326,11 @@ impl TextSession {
         }
     }
 
-    /// Gives the model what it has heard of to the ledger: nobody else has to tell of it.
-    pub(super) fn hand_over_heard(&mut self) {
+    /// Tells the ledger what the model has heard of, which nobody else has to tell then. Whether there was anything.
+    pub(super) fn hand_over_heard(&mut self) -> bool {
         let (effects, questions) = std::mem::take(&mut self.heard);
         if effects.is_empty() && questions.is_empty() {
-            return;
+            return false;
         }
         let mut inputs = VecDeque::new();
         self.calls
@@ -335,6 +338,7 @@ impl TextSession {
         for input in inputs {
             self.feed(input, &mut Nobody);
         }
+        true
     }
 
     /// What the conversation's other sessions have said and done since the last time.
@@ -354,11 +358,17 @@ impl TextSession {
 
     /// The outcomes of effects whose own session is gone and that no model has heard of.
     fn tell_unheard(&mut self, sink: &mut dyn TurnSink) {
+        // What an effect comes to is in the log.
+        let last_read = self.calls.last_read();
+        if self.all_heard_to == Some(last_read) {
+            return;
+        }
         let mut unheard = match self.ledger.store().unheard(&self.conversation) {
             Ok(unheard) => unheard,
             // It is told in a later turn.
             Err(_) => return,
         };
+        self.all_heard_to = unheard.is_empty().then_some(last_read);
         unheard.retain(|effect| {
             !self.ledger.is_live(&self.conversation, &effect.leg)
                 && !self.told.contains(&effect.effect_id)

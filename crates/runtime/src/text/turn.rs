@@ -81,9 +81,7 @@ impl TextSession {
             self.broken_off = message.filter(|_| is_broken);
         }
         // What no model has spoken of is told by the session that speaks next.
-        if !is_broken && speaks {
-            self.hand_over_heard();
-        }
+        let has_heard = !is_broken && speaks && self.hand_over_heard();
         self.expect_nothing();
         self.give_room_back();
         let end = TurnEnd {
@@ -91,6 +89,7 @@ impl TextSession {
             usage: self.flow.usage,
             turn: self.core.last_turn(),
             voice_session_start: self.flow.voice_session_start.take(),
+            has_heard,
         };
         sink.finished(&end);
         sink.flush();
