@@ -1,7 +1,7 @@
 //! What the log of a conversation has of messages that were answered: the form of those entries, how they are written, and how
 //! they are found when a message comes again. Knows no turn.
 
-use super::conversation::{Conversation, Message};
+use super::conversation::{AnswerNames, Conversation, Message};
 use super::record::TurnRecord;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -35,11 +35,13 @@ pub(super) fn recall(
     }
     let reference = &conversation.reference;
     let mut newest: Option<Kept> = None;
+    let mut answers = 0;
     for answer in 1..=ANSWERS_MAX {
         let key = message_key(&message.id, answer);
         let Some(entry) = store.entry_of_key(reference, &key)? else {
             break;
         };
+        answers = answer;
         let kept = kept_of(&entry);
         if kept.as_ref().map(|kept| kept.number) > newest.as_ref().map(|kept| kept.number) {
             newest = kept;
@@ -50,7 +52,7 @@ pub(super) fn recall(
             id: message.id.clone(),
             content: kept.content,
         };
-        conversation.recall(message, record_of(kept.stream), false);
+        conversation.recall(message, record_of(kept.stream), false, answers);
     }
     Ok(())
 }
@@ -80,7 +82,7 @@ pub(super) fn recall_key(
         .map(|of| store.entry_of_key(reference, &of))
         .transpose()?;
     if let Some(kept) = answer.flatten().as_ref().and_then(kept_of) {
-        conversation.recall(key.clone(), record_of(kept.stream), true);
+        conversation.recall(key.clone(), record_of(kept.stream), true, 1);
     }
     Ok(KnownKey::Same)
 }
@@ -102,39 +104,37 @@ pub(super) fn key_entry(key: &Message) -> NewEntry {
 
 /// What keeps the answer of a turn that is over, under all names of its message. None where nobody can ask for it again.
 pub(super) fn answer_entries(
-    reference: &ConversationRef,
-    store: &dyn Store,
-    (message, keys): (Option<Message>, Vec<Message>),
+    names: AnswerNames,
     record: &TurnRecord,
     entry_bytes_max: usize,
-) -> Result<Vec<NewEntry>, StoreUnavailable> {
+) -> Vec<NewEntry> {
+    let AnswerNames {
+        message,
+        keys,
+        answers,
+    } = names;
     // Without an id of its own a message is known by its key alone.
     let Some(message) = message.or_else(|| keys.first().cloned()) else {
-        return Ok(Vec::new());
+        return Vec::new();
     };
-    let Some(text) = record.text(KEPT_BYTES_MAX) else {
-        return Ok(Vec::new());
-    };
-    let mut key = None;
-    for answer in 1..=ANSWERS_MAX {
-        let free = message_key(&message.id, answer);
-        if store.entry_of_key(reference, &free)?.is_none() {
-            key = Some(free);
-            break;
-        }
+    if answers >= ANSWERS_MAX {
+        return Vec::new();
     }
-    let Some(key) = key else {
-        return Ok(Vec::new());
+    let Some(text) = record.text(KEPT_BYTES_MAX) else {
+        return Vec::new();
     };
+    let key = message_key(&message.id, answers + 1);
     let mut body = content_body(&message);
     body["stream"] = ui_stream::without_questions(&text).into();
     let answer = entry(key.clone(), &message.id, body);
     if bytes_of(&answer) > entry_bytes_max {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let pointer = |known: &Message| entry(answer_key(known), &known.id, json!({ "of": key }));
-    let pointers: Vec<NewEntry> = keys.iter().map(pointer).collect();
-    Ok([answer].into_iter().chain(pointers).collect())
+    [answer]
+        .into_iter()
+        .chain(keys.iter().map(pointer))
+        .collect()
 }
 
 /// The name of the message that answers these questions. It is the same when the message comes again.

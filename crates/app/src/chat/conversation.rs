@@ -50,6 +50,16 @@ struct KnownTurn {
     record: Arc<TurnRecord>,
     /// It was broken off: its message has no answer, and is taken up again when it comes again.
     is_broken_off: bool,
+    /// How many answers to its message the log has.
+    answers: u32,
+}
+
+/// What the answer of a turn is kept as.
+pub(super) struct AnswerNames {
+    pub(super) message: Option<Message>,
+    pub(super) keys: Vec<Message>,
+    /// How many answers to its message the log has already.
+    pub(super) answers: u32,
 }
 
 /// A message of the client's, as far as it is told from others.
@@ -222,11 +232,14 @@ impl Conversation {
             .is_some_and(|message| state.is_edited(message));
         let (record, writer) = TurnRecord::new();
         let reader = record.reader();
+        let names = delivery.message.iter().chain(&delivery.key);
+        let answers = names.map(|name| state.answers_to(name)).max();
         state.begin_turn(KnownTurn {
             message: delivery.message,
             keys: delivery.key.into_iter().collect(),
             record: record.clone(),
             is_broken_off: false,
+            answers: answers.unwrap_or(0),
         });
         Claim::New {
             record,
@@ -257,8 +270,14 @@ impl Conversation {
         self.lock().newest_of(message).is_some()
     }
 
-    /// Takes in the answer of a message as the log has it.
-    pub(crate) fn recall(&self, message: Message, record: Arc<TurnRecord>, is_key: bool) {
+    /// Takes in the newest answer of a message as the log has it, and how many it has.
+    pub(super) fn recall(
+        &self,
+        message: Message,
+        record: Arc<TurnRecord>,
+        is_key: bool,
+        answers: u32,
+    ) {
         let mut state = self.lock();
         if state.newest_of(&message).is_some() {
             return;
@@ -272,6 +291,7 @@ impl Conversation {
             keys,
             record,
             is_broken_off: false,
+            answers,
         });
     }
 
@@ -286,20 +306,25 @@ impl Conversation {
     /// A turn that was broken off before its answer was complete: its message is answered when it comes again, and what is
     /// told of it until then is that it was said.
     pub(crate) fn break_off(&self, record: &Arc<TurnRecord>) {
-        let mut state = self.lock();
-        let mut turns = state.turns.iter_mut();
-        if let Some(turn) = turns.find(|turn| Arc::ptr_eq(&turn.record, record)) {
+        if let Some(turn) = self.lock().turn_with(record) {
             turn.is_broken_off = true;
         }
     }
 
-    /// The names under which a turn is known.
-    pub(crate) fn names_of(&self, record: &Arc<TurnRecord>) -> (Option<Message>, Vec<Message>) {
-        let state = self.lock();
-        let mut turns = state.turns.iter();
-        match turns.find(|turn| Arc::ptr_eq(&turn.record, record)) {
-            Some(turn) => (turn.message.clone(), turn.keys.clone()),
-            None => (None, Vec::new()),
+    /// The names under which a turn is known; `None` where it is not any more.
+    pub(super) fn names_of(&self, record: &Arc<TurnRecord>) -> Option<AnswerNames> {
+        let mut state = self.lock();
+        state.turn_with(record).map(|turn| AnswerNames {
+            message: turn.message.clone(),
+            keys: turn.keys.clone(),
+            answers: turn.answers,
+        })
+    }
+
+    /// The log is given the answer of a turn.
+    pub(super) fn note_kept(&self, record: &Arc<TurnRecord>) {
+        if let Some(turn) = self.lock().turn_with(record) {
+            turn.answers += 1;
         }
     }
 
@@ -363,6 +388,17 @@ impl ConversationState {
         let turn = turns.find(|turn| turn.is_of(message))?;
         let known = turn.name_like(message)?;
         (known.says_what(message) && !turn.is_broken_off).then_some(turn)
+    }
+
+    fn turn_with(&mut self, record: &Arc<TurnRecord>) -> Option<&mut KnownTurn> {
+        let mut turns = self.turns.iter_mut();
+        turns.find(|turn| Arc::ptr_eq(&turn.record, record))
+    }
+
+    /// How many answers to a message the log has, as far as memory knows of it.
+    fn answers_to(&self, message: &Message) -> u32 {
+        let turns = self.turns.iter().filter(|turn| turn.is_of(message));
+        turns.map(|turn| turn.answers).max().unwrap_or(0)
     }
 
     fn newest_of(&self, message: &Message) -> Option<(&Message, &KnownTurn)> {

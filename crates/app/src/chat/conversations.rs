@@ -65,6 +65,15 @@ impl Conversations {
         self.shared.ledger.apply(batch).await
     }
 
+    /// Before a conversation's log is read from its beginning: what waits to be written of it is written, and what a dead process
+    /// had begun is settled.
+    pub(crate) async fn settle(&self, conversation: &ConversationRef) {
+        let settled = self.commit(conversation.clone(), vec![Command::Settle]);
+        if let Err(error) = settled.await {
+            tracing::warn!(%error, "a conversation is read as it was written last");
+        }
+    }
+
     /// The conversation of this id that is in memory and has not been idle for too long.
     pub(crate) fn get(&self, tenant: &TenantId, id: &ConversationId) -> Option<Arc<Conversation>> {
         let now = clock::now_unix_ms();

@@ -56,7 +56,7 @@ use windlass_tool::kind::Mode;
 
 /// How long a message waits for a turn that is being given up.
 const TURN_PATIENCE: Duration = Duration::from_secs(10);
-/// How long the end of an answer waits until the log has it.
+/// How long the end of a turn that concerns a change waits until the log has it.
 const KEEPING_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Everything that a text session is made of.
@@ -327,33 +327,34 @@ impl ChatHost {
         };
         session.append(key.iter().map(key_entry).collect());
         let instruction = session.instruction();
-        session.turn(input, &instruction, sink, given_up).await;
+        let end = session.turn(input, &instruction, sink, given_up).await;
         conversation.touch();
         let mut entries = std::mem::take(&mut sink.entries);
+        let concerns_change = end.has_heard || !entries.is_empty();
         if !sink.answers_nothing && !sink.is_broken_off {
             entries.extend(self.kept_answer(conversation, record));
         }
         session.append(entries);
-        self.keep(conversation).await;
+        if concerns_change {
+            self.keep(conversation).await;
+        }
         true
     }
 
     /// What keeps the answer of a turn in the log.
     fn kept_answer(&self, conversation: &Conversation, record: &Arc<TurnRecord>) -> Vec<NewEntry> {
-        let entries = answer_entries(
-            &conversation.reference,
-            self.conversations.store(),
-            conversation.names_of(record),
-            record,
-            self.entry_bytes_max,
-        );
-        entries.unwrap_or_else(|error| {
-            tracing::warn!(%error, "an answer is not kept");
-            Vec::new()
-        })
+        let Some(names) = conversation.names_of(record) else {
+            return Vec::new();
+        };
+        let entries = answer_entries(names, record, self.entry_bytes_max);
+        if !entries.is_empty() {
+            conversation.note_kept(record);
+        }
+        entries
     }
 
-    /// Waits, not for long, until the log has what was said.
+    /// Waits, not for long, until the log has everything of a turn that asks the user, or tells of a change: a client may act on it
+    /// at once, and after a crash it is not told again.
     async fn keep(&self, conversation: &Conversation) {
         let reference = conversation.reference.clone();
         let kept = self.conversations.commit(reference, vec![Command::Open]);
@@ -371,13 +372,7 @@ impl ChatHost {
     ) -> Result<HeldSession, ChatRefusal> {
         let toolbox = self.toolbox.load_full();
         // What a process that is dead has begun is known as that before the model is told of it.
-        let settle = vec![Command::Settle];
-        let settled = self
-            .conversations
-            .commit(conversation.reference.clone(), settle);
-        if let Err(error) = settled.await {
-            tracing::warn!(%error, "a conversation is read as it was written last");
-        }
+        self.conversations.settle(&conversation.reference).await;
         let (ledger, reference) = (self.shared.ledger.clone(), conversation.reference.clone());
         let read = tokio::task::spawn_blocking(move || Past::read(&*ledger, &reference)).await;
         let past = read.map_err(|_| ChatRefusal::Internal)?;
@@ -430,6 +425,7 @@ fn end_without_turn(sink: &mut dyn TurnSink, reason: FinishReason) {
         usage: Usage::default(),
         turn: 0,
         voice_session_start: None,
+        has_heard: false,
     });
     sink.flush();
 }

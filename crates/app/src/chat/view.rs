@@ -23,19 +23,22 @@ const ENTRIES_MAX: usize = 500;
 
 impl ChatHost {
     /// What a conversation's client is shown of it, from behind an entry on.
-    pub(crate) fn conversation(
+    pub(crate) async fn conversation(
         &self,
         caller: &Caller,
         id: &ConversationId,
         after: EntryNumber,
     ) -> Result<Value, ChatRefusal> {
-        let known = self.conversations.known(&caller.tenant, id);
-        let known = known.map_err(unavailable)?;
-        let known = known.ok_or(ChatRefusal::Unknown)?;
-        let whose = Whose::of(&known.user_id);
+        let read = || {
+            let known = self.conversations.known(&caller.tenant, id);
+            known.map_err(unavailable)?.ok_or(ChatRefusal::Unknown)
+        };
+        let whose = Whose::of(&read()?.user_id);
         let admitted = whose.admits(caller, None);
         admitted.map_err(|_| ChatRefusal::Foreign)?;
         let reference = whose.reference(&caller.tenant, id);
+        self.conversations.settle(&reference).await;
+        let known = read()?;
         let store = self.conversations.store();
         let entries = store.entries(&reference, after, ENTRIES_MAX);
         let entries = entries.map_err(unavailable)?;

@@ -47,7 +47,7 @@ pub(super) async fn conversation(
             let id = ConversationId::new(id);
             let after = EntryNumber(behind.after);
             let caller = entrance.caller.speaking_for(behind.user_id.as_deref());
-            state.chat.conversation(&caller, &id, after)
+            state.chat.conversation(&caller, &id, after).await
         }
         (Err(_), _) => {
             let problem = "after must be the number of an entry";
