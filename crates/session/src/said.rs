@@ -92,19 +92,32 @@ fn as_it_stands<S: Serializer>(data: &Option<&Data>, serializer: S) -> Result<S:
 
 impl SaidCall<'_> {
     pub(crate) fn event(&self) -> EntryEvent {
-        written(self)
+        /// Of all fields but those that are counted.
+        const AROUND: usize = 256;
+        let arguments = self.arguments.map_or(0, Arguments::written_bytes);
+        let result = match &self.result {
+            SaidResult::Data(data) => data.and_then(Data::text).map_or(0, |text| text.get().len()),
+            SaidResult::Message(message) => message.len(),
+        };
+        written(self, AROUND + arguments + result)
     }
 }
 
-fn written(said: &impl Serialize) -> EntryEvent {
-    let text = serde_json::to_string(said).expect("what was said has text keys and whole numbers");
-    EntryEvent::Said(Sensitive(text))
+/// `bytes` is how many it will take, about.
+fn written(said: &impl Serialize, bytes: usize) -> EntryEvent {
+    let mut text = Vec::with_capacity(bytes);
+    let written = serde_json::to_writer(&mut text, said);
+    written.expect("what was said has text keys and whole numbers");
+    EntryEvent::Said(Sensitive(
+        String::from_utf8(text).expect("JSON is written in UTF-8"),
+    ))
 }
 
 impl Said {
     /// As an entry of the log.
     pub fn event(&self) -> EntryEvent {
-        written(self)
+        const BYTES: usize = 256;
+        written(self, BYTES)
     }
 
     /// `None` of entries of the ledger's own, and of a form that this program does not know.

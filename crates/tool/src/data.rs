@@ -2,7 +2,7 @@
 //! only passed on to a model, for which text does. Knows no tool and no provider.
 
 use crate::depth::{DEPTH_MAX, dismantle, is_text_too_deep, is_too_deep};
-use memchr::{memchr_iter, memmem};
+use memchr::{memchr, memchr_iter, memmem};
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -78,7 +78,8 @@ impl Data {
     pub fn bytes_without_dollars(&self) -> Option<&[u8]> {
         let may_begin = |bytes: &[u8]| {
             let mut dollars = memchr_iter(b'$', bytes);
-            dollars.any(|at| at > 0 && bytes[at - 1] == b'"') || has(bytes, "\\u0024")
+            dollars.any(|at| at > 0 && bytes[at - 1] == b'"')
+                || (memchr(b'\\', bytes).is_some() && has(bytes, "\\u0024"))
         };
         self.bytes().filter(|bytes| !may_begin(bytes))
     }
@@ -96,11 +97,11 @@ impl Data {
     /// Whether it is an object with one of these members.
     pub fn has_any(&self, names: &[&str]) -> bool {
         if let Some(text) = self.text() {
-            let bytes = text.get().as_bytes();
-            // Most have none of them anywhere, which takes no reading.
-            let may_have = names.iter().any(|name| has(bytes, name));
-            let mut text = serde_json::Deserializer::from_str(text.get());
-            return may_have && text.deserialize_map(HasName(names)).unwrap_or(false);
+            let mut has_name = false;
+            let search = HasName(names, &mut has_name);
+            // An error says that the rest was not read, or that it is no object.
+            drop(serde_json::Deserializer::from_str(text.get()).deserialize_map(search));
+            return has_name;
         }
         let object = self.as_object();
         object.is_some_and(|object| names.iter().any(|name| object.contains_key(*name)))
@@ -111,23 +112,25 @@ fn has(bytes: &[u8], text: &str) -> bool {
     memmem::find(bytes, text.as_bytes()).is_some()
 }
 
-/// Whether an object has one of these names for a member of its own.
-struct HasName<'n>(&'n [&'n str]);
+/// Notes whether an object has one of these names for a member of its own, and reads no further than to it.
+struct HasName<'n>(&'n [&'n str], &'n mut bool);
 
 impl<'de> Visitor<'de> for HasName<'_> {
-    type Value = bool;
+    type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<bool, A::Error> {
-        let mut has_name = false;
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         while let Some(is_one) = members.next_key_seed(IsName(self.0))? {
+            *self.1 = is_one;
+            if is_one {
+                break;
+            }
             members.next_value::<IgnoredAny>()?;
-            has_name |= is_one;
         }
-        Ok(has_name)
+        Ok(())
     }
 }
 
