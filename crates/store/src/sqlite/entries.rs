@@ -2,9 +2,10 @@
 
 use super::tables::{bound, from_json, json, loaded_number, loaded_time, number, time};
 use crate::id::{ConversationRef, EntryNumber, LegNumber};
-use crate::log::Entry;
+use crate::log::{Entry, EntryEvent};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_tool::id::SessionId;
+use windlass_tool::sensitive::Sensitive;
 
 /// The newest entries behind one, oldest first.
 pub(super) fn newest(
@@ -33,6 +34,8 @@ pub(super) fn newest(
     Ok(entries)
 }
 
+/// Newest first, as what is looked for is among the newest: the onset of the turn that speaks, or what a leg sends again. An index
+/// would be written with every entry.
 pub(super) fn of_leg(
     connection: &Connection,
     of: &ConversationRef,
@@ -41,8 +44,8 @@ pub(super) fn of_leg(
 ) -> rusqlite::Result<Option<EntryNumber>> {
     connection
         .prepare_cached(
-            "SELECT number FROM entries INDEXED BY entries_by_leg
-             WHERE tenant = ?1 AND conversation_id = ?2 AND leg = ?3 AND leg_number = ?4 AND leg_number IS NOT NULL
+            "SELECT number FROM entries NOT INDEXED
+             WHERE tenant = ?1 AND conversation_id = ?2 AND leg = ?3 AND leg_number = ?4
              ORDER BY number DESC LIMIT 1",
         )?
         .query_row(
@@ -109,7 +112,7 @@ pub(super) fn insert(
             entry.leg.as_ref().map(SessionId::as_str),
             entry.leg_number.map(|leg_number| number(leg_number.0)),
             entry.key,
-            json(&entry.event)?,
+            event_text(&entry.event)?,
         ])?;
     Ok(())
 }
@@ -140,6 +143,25 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Entry> {
         leg: row.get::<_, Option<String>>(2)?.map(SessionId::new),
         leg_number: leg_number.map(|number| LegNumber(loaded_number(number))),
         key: row.get(4)?,
-        event: from_json(row, 5, "event")?,
+        event: event(row)?,
     })
+}
+
+/// What stands before the text of an entry that was said. It is no beginning of JSON, the form of all other entries.
+const SAID: char = '=';
+
+/// What was said is text already, and the largest part of a log: as a JSON string it would be half as long again.
+fn event_text(event: &EntryEvent) -> rusqlite::Result<String> {
+    match event {
+        EntryEvent::Said(text) => Ok(format!("{SAID}{}", text.expose())),
+        other => json(other),
+    }
+}
+
+fn event(row: &Row<'_>) -> rusqlite::Result<EntryEvent> {
+    const COLUMN: usize = 5;
+    match row.get_ref(COLUMN)?.as_str()?.strip_prefix(SAID) {
+        Some(text) => Ok(EntryEvent::Said(Sensitive(text.to_owned()))),
+        None => from_json(row, COLUMN, "event"),
+    }
 }

@@ -9,7 +9,8 @@ const APPLICATION_ID: i64 = 0x574E_444C;
 ///
 /// A partial index lists only the rows that are waited for. They are few at any time, so that the index stays small and its
 /// pages stay in memory. Where rows are large, a table keeps its row id: a tree of large rows is deep.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = [
+    "
     CREATE TABLE blocks (
         tenant TEXT NOT NULL,
         user_id TEXT NOT NULL,
@@ -163,7 +164,11 @@ const STEPS: [&str; 1] = ["
         PRIMARY KEY (tenant, conversation_id, nonce)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX abandoned_by_time ON abandoned (at_unix_ms);
-"];
+",
+    "
+    DROP INDEX entries_by_leg;
+",
+];
 
 /// How a file stands to this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

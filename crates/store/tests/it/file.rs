@@ -298,14 +298,36 @@ fn a_newer_schema_is_refused_with_both_versions() {
                 error,
                 OpenError::NewerSchema {
                     found: 99,
-                    known: 1,
+                    known: 2,
                     ..
                 }
             )
         },
-        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 1; \
+        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 2; \
          run the newer one, or name another data folder",
     );
+}
+
+#[test]
+fn an_older_schema_is_brought_up_to_date_and_keeps_its_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()));
+    let path = folder.path().join(DATABASE_FILE);
+    let connection = Connection::open(&path).unwrap();
+    let older = connection.execute_batch(
+        "CREATE INDEX entries_by_leg ON entries (tenant, conversation_id, leg, leg_number) WHERE leg_number IS NOT NULL;
+         UPDATE meta SET value = 1 WHERE name = 'schema';
+         INSERT INTO blocks VALUES ('t', 'mallory', 1, '');",
+    );
+    older.unwrap();
+    drop(connection);
+    drop(open(folder.path()));
+    let connection = Connection::open(&path).unwrap();
+    let statement = "SELECT count(*) FROM sqlite_schema WHERE name = 'entries_by_leg'";
+    let indices: i64 = connection
+        .query_row(statement, [], |row| row.get(0))
+        .unwrap();
+    assert_eq!((indices, blocks(&path)), (0, 1));
 }
 
 /// A file as the versions before the first release wrote it, with one block.

@@ -70,6 +70,31 @@ fn an_entry_comes_back_as_it_was_written() {
 }
 
 #[test]
+fn what_was_said_comes_back_whatever_it_looks_like() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        let texts = [
+            "",
+            "=",
+            "==x",
+            "\"onset\"",
+            "{\"said\":\"x\"}",
+            "{\"kind\":\"words\"}",
+        ];
+        let numbered = texts.iter().zip(1..);
+        let entries = numbered
+            .map(|(text, number)| said(number, None, text))
+            .collect();
+        world.send(&talk, appended(&leg, entries));
+        let found = world.store().entries(&talk, EntryNumber(1), 10).unwrap();
+        let events: Vec<EntryEvent> = found.into_iter().map(|entry| entry.event).collect();
+        let said = texts.map(|text| EntryEvent::Said(Sensitive(text.to_owned())));
+        assert_eq!(events, said);
+    });
+}
+
+#[test]
 fn an_entry_that_comes_again_by_number_or_by_key_is_not_written_again() {
     check(|world| {
         let talk = conversation("talk", "alice");
