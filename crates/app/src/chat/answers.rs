@@ -30,7 +30,7 @@ pub(super) fn recall(
     store: &dyn Store,
     message: &Message,
 ) -> Result<(), StoreUnavailable> {
-    if conversation.knows(message) {
+    if !conversation.may_have_answered(message) {
         return Ok(());
     }
     let reference = &conversation.reference;

@@ -61,7 +61,7 @@ impl ChatHost {
         let maker = self.maker(caller, client_id, &whose)?;
         let conversation = match self.conversations.get(tenant, id) {
             Some(held) => held,
-            None => self.conversations.hold(tenant, id, whose, Vec::new()),
+            None => self.conversations.hold(tenant, id, whose, None),
         };
         if let Some(key) = &given.key {
             let known = recall_key(&conversation, store, key).map_err(unavailable)?;

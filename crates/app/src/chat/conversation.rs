@@ -5,7 +5,8 @@ use super::held::HeldSession;
 use super::record::{TurnReader, TurnRecord, TurnWriter};
 use super::whose::Whose;
 use crate::clock;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -19,6 +20,8 @@ const RECORDED_BYTES_MAX: usize = 64 * 1024;
 /// Answers to questions whose outcome is at hand.
 const ANSWERS_MAX: usize = 64;
 const KEYS_MAX: usize = 64;
+/// Messages of one conversation whose ids are known to be new without a look into the log.
+const SEEN_MAX: usize = 1_000;
 
 pub(crate) struct Conversation {
     pub(crate) reference: ConversationRef,
@@ -31,9 +34,20 @@ pub(crate) struct Conversation {
     used_unix_ms: AtomicU64,
 }
 
+/// The messages that the log may have answers to.
+#[derive(Default)]
+enum Seen {
+    /// The log has more of the conversation than memory does.
+    #[default]
+    Any,
+    /// The conversation began in this memory: hashes of the ids of all its messages.
+    These(BTreeSet<u64>),
+}
+
 #[derive(Default)]
 struct ConversationState {
     turns: VecDeque<KnownTurn>,
+    seen: Seen,
     /// The client's own account of a conversation that the store does not have.
     told: Vec<HistoryEntry>,
     /// What the session by voice is to answer first.
@@ -128,12 +142,22 @@ pub(crate) struct Delivery {
 }
 
 impl Conversation {
-    /// `told` is the client's own account of what was said, where the store has nothing of it.
-    pub(crate) fn new(reference: ConversationRef, whose: Whose, told: Vec<HistoryEntry>) -> Self {
+    /// As the store has it.
+    pub(super) fn known(reference: ConversationRef, whose: Whose) -> Self {
+        Self::with(reference, whose, ConversationState::default())
+    }
+
+    /// One that the store has nothing of. `told` is the client's own account of what was said.
+    pub(super) fn begun(reference: ConversationRef, whose: Whose, told: Vec<HistoryEntry>) -> Self {
         let state = ConversationState {
+            seen: Seen::These(BTreeSet::new()),
             told,
             ..ConversationState::default()
         };
+        Self::with(reference, whose, state)
+    }
+
+    fn with(reference: ConversationRef, whose: Whose, state: ConversationState) -> Self {
         Self {
             reference,
             whose,
@@ -232,6 +256,9 @@ impl Conversation {
             .is_some_and(|message| state.is_edited(message));
         let (record, writer) = TurnRecord::new();
         let reader = record.reader();
+        if let Some(message) = &delivery.message {
+            state.seen.note(message);
+        }
         let names = delivery.message.iter().chain(&delivery.key);
         let answers = names.map(|name| state.answers_to(name)).max();
         state.begin_turn(KnownTurn {
@@ -268,6 +295,12 @@ impl Conversation {
     /// Whether memory has a turn under this name.
     pub(crate) fn knows(&self, message: &Message) -> bool {
         self.lock().newest_of(message).is_some()
+    }
+
+    /// Whether the log may have an answer to this message that memory does not know.
+    pub(super) fn may_have_answered(&self, message: &Message) -> bool {
+        let state = self.lock();
+        state.newest_of(message).is_none() && state.seen.may_have(message)
     }
 
     /// Takes in the newest answer of a message as the log has it, and how many it has.
@@ -430,6 +463,31 @@ impl ConversationState {
     }
 }
 
+impl Seen {
+    fn note(&mut self, message: &Message) {
+        if let Self::These(ids) = self {
+            ids.insert(hash_of(message));
+            if ids.len() > SEEN_MAX {
+                *self = Self::Any;
+            }
+        }
+    }
+
+    fn may_have(&self, message: &Message) -> bool {
+        match self {
+            Self::Any => true,
+            Self::These(ids) => ids.contains(&hash_of(message)),
+        }
+    }
+}
+
+/// Of its id. Two messages with the same hash cost one look into the log.
+fn hash_of(message: &Message) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    message.id.hash(&mut hasher);
+    hasher.finish()
+}
+
 impl KnownTurn {
     fn is_of(&self, message: &Message) -> bool {
         self.name_like(message).is_some()
@@ -461,5 +519,55 @@ impl<'a> Wanting<'a> {
 impl Drop for Wanting<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|waiting| *waiting -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
+
+    fn message(id: &str) -> Message {
+        Message {
+            id: id.to_owned(),
+            content: None,
+        }
+    }
+
+    fn answer(conversation: &Conversation, id: &str) {
+        let delivery = Delivery {
+            message: Some(message(id)),
+            ..Delivery::default()
+        };
+        assert!(matches!(
+            conversation.claim(delivery),
+            Claim::New { writer: _, .. }
+        ));
+    }
+
+    #[test]
+    fn only_a_message_that_is_surely_new_spares_a_look_into_the_log() {
+        let whose = Whose {
+            owner: Some(ClientId::new("c1")),
+            user_id: UserId::new("c1"),
+        };
+        let reference = whose.reference(&TenantId::default(), &ConversationId::new("one"));
+        let known = Conversation::known(reference.clone(), whose.clone());
+        assert!(known.may_have_answered(&message("new")));
+
+        let begun = Conversation::begun(reference, whose, Vec::new());
+        assert!(!begun.may_have_answered(&message("first")));
+        answer(&begun, "first");
+        // Memory has its turn, until it has too many later ones.
+        assert!(!begun.may_have_answered(&message("first")));
+        for number in 0..RECORDS_MAX {
+            answer(&begun, &format!("{number}"));
+        }
+        assert!(begun.may_have_answered(&message("first")));
+        assert!(!begun.may_have_answered(&message("new")));
+        for number in 0..SEEN_MAX {
+            answer(&begun, &format!("later {number}"));
+        }
+        assert!(begun.may_have_answered(&message("new")));
     }
 }

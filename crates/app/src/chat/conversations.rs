@@ -108,12 +108,12 @@ impl Conversations {
         }
         let known = self.known(tenant, id).map_err(NoEntry::Unavailable)?;
         let mut whose = admit(known.as_ref(), caller, named).map_err(NoEntry::Foreign)?;
-        let mut told = told.to_vec();
+        let mut told = Some(told.to_vec());
         if known.is_some() || !self.begin(whose.reference(tenant, id)).await {
             // The store has it, perhaps since a moment ago.
             let known = self.known(tenant, id).map_err(NoEntry::Unavailable)?;
             whose = admit(known.as_ref(), caller, named).map_err(NoEntry::Foreign)?;
-            told.clear();
+            told = None;
         }
         let conversation = self.hold(tenant, id, whose, told);
         // Somebody else may have been faster.
@@ -122,17 +122,19 @@ impl Conversations {
         Ok(conversation)
     }
 
-    /// The conversation of this id in memory, whose it is being known.
+    /// The conversation of this id in memory, whose it is being known. `told` is the client's own account of what was said in one that
+    /// the store has nothing of.
     pub(crate) fn hold(
         &self,
         tenant: &TenantId,
         id: &ConversationId,
         whose: Whose,
-        told: Vec<HistoryEntry>,
+        told: Option<Vec<HistoryEntry>>,
     ) -> Arc<Conversation> {
         let reference = whose.reference(tenant, id);
-        self.insert((tenant.clone(), id.clone()), || {
-            Conversation::new(reference, whose, told)
+        self.insert((tenant.clone(), id.clone()), || match told {
+            Some(told) => Conversation::begun(reference, whose, told),
+            None => Conversation::known(reference, whose),
         })
     }
 

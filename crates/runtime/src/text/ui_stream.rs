@@ -315,7 +315,10 @@ pub fn without_questions(stream: &str) -> String {
         "\"type\":\"tool-approval-request\"",
         "\"type\":\"data-confirmation-request\"",
     ];
-    let asks = |event: &&str| QUESTIONS.iter().any(|question| event.contains(question));
+    let asks = |text: &str| QUESTIONS.iter().any(|question| text.contains(question));
+    if !asks(stream) {
+        return stream.to_owned();
+    }
     let events = stream.split_inclusive("\n\n");
     events.filter(|event| !asks(event)).collect()
 }
