@@ -120,7 +120,7 @@ pub(super) fn answer_entries(
     if answers >= ANSWERS_MAX {
         return Vec::new();
     }
-    let Some(text) = record.text(KEPT_BYTES_MAX) else {
+    let Some(text) = record.kept(KEPT_BYTES_MAX) else {
         return Vec::new();
     };
     let key = message_key(&message.id, answers + 1);

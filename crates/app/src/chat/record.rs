@@ -1,7 +1,7 @@
-//! What one turn wrote for its client, kept so that a client that asks again gets the same. Knows bytes, and who still reads them.
+//! What one turn wrote for its client, kept so that a client that asks again gets the same. Knows bytes, who still reads them,
+//! and which events are pieces of one text.
 
 use bytes::Bytes;
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -24,19 +24,15 @@ struct Written {
     is_over: bool,
     /// Its turn is being given up, so that nobody hears the answer here any more.
     is_given_up: bool,
-    /// The bytes are those that [`packed`] makes.
-    is_packed: bool,
 }
 
-/// What nearly every event of a long answer begins with, each with the one character that stands for it while nobody reads:
-/// most of an answer is said again with each word. No stream has these characters, as JSON escapes them.
-const PACKED: [(&str, &str); 2] = [
-    (
-        "\"}\n\ndata: {\"type\":\"text-delta\",\"id\":\"text-",
-        "\u{1}",
-    ),
-    ("\",\"delta\":\"", "\u{2}"),
-];
+/// How an event with a piece of a text goes on after the text's name, and how it ends, as the turn's stream writes it.
+const PIECE: (&str, &str, &str) = (
+    "data: {\"type\":\"text-delta\",\"id\":\"",
+    "\",\"delta\":\"",
+    "\"}",
+);
+const EVENT_END: &str = "\n\n";
 
 /// The end at which a turn writes. The record is over when it is dropped.
 #[derive(Debug)]
@@ -62,38 +58,40 @@ impl TurnRecord {
 
     /// The record of a turn that is long over.
     pub(crate) fn of(bytes: Vec<u8>) -> Arc<Self> {
-        let mut written = Written {
-            bytes,
-            is_over: true,
-            ..Written::default()
-        };
-        written.pack();
         Arc::new(Self {
-            written: Mutex::new(written),
+            written: Mutex::new(Written {
+                bytes,
+                is_over: true,
+                ..Written::default()
+            }),
             changes: watch::Sender::new(()),
         })
     }
 
-    /// What was written so far; `None` where it is longer than so many bytes.
-    pub(crate) fn text(&self, bytes_max: usize) -> Option<String> {
+    /// What was written so far, as it is kept; `None` where it is longer than so many bytes.
+    pub(crate) fn kept(&self, bytes_max: usize) -> Option<String> {
         let written = self.lock();
-        let bytes = written.plain();
-        let is_short = bytes.len() <= bytes_max;
-        is_short.then(|| String::from_utf8_lossy(&bytes).into_owned())
+        let kept = joined(std::str::from_utf8(&written.bytes).ok()?);
+        (kept.len() <= bytes_max).then_some(kept)
     }
 
     pub(crate) fn reader(self: &Arc<Self>) -> TurnReader {
-        TurnReader {
-            record: self.clone(),
-            position: 0,
-            changes: self.changes.subscribe(),
-        }
+        self.reader_while(&self.lock())
     }
 
     /// The same if its turn is not being given up. A client that comes in time keeps it from that.
     pub(crate) fn join(self: &Arc<Self>) -> Option<TurnReader> {
         let written = self.lock();
-        (!written.is_given_up).then(|| self.reader())
+        (!written.is_given_up).then(|| self.reader_while(&written))
+    }
+
+    /// Nothing is joined meanwhile, nor once there is a reader: it knows how far it has read.
+    fn reader_while(self: &Arc<Self>, _written: &Written) -> TurnReader {
+        TurnReader {
+            record: self.clone(),
+            position: 0,
+            changes: self.changes.subscribe(),
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -128,48 +126,53 @@ impl TurnRecord {
 
 impl Written {
     /// Takes less room, where nothing follows and nobody reads.
-    fn pack(&mut self) {
-        if !self.is_over || self.is_packed {
-            return;
+    fn shrink(&mut self) {
+        if self.is_over
+            && let Ok(text) = std::str::from_utf8(&self.bytes)
+        {
+            self.bytes = joined(text).into_bytes();
         }
-        match std::str::from_utf8(&self.bytes).ok().and_then(packed) {
-            Some(packed) => {
-                self.bytes = packed;
-                self.is_packed = true;
+    }
+}
+
+/// The same answer with each text in one piece: a model's answer comes word by word, and each word's event is longer than the
+/// word.
+fn joined(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    let mut open: Option<&str> = None;
+    for event in text.split_inclusive(EVENT_END) {
+        let piece = event.strip_suffix(EVENT_END).and_then(piece);
+        match (open, piece) {
+            (Some(name), Some((of, words))) if name == of => joined += words,
+            (_, Some((of, words))) => {
+                close(&mut joined, open);
+                let (start, middle, _) = PIECE;
+                joined.extend([start, of, middle, words]);
+                open = Some(of);
             }
-            None => self.bytes.shrink_to_fit(),
+            (_, None) => {
+                close(&mut joined, open.take());
+                joined += event;
+            }
         }
     }
+    close(&mut joined, open);
+    joined.shrink_to_fit();
+    joined
+}
 
-    /// As it was written.
-    fn plain(&self) -> Cow<'_, [u8]> {
-        if !self.is_packed {
-            return Cow::Borrowed(&self.bytes);
-        }
-        Cow::Owned(unpacked(&String::from_utf8_lossy(&self.bytes)))
+/// Ends the event of the text that is open.
+fn close(joined: &mut String, open: Option<&str>) {
+    if open.is_some() {
+        joined.extend([PIECE.2, EVENT_END]);
     }
 }
 
-/// `None` where the text has a character that stands for something else.
-fn packed(text: &str) -> Option<Vec<u8>> {
-    if PACKED.iter().any(|(_, short)| text.contains(short)) {
-        return None;
-    }
-    let mut packed = text.to_owned();
-    for (long, short) in PACKED {
-        packed = packed.replace(long, short);
-    }
-    let mut packed = packed.into_bytes();
-    packed.shrink_to_fit();
-    Some(packed)
-}
-
-fn unpacked(text: &str) -> Vec<u8> {
-    let mut unpacked = text.to_owned();
-    for (long, short) in PACKED {
-        unpacked = unpacked.replace(short, long);
-    }
-    unpacked.into_bytes()
+/// The text that an event is a piece of, and the words, as JSON has them within quotes.
+fn piece(event: &str) -> Option<(&str, &str)> {
+    let (start, middle, end) = PIECE;
+    let piece = event.strip_prefix(start)?.strip_suffix(end)?;
+    piece.split_once(middle)
 }
 
 impl Outlet for TurnWriter {
@@ -184,7 +187,7 @@ impl Drop for TurnWriter {
         let mut written = self.0.lock();
         written.is_over = true;
         if !self.0.has_readers() {
-            written.pack();
+            written.shrink();
         }
         drop(written);
         self.0.changes.send_replace(());
@@ -197,10 +200,9 @@ impl TurnReader {
         loop {
             {
                 let written = self.record.lock();
-                let bytes = written.plain();
-                if bytes.len() > self.position {
-                    let news = Bytes::copy_from_slice(&bytes[self.position..]);
-                    self.position = bytes.len();
+                if written.bytes.len() > self.position {
+                    let news = Bytes::copy_from_slice(&written.bytes[self.position..]);
+                    self.position = written.bytes.len();
                     return Some(news);
                 }
                 if written.is_over {
@@ -218,9 +220,10 @@ impl TurnReader {
 
 impl Drop for TurnReader {
     fn drop(&mut self) {
+        let mut written = self.record.lock();
         // Its own end of the channel counts until it is dropped, too.
         if self.record.changes.receiver_count() <= 1 {
-            self.record.lock().pack();
+            written.shrink();
         }
     }
 }
@@ -229,15 +232,20 @@ impl Drop for TurnReader {
 mod tests {
     use super::*;
 
+    const TEXT_START: &str = "data: {\"type\":\"text-start\",\"id\":\"text-1\"}\n\n";
+
+    fn delta(id: &str, words: &str) -> String {
+        format!("data: {{\"type\":\"text-delta\",\"id\":\"{id}\",\"delta\":\"{words}\"}}\n\n")
+    }
+
     fn answer() -> Vec<u8> {
-        let mut answer = "data: {\"type\":\"text-start\",\"id\":\"text-1\"}\n\n".to_owned();
-        for number in 0..60 {
-            answer += &format!(
-                "data: {{\"type\":\"text-delta\",\"id\":\"text-1\",\"delta\":\"word{number} \"}}\n\n"
-            );
-        }
-        answer += "data: {\"type\":\"text-delta\",\"id\":\"text-1\",\"delta\":\"\\u0001\\\"}\\n\\ndata\"}\n\n";
-        answer.into_bytes()
+        let words = (0..60).map(|number| delta("text-1", &format!("word{number} ")));
+        (TEXT_START.to_owned() + &words.collect::<String>()).into_bytes()
+    }
+
+    fn answer_in_one_piece() -> Vec<u8> {
+        let words: String = (0..60).map(|number| format!("word{number} ")).collect();
+        (TEXT_START.to_owned() + &delta("text-1", &words)).into_bytes()
     }
 
     async fn read(record: &Arc<TurnRecord>) -> Vec<u8> {
@@ -250,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_nobody_reads_takes_little_room_and_is_read_again_as_it_was() {
+    async fn an_answer_that_nobody_reads_takes_little_room_and_is_read_again_in_one_piece() {
         let (record, mut writer) = TurnRecord::new();
         let mut first = record.reader();
         let (early, late) = (answer()[..100].to_vec(), answer()[100..].to_vec());
@@ -260,21 +268,52 @@ mod tests {
         drop(writer);
         assert_eq!(record.bytes(), answer().len(), "it is read");
         assert_eq!(first.next().await.unwrap(), late);
+        let mut second = record.reader();
         drop(first);
-        assert!(record.bytes() < answer().len() / 4, "{}", record.bytes());
-        assert_eq!(read(&record).await, answer());
-        assert_eq!(record.text(answer().len()).unwrap().as_bytes(), answer());
-        assert_eq!(record.text(answer().len() - 1), None);
-        let restored = TurnRecord::of(answer());
-        assert!(restored.bytes() < answer().len() / 4);
-        assert_eq!(read(&restored).await, answer());
+        assert_eq!(second.next().await.unwrap(), answer());
+        drop(second);
+        let kept = answer_in_one_piece();
+        assert_eq!(record.bytes(), kept.len());
+        assert_eq!(read(&record).await, kept);
+        assert_eq!(record.kept(kept.len()).unwrap().as_bytes(), kept);
+        assert_eq!(record.kept(kept.len() - 1), None);
+        let restored = TurnRecord::of(kept.clone());
+        assert_eq!(read(&restored).await, kept);
+    }
+
+    #[test]
+    fn only_pieces_of_one_text_that_follow_each_other_are_joined() {
+        let quoted = delta("text-1", r#"\"}\n\ndata: {\"type\":\"text-delta\"\"#);
+        let other = "data: {\"type\":\"reasoning-delta\",\"id\":\"text-1\",\"delta\":\"x\"}\n\n";
+        let check = |events: &[&str], kept: &[&str]| {
+            assert_eq!(joined(&events.concat()), kept.concat());
+        };
+        let (one, two) = (delta("text-1", "one "), delta("text-1", "two"));
+        let (of_other, both) = (delta("text-2", "x"), delta("text-1", "one two"));
+        check(&[], &[]);
+        check(&[&one, &two], &[&both]);
+        check(&[&one, &of_other, &two], &[&one, &of_other, &two]);
+        check(&[&one, other, other, &two], &[&one, other, other, &two]);
+        check(
+            &[&one, &two, TEXT_START, &one, &two],
+            &[&both, TEXT_START, &both],
+        );
+        let joined_quote = delta(
+            "text-1",
+            &format!("one {}", piece(quoted.trim_end()).unwrap().1),
+        );
+        check(&[&one, &quoted], &[&joined_quote]);
+        // What is cut off, or has no form that we write, stays as it is.
+        check(&[&one, one.trim_end()], &[&one, one.trim_end()]);
+        check(&["data: x", "\n\n\n\n"], &["data: x", "\n\n\n\n"]);
     }
 
     #[tokio::test]
-    async fn what_cannot_be_packed_is_kept_as_it_is() {
-        for odd in [&b"a \x01 b \x02"[..], b"\xFF\xFE"] {
-            let record = TurnRecord::of(odd.to_vec());
-            assert_eq!(read(&record).await, odd);
-        }
+    async fn what_is_no_text_is_kept_as_it_is() {
+        let (record, mut writer) = TurnRecord::new();
+        writer.send(&mut b"\xFF\xFE".to_vec());
+        drop(writer);
+        assert_eq!(read(&record).await, b"\xFF\xFE");
+        assert_eq!(record.kept(100), None);
     }
 }
