@@ -84,6 +84,17 @@ const PLACES: &[CrateRule] = &[
         world: World::Reached,
     },
     CrateRule {
+        package: "windlass-config",
+        may_use: &[
+            "windlass-provider",
+            "windlass-runtime",
+            "windlass-session",
+            "windlass-store",
+            "windlass-tool",
+        ],
+        world: World::Reached,
+    },
+    CrateRule {
         package: "windlass-script",
         may_use: &[],
         world: World::Apart,
@@ -91,6 +102,7 @@ const PLACES: &[CrateRule] = &[
     CrateRule {
         package: "windlass-app",
         may_use: &[
+            "windlass-config",
             "windlass-driver",
             "windlass-handlers",
             "windlass-knowledge",
@@ -121,6 +133,7 @@ const PLACES: &[CrateRule] = &[
         package: "windlass-fuzz",
         may_use: &[
             "windlass-app",
+            "windlass-config",
             "windlass-knowledge",
             "windlass-provider",
             "windlass-runtime",

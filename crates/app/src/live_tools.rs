@@ -11,7 +11,7 @@ use crate::voice_host::VoiceHost;
 use crate::watch::{Changes, Watch};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
-use windlass_runtime::config::Config;
+use windlass_config::Config;
 use windlass_tool::compile::Vocabularies;
 
 /// The tools and the knowledge base of a server, before anybody uses them.

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 use tracing_subscriber::filter::LevelFilter;
-use windlass_runtime::config::{Log, LogFormat, LogLevel};
+use windlass_config::{Log, LogFormat, LogLevel};
 use windlass_runtime::redaction::for_log;
 
 /// Sets the log up for the process. A second call changes nothing.

@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use windlass_config::{Config, Provider, ProviderKind, Vertex};
 use windlass_provider::gemini_live::address::{Backend, Credentials};
 use windlass_provider::gemini_live::{Compression, SpeechDetection, ThinkingLevel};
 use windlass_provider::openai_chat::ReasoningEffort;
@@ -18,7 +19,6 @@ use windlass_provider::profile::{
 use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::{gpt_live, openai_realtime, profile};
 use windlass_runtime::codec::LiveProvider;
-use windlass_runtime::config::{Config, Provider, ProviderKind, Vertex};
 use windlass_runtime::gemini_live::{GeminiLive, GeminiLiveSettings, target};
 use windlass_runtime::gpt_live::{GptLive, GptLiveSettings};
 use windlass_runtime::openai_realtime::{OpenaiRealtime, OpenaiRealtimeSettings};

@@ -31,9 +31,9 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch as channel;
 use tokio::task::JoinHandle;
+use windlass_config::Config;
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::client_key::{ClientKey, ledger_key};
-use windlass_runtime::config::Config;
 use windlass_runtime::metrics::Metrics;
 use windlass_runtime::shares::Shares;
 use windlass_runtime::subscriber::Subscriber;
@@ -48,7 +48,7 @@ use windlass_tool::id::UserId;
 use windlass_tool::kind::Mode;
 
 pub use crate::toolbox::Handlers;
-pub use windlass_runtime::config;
+pub use windlass_config as config;
 
 /// Connections that wait in the system until they are accepted.
 const CONNECTIONS_WAITING_MAX: u32 = 1_024;

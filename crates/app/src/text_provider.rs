@@ -8,12 +8,12 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AG
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use windlass_config::{Config, Name, Text, TextProvider, Vertex};
 use windlass_provider::answer::AnswerLimits;
 use windlass_provider::gemini_live::ThinkingLevel;
 use windlass_provider::gemini_live::address::Backend;
 use windlass_provider::profile::{GEMINI_TEXT_MODEL, OPENAI_TEXT_MODEL, TextTransport};
 use windlass_provider::{log, profile};
-use windlass_runtime::config::{Config, Name, Text, TextProvider, Vertex};
 use windlass_runtime::text::{ModelOptions, Protocol, TextLimits, TextModel, TextSettings};
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
 use windlass_session::model::Thinking;

@@ -9,10 +9,10 @@ use crate::script::{EngineJudge, ServedScripts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use windlass_config::{Config, TextProvider};
 use windlass_handlers::describe_tool::{self, describe_tool};
 use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::{gemini_live, openai_realtime};
-use windlass_runtime::config::{Config, TextProvider};
 use windlass_runtime::declared::DeclaredHandlers;
 use windlass_runtime::fetch::SystemResolver;
 use windlass_runtime::prompt::{

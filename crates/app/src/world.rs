@@ -7,8 +7,8 @@ use crate::sessions::VoiceSessions;
 use crate::users;
 use std::path::Path;
 use std::sync::Arc;
+use windlass_config::Config;
 use windlass_runtime::caller::Caller;
-use windlass_runtime::config::Config;
 use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{

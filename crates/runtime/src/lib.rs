@@ -1,4 +1,4 @@
-//! Where the core meets the machine: drivers, executor, audio pump, transports and configuration. Owns clocks, sockets,
+//! Where the core meets the machine: drivers, executor, audio pump, transports and prompts. Owns clocks, sockets,
 //! threads and randomness; knows no policy, which is the core's, and serves no HTTP, which is the app's.
 
 pub mod audit;
@@ -7,7 +7,6 @@ pub mod caller;
 pub mod client_key;
 pub mod client_protocol;
 pub mod codec;
-pub mod config;
 pub mod declared;
 pub mod direct;
 pub mod executor;

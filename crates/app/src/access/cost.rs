@@ -10,8 +10,8 @@ use http::{HeaderMap, HeaderValue};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use windlass_config::Config;
 use windlass_runtime::client_key::ClientKey;
-use windlass_runtime::config::Config;
 
 /// A server's entrance alone, and the headers of a program that has a key.
 pub struct Entrance {

@@ -21,9 +21,9 @@ use proxy::ProxyRule;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tickets::{PAGE_COOKIE, PageSessions, TicketOffice, TicketProblem};
+use windlass_config::{AuthKind, Config};
 use windlass_runtime::caller::{Proven, Validity};
 use windlass_runtime::client_key::ClientKey;
-use windlass_runtime::config::{AuthKind, Config};
 use windlass_tool::kind::Mode;
 
 /// What stands before a ticket in `Sec-WebSocket-Protocol`.

@@ -7,8 +7,8 @@ use http::header::HeaderName;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
+use windlass_config::{AddressRange, Server};
 use windlass_runtime::caller::{Proven, ProvenName, Validity};
-use windlass_runtime::config::{AddressRange, Server};
 use windlass_tool::id::TenantId;
 
 pub(super) struct ProxyRule {

@@ -6,9 +6,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use windlass_config::Access;
 use windlass_runtime::caller::{Proven, ProvenName, Validity};
 use windlass_runtime::client_key::{ClientKey, Purpose};
-use windlass_runtime::config::Access;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_tool::id::TenantId;
 use windlass_tool::kind::Mode;
@@ -281,7 +281,7 @@ pub(super) fn unseal<T: DeserializeOwned>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_runtime::config::{Config, Flag, Loaded, Sources};
+    use windlass_config::{Config, Flag, Loaded, Sources};
 
     const NOW: u64 = 1_795_000_000_000;
 

@@ -3,8 +3,8 @@
 
 use crate::body::BadRequest;
 use std::sync::Arc;
+use windlass_config::{Config, TextProvider};
 use windlass_provider::log::Image;
-use windlass_runtime::config::{Config, TextProvider};
 use windlass_tool::sensitive::Sensitive;
 
 /// What one message may hold of pictures.

@@ -9,9 +9,9 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::records;
 use std::path::Path;
+use windlass_config::Config;
 use windlass_runtime::audit::{self, Checkpoint, Standing};
 use windlass_runtime::client_key::CheckpointKey;
-use windlass_runtime::config::Config;
 
 /// Bytes of a checkpoint; more is none.
 const CHECKPOINT_BYTES_MAX: u64 = 4_096;

@@ -9,7 +9,7 @@ use crate::watch;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use windlass_runtime::config::Config;
+use windlass_config::Config;
 use windlass_tool::artifact::write_artifact;
 use windlass_tool::compile::Compilation;
 use windlass_tool::problem::Severity;

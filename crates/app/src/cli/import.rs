@@ -8,7 +8,7 @@ use crate::import::{LeftOut, ToolDirectory, node};
 use crate::printer::Printer;
 use crate::toolbox::ARTIFACT_FILE;
 use std::path::{Path, PathBuf};
-use windlass_runtime::config::Config;
+use windlass_config::Config;
 use windlass_tool::compile::{Builtin, Source, Vocabularies, compile};
 use windlass_tool::problem::{Problem, Severity};
 

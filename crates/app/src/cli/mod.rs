@@ -25,7 +25,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use windlass_runtime::config::{Config, Flag, Loaded, Sources};
+use windlass_config::{Config, Flag, Loaded, Sources};
 use windlass_tool::rights::Role;
 
 /// Tool runtime for voice and text agents

@@ -7,7 +7,7 @@ use crate::printer::Printer;
 use crate::server::{self, Handlers, Server, Setup};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
-use windlass_runtime::config::Config;
+use windlass_config::Config;
 
 pub(super) fn run(arguments: &ServeArguments, handlers: Handlers) -> Result<(), Failure> {
     let config = load_config(&arguments.file, arguments.flags.keys())?;

@@ -4,8 +4,8 @@
 use super::{documents, operators_access};
 use crate::failure::Failure;
 use arc_swap::ArcSwap;
+use windlass_config::Config;
 use windlass_knowledge::{KnowledgeBase, Options, Stats};
-use windlass_runtime::config::Config;
 use windlass_tool::compile::{Vocabularies, Vocabulary};
 use windlass_tool::handler::{
     CapabilityFuture, Facets, GetRequest, Knowledge, KnowledgeError, Record, SearchAnswer,

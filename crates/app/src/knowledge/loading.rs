@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
+use windlass_config::{Config, EmbedderKind};
 use windlass_knowledge::embed::{Embedder, LocalModel, ModelError, Protocol};
 use windlass_knowledge::{EmbedderPresence, Offloaded};
-use windlass_runtime::config::{Config, EmbedderKind};
 
 /// None where records are found by their words alone.
 pub(super) type Loaded = Option<Arc<dyn Embedder>>;

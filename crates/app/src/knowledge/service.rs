@@ -5,10 +5,10 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_config::Config;
 use windlass_knowledge::embed::{
     Embedder, HttpAnswer, HttpRequest, Protocol, RemoteModel, RemoteSettings, Transport,
 };
-use windlass_runtime::config::Config;
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
 use windlass_tool::handler::CapabilityFuture;
 use windlass_tool::sensitive::Sensitive;

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use windlass_runtime::config::Config;
+use windlass_config::Config;
 use windlass_script::Verdict;
 use windlass_tool::compile::{ScriptFlaw, ScriptJudge, ScriptSources, ScriptVerdict};
 

@@ -9,7 +9,7 @@ pub(crate) use served::ServedScripts;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use windlass_runtime::config::Scripts;
+use windlass_config::Scripts;
 
 /// The command of the command line that is the process.
 pub(crate) const COMMAND: &str = "script-worker";

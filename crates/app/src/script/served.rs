@@ -4,7 +4,7 @@ use super::program;
 use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use windlass_runtime::config::Config;
+use windlass_config::Config;
 use windlass_runtime::worker::{
     Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
 };

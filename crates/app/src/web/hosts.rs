@@ -7,7 +7,7 @@ use http::uri::Authority;
 use http::{HeaderMap, Uri};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use windlass_runtime::config::AllowedHost;
+use windlass_config::AllowedHost;
 
 /// The rule of one server.
 #[derive(Clone, Debug)]

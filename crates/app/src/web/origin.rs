@@ -4,7 +4,7 @@
 use http::HeaderMap;
 use http::header::{HOST, ORIGIN};
 use std::collections::BTreeSet;
-use windlass_runtime::config::AllowedOrigin;
+use windlass_config::AllowedOrigin;
 
 /// The rule of one server.
 #[derive(Clone, Debug)]
@@ -93,16 +93,15 @@ mod tests {
             (false, "https://friend.example", "agent.example", Ok(true)),
             (true, "https://friend.example", "127.0.0.1:8080", Ok(true)),
         ] {
-            let config =
-                windlass_runtime::config::Loaded::load(&windlass_runtime::config::Sources {
-                    working_directory: "/nowhere".into(),
-                    flags: vec![windlass_runtime::config::Flag {
-                        name: "--test",
-                        key: "server.allowed_origins",
-                        value: "https://friend.example".to_owned(),
-                    }],
-                    ..Default::default()
-                });
+            let config = windlass_config::Loaded::load(&windlass_config::Sources {
+                working_directory: "/nowhere".into(),
+                flags: vec![windlass_config::Flag {
+                    name: "--test",
+                    key: "server.allowed_origins",
+                    value: "https://friend.example".to_owned(),
+                }],
+                ..Default::default()
+            });
             let rule = OriginRule {
                 allowed: config.unwrap().config.server.allowed_origins,
                 is_loopback,

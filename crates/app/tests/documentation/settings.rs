@@ -2,7 +2,7 @@
 
 use crate::documents::{blocks_in, documents};
 use std::fs;
-use windlass_runtime::config::{Loaded, Sources};
+use windlass_config::{Loaded, Sources};
 
 #[test]
 fn every_configuration_in_a_document_is_taken() {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use windlass_runtime::config::{self, Whole};
+use windlass_config::{self as config, Whole};
 
 /// Keys of one issuer that are looked at.
 const KEYS_MAX: usize = 64;

@@ -14,8 +14,8 @@ use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
 use serde_json::{Map, Value};
 use sign_in::SignIn;
 use std::sync::Arc;
+use windlass_config::{self as config, Name};
 use windlass_runtime::caller::{Proven, ProvenName, Validity};
-use windlass_runtime::config::{self, Name};
 use windlass_tool::id::TenantId;
 use windlass_tool::rights::Role;
 

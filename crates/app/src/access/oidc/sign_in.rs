@@ -9,9 +9,9 @@ use http::HeaderValue;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
+use windlass_config as config;
 use windlass_runtime::caller::Proven;
 use windlass_runtime::client_key::{ClientKey, Purpose};
-use windlass_runtime::config;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_tool::sensitive::Sensitive;
 

@@ -22,9 +22,9 @@ use arguments::{
 use progress::Bar;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+use windlass_config::Config;
 use windlass_knowledge::embed::{ModelError, add_model};
 use windlass_knowledge::{Embedding, IngestReport, KnowledgeBase, Problem};
-use windlass_runtime::config::Config;
 use windlass_tool::handler::{GetRequest, Knowledge, SearchRequest};
 use windlass_tool::id::UserId;
 use windlass_tool::kind::Mode;

@@ -1,8 +1,6 @@
 //! What a single value may be: types that hold only what makes sense, each with the words that say so. Knows no key.
 
 use super::key::{Kind, Leaf, Named, whole};
-use crate::fetch::Endpoint;
-use crate::redaction::remember;
 use serde::Deserialize;
 use serde::de::value::StrDeserializer;
 use std::fmt;
@@ -13,6 +11,8 @@ use windlass_provider::gemini_live::address::{Backend, Credentials};
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
 use windlass_provider::profile::is_row;
 use windlass_provider::provider_tools::ProviderTool;
+use windlass_runtime::fetch::Endpoint;
+use windlass_runtime::redaction::remember;
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
 use windlass_tool::rights::Role;
@@ -568,9 +568,9 @@ pub(super) fn one_of<'de, T: Deserialize<'de>>() -> String {
 /// Lets a key have an enumeration's values.
 macro_rules! choices {
     ($($type:ty),+ $(,)?) => {
-        $(impl $crate::config::key::Leaf for $type {
+        $(impl $crate::key::Leaf for $type {
             fn takes() -> String {
-                $crate::config::values::one_of::<Self>()
+                $crate::values::one_of::<Self>()
             }
         })+
     };

@@ -7,16 +7,16 @@ use super::values::{
     Name, NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName,
     Temperature, WebAddress, Whole, Words, choices,
 };
-use crate::executor::ThreadLimits;
-use crate::fetch::{FetchLimits, Places};
-use crate::shares::{Share, ShareLimits};
-use crate::worker::WorkerLimits;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
 use windlass_provider::profile::{GEMINI_LIVE_MODEL, ProfileChange, TextTransport};
 use windlass_provider::provider_tools::ProviderTool;
+use windlass_runtime::executor::ThreadLimits;
+use windlass_runtime::fetch::{FetchLimits, Places};
+use windlass_runtime::shares::{Share, ShareLimits};
+use windlass_runtime::worker::WorkerLimits;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, Thinking};
 use windlass_store::StoreLimits;

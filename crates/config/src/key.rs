@@ -134,7 +134,7 @@ pub(super) fn preset(default: impl Serialize) -> Value {
 /// optional. Fields `beside` the keys are worked out from them.
 macro_rules! section {
     (@default) => { None };
-    (@default $default:expr) => { Some($crate::config::key::preset($default)) };
+    (@default $default:expr) => { Some($crate::key::preset($default)) };
     (
         $(#[$about:meta])*
         pub struct $name:ident {
@@ -149,12 +149,12 @@ macro_rules! section {
             $($($(#[$beside_about])* #[serde(skip)] pub $beside: $beside_type,)+)?
         }
 
-        impl $crate::config::key::Setting for $name {
-            fn keys(path: &str, _: Option<toml::Value>, _: &str, keys: &mut Vec<$crate::config::Key>) {
+        impl $crate::key::Setting for $name {
+            fn keys(path: &str, _: Option<toml::Value>, _: &str, keys: &mut Vec<$crate::Key>) {
                 $(
-                    <$type as $crate::config::key::Setting>::keys(
-                        &$crate::config::key::join(path, stringify!($key)),
-                        $crate::config::key::section!(@default $($default)?),
+                    <$type as $crate::key::Setting>::keys(
+                        &$crate::key::join(path, stringify!($key)),
+                        $crate::key::section!(@default $($default)?),
                         concat!($($meaning),+),
                         keys,
                     );
