@@ -6,6 +6,7 @@ use std::pin::Pin;
 use windlass_store::command::{AnswerVerdict, Command, Reply};
 use windlass_store::{Batch, ConversationRef, Store, StoreUnavailable};
 use windlass_tool::id::SessionId;
+use windlass_tool::kind::Mode;
 
 /// One reply a command, in their order, once they are durable. Dropping it takes nothing back.
 pub type PendingReplies =
@@ -52,8 +53,23 @@ pub fn must_not_be_lost(command: &Command) -> bool {
     }
 }
 
-/// Whether a command may wait for a moment until others share its flush of the disk, because nobody waits for its reply.
-pub fn may_be_gathered(command: &Command) -> bool {
+/// Whether commands may wait for a moment until others share their flush of the disk, because nobody waits for the replies.
+pub fn may_be_gathered(commands: &[Command]) -> bool {
+    // A conversation that is opened for such a leg is told and not asked, as the leg is.
+    let attaches = commands.iter().any(is_passing);
+    let is_told = |command: &Command| match command {
+        Command::Open => attaches,
+        other => is_passing(other) || is_never_asked(other),
+    };
+    commands.iter().all(is_told)
+}
+
+/// A leg by text, which no client comes back to. One by voice is there as soon as its client has the token.
+fn is_passing(command: &Command) -> bool {
+    matches!(command, Command::Attach(leg) if leg.mode == Mode::Text)
+}
+
+fn is_never_asked(command: &Command) -> bool {
     match command {
         Command::Append { .. }
         | Command::Taint

@@ -48,6 +48,8 @@ enum Seen {
 struct ConversationState {
     turns: VecDeque<KnownTurn>,
     seen: Seen,
+    /// Its id was made with it, and no session has been in it yet.
+    is_made: bool,
     /// The client's own account of a conversation that the store does not have.
     told: Vec<HistoryEntry>,
     /// What the session by voice is to answer first.
@@ -155,6 +157,13 @@ impl Conversation {
             ..ConversationState::default()
         };
         Self::with(reference, whose, state)
+    }
+
+    /// The same, of an id that was made just now, so that nobody can have said anything in it.
+    pub(super) fn made(reference: ConversationRef, whose: Whose, told: Vec<HistoryEntry>) -> Self {
+        let made = Self::begun(reference, whose, told);
+        made.lock().is_made = true;
+        made
     }
 
     fn with(reference: ConversationRef, whose: Whose, state: ConversationState) -> Self {
@@ -396,6 +405,11 @@ impl Conversation {
 
     pub(crate) fn take_pending_request(&self) -> Option<String> {
         self.lock().pending_request.take()
+    }
+
+    /// Whether its id was made with it and this is its first session. Says so once.
+    pub(super) fn is_first_session(&self) -> bool {
+        std::mem::take(&mut self.lock().is_made)
     }
 
     /// What the client told of the conversation when it began, once.

@@ -122,6 +122,20 @@ impl Conversations {
         Ok(conversation)
     }
 
+    /// A conversation of an id that was made just now. The store hears of it with its first session; nobody can begin it before.
+    pub(crate) fn make(
+        &self,
+        id: &ConversationId,
+        caller: &Caller,
+        named: Option<&UserId>,
+        told: &[HistoryEntry],
+    ) -> Result<Arc<Conversation>, NoEntry> {
+        let whose = admit(None, caller, named).map_err(NoEntry::Foreign)?;
+        let reference = whose.reference(&caller.tenant, id);
+        let key = (caller.tenant.clone(), id.clone());
+        Ok(self.insert(key, || Conversation::made(reference, whose, told.to_vec())))
+    }
+
     /// The conversation of this id in memory, whose it is being known. `told` is the client's own account of what was said in one that
     /// the store has nothing of.
     pub(crate) fn hold(

@@ -47,7 +47,7 @@ use windlass_runtime::text::{
 use windlass_session::limits::Limits;
 use windlass_session::model::Usage;
 use windlass_store::command::Command;
-use windlass_store::{NewEntry, StoreUnavailable};
+use windlass_store::{ConversationRef, NewEntry, StoreUnavailable};
 use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::{Block, World};
@@ -120,14 +120,19 @@ impl ChatHost {
         refuse_blocked(&own, world.as_ref())?;
         // Whom the proxy has named, nobody renames.
         let named = (own != users::of_client(&caller.client_id)).then_some(own);
-        let id = match request.conversation {
-            Some(id) => ConversationId::new(id),
-            None => ids::conversation_id().map_err(|error| broken(&error))?,
+        let (named, told) = (named.as_ref(), &request.earlier);
+        let (id, opened) = match request.conversation {
+            Some(id) => {
+                let id = ConversationId::new(id);
+                let opened = self.conversations.open(&id, caller, named, told).await;
+                (id, opened)
+            }
+            None => {
+                let id = ids::conversation_id().map_err(|error| broken(&error))?;
+                let made = self.conversations.make(&id, caller, named, told);
+                (id, made)
+            }
         };
-        let opened = self
-            .conversations
-            .open(&id, caller, named.as_ref(), &request.earlier)
-            .await;
         let conversation = match opened {
             Ok(conversation) => conversation,
             // A caller that names another user is told the same as for an unknown token.
@@ -147,7 +152,7 @@ impl ChatHost {
                 &conversation.whose,
                 store,
                 caller,
-                named.as_ref(),
+                named,
                 &answer.token,
             );
             let asked = asked.map_err(unavailable)?;
@@ -371,12 +376,10 @@ impl ChatHost {
         maker: SessionMaker,
     ) -> Result<HeldSession, ChatRefusal> {
         let toolbox = self.toolbox.load_full();
-        // What a process that is dead has begun is known as that before the model is told of it.
-        self.conversations.settle(&conversation.reference).await;
-        let (ledger, reference) = (self.shared.ledger.clone(), conversation.reference.clone());
-        let read = tokio::task::spawn_blocking(move || Past::read(&*ledger, &reference)).await;
-        let past = read.map_err(|_| ChatRefusal::Internal)?;
-        let past = past.map_err(unavailable)?;
+        let past = match conversation.is_first_session() {
+            true => Past::none(),
+            false => self.past_of(&conversation.reference).await?,
+        };
         let history = conversation.take_told();
         let request = SessionRequest {
             maker,
@@ -391,6 +394,15 @@ impl ChatHost {
         let kit = toolbox.of(Mode::Text);
         self.held_session(request, &toolbox, kit)
             .map_err(|error| broken(&error))
+    }
+
+    async fn past_of(&self, reference: &ConversationRef) -> Result<Past, ChatRefusal> {
+        // What a process that is dead has begun is known as that before the model is told of it.
+        self.conversations.settle(reference).await;
+        let (ledger, reference) = (self.shared.ledger.clone(), reference.clone());
+        let read = tokio::task::spawn_blocking(move || Past::read(&*ledger, &reference)).await;
+        read.map_err(|_| ChatRefusal::Internal)?
+            .map_err(unavailable)
     }
 
     /// Lets go of every conversation, and waits for completions and for the changes that are under way.

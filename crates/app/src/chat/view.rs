@@ -33,7 +33,11 @@ impl ChatHost {
             let known = self.conversations.known(&caller.tenant, id);
             known.map_err(unavailable)?.ok_or(ChatRefusal::Unknown)
         };
-        let whose = Whose::of(&read()?.user_id);
+        // One that began a moment ago is in memory before it is in the store.
+        let whose = match self.conversations.get(&caller.tenant, id) {
+            Some(held) => held.whose.clone(),
+            None => Whose::of(&read()?.user_id),
+        };
         let admitted = whose.admits(caller, None);
         admitted.map_err(|_| ChatRefusal::Foreign)?;
         let reference = whose.reference(&caller.tenant, id);

@@ -71,6 +71,21 @@ impl Scene {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_that_the_server_named_is_shown_as_soon_as_its_id_is_known() {
+    let scene = scene().await;
+    for _ in 0..20 {
+        let body = json!({"message": "Hello."}).to_string();
+        let headers = scene.headers();
+        let answer = post_with(&scene.chat.address, "/api/chat", &headers, body.as_bytes());
+        let id = answer.header("x-windlass-conversation").unwrap();
+        let entries = scene.shown(id)["entries"].clone();
+        let said = entries.as_array().unwrap().iter();
+        let said: Vec<&Value> = said.map(|entry| &entry["text"]).collect();
+        assert_eq!(said, ["Hello.", "So it is."], "{entries}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_was_loaded_again_finds_words_calls_and_questions() {
     let scene = scene().await;
     assert_eq!(words(&scene.ask("c", &user("a", "Hello."))), "So it is.");

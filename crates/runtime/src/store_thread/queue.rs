@@ -84,7 +84,8 @@ impl Queue {
             return Err((job, StoreUnavailable::Overloaded));
         }
         let now = Instant::now();
-        let may_wait = job.all(may_be_gathered) && state.jobs.len() + 1 < self.batch_max;
+        let may_wait =
+            may_be_gathered(&job.batch.commands) && state.jobs.len() + 1 < self.batch_max;
         state.jobs.push_back(job);
         let due = match may_wait {
             true => now + self.gathering,

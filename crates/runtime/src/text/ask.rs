@@ -204,6 +204,9 @@ impl TextSession {
                 Wake::Model(Some(Ok(bytes))) => {
                     decoder.push(&bytes, &mut events);
                     self.hear(&mut events, sink);
+                    // The connection is a task of its own, which hands over what it has read piece by piece. What is there
+                    // already is to leave together with this one.
+                    tokio::task::yield_now().await;
                 }
                 // What is missing shows in how the answer ends.
                 Wake::Model(Some(Err(_)) | None) => break None,

@@ -16,6 +16,7 @@ use windlass_store::{
     StoreUnavailable,
 };
 use windlass_tool::id::SessionId;
+use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
 /// Settings under which nothing is tried again, or written, for the time alone.
@@ -106,6 +107,37 @@ fn what_nobody_waits_for_is_gathered_and_is_not_overtaken() {
     assert_eq!(bench.begins("c", "a"), Ok(true));
     assert_eq!(said(&bench), ["1", "2", "3"]);
     assert_eq!(bench.disk.transactions.load(Ordering::SeqCst) - before, 1);
+}
+
+#[test]
+fn a_leg_by_text_is_gathered_with_its_conversation_and_what_is_asked_for_is_not() {
+    let by = |mode: Mode| {
+        let mut batch = attach("new");
+        for command in &mut batch.commands {
+            if let Command::Attach(leg) = command {
+                leg.mode = mode;
+            }
+        }
+        batch
+    };
+    let opened = batch("new", Command::Open);
+    for (batch, is_gathered) in [
+        (by(Mode::Text), true),
+        (by(Mode::Voice), false),
+        (opened, false),
+    ] {
+        let bench = start(patient());
+        let pending = bench.thread.handle().apply(batch);
+        if is_gathered {
+            let known = bench.thread.handle().store().conversation(
+                &conversation("new").tenant,
+                &conversation("new").conversation_id,
+            );
+            assert!(known.unwrap().is_none());
+            assert_eq!(bench.begins("c", "a"), Ok(true));
+        }
+        wait(pending).unwrap();
+    }
 }
 
 #[test]

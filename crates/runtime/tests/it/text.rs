@@ -104,6 +104,17 @@ async fn a_turn_chains_calls_until_there_are_words() {
 }
 
 #[tokio::test]
+async fn what_a_model_sends_together_reaches_the_user_together() {
+    let word = |number: u32| delta(json!({"content": format!("word{number} ")}));
+    let words: Vec<Value> = (0..60).map(word).chain([finish("stop")]).collect();
+    let (mut chat, _server) = chat(vec![Reply::Together(words)], Vec::new()).await;
+    let written = chat.say("Many words, please.").await;
+    assert_eq!(written.of_type("text-delta").count(), 60);
+    // It may come in a few packets.
+    assert!(written.pieces < 15, "{} pieces", written.pieces);
+}
+
+#[tokio::test]
 async fn a_turn_never_ends_without_words() {
     let silent = || Reply::Stream(vec![finish("stop")]);
     let preface = |words: &str| {

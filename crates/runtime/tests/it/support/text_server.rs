@@ -30,6 +30,8 @@ use windlass_tool::sensitive::Sensitive;
 pub(crate) enum Reply {
     /// Chunks of a stream, and its end mark.
     Stream(Vec<Value>),
+    /// The same, sent at once.
+    Together(Vec<Value>),
     /// Bytes of a stream, as they are; then the answer ends.
     Raw(Vec<u8>),
     /// The same, and then the connection breaks.
@@ -153,6 +155,13 @@ async fn serve(
                 }
                 let end = [chunk(b"data: [DONE]\n\n"), b"0\r\n\r\n".to_vec()].concat();
                 stream.write_all(&end).await.ok()?;
+            }
+            Reply::Together(chunks) => {
+                let events = chunks.iter().map(|value| format!("data: {value}\n\n"));
+                let events = events.chain(["data: [DONE]\n\n".to_owned()]);
+                let body: Vec<u8> = events.flat_map(|event| chunk(event.as_bytes())).collect();
+                let whole = [head.as_bytes(), &body, b"0\r\n\r\n"].concat();
+                stream.write_all(&whole).await.ok()?;
             }
             Reply::Raw(bytes) => {
                 let whole = [head.as_bytes(), &chunk(&bytes), b"0\r\n\r\n"].concat();
@@ -282,6 +291,8 @@ impl Place {
 pub(crate) struct Written {
     pub(crate) end: TurnEnd,
     pub(crate) chunks: Vec<Value>,
+    /// How many times something was written.
+    pub(crate) pieces: usize,
 }
 
 impl Chat {
@@ -440,6 +451,7 @@ impl Chat {
         Written {
             end,
             chunks: written.chunks(),
+            pieces: written.pieces(),
         }
     }
 }
@@ -473,18 +485,23 @@ impl Written {
     }
 }
 
+/// What a turn wrote, piece by piece.
 #[derive(Clone, Default)]
-struct Paper(Arc<Mutex<Vec<u8>>>);
+struct Paper(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Outlet for Paper {
     fn send(&mut self, bytes: &mut Vec<u8>) {
-        self.0.lock().unwrap().append(bytes);
+        self.0.lock().unwrap().push(std::mem::take(bytes));
     }
 }
 
 impl Paper {
+    fn pieces(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
     fn chunks(&self) -> Vec<Value> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(self.0.lock().unwrap().concat()).unwrap();
         let body = text.strip_suffix("data: [DONE]\n\n").expect("an end mark");
         body.split_terminator("\n\n")
             .map(|event| serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap())
