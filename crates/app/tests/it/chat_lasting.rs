@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The two ways in which a server goes.
@@ -45,10 +46,13 @@ impl Process {
         post(&self.address, "/api/confirm", body.to_string().as_bytes())
     }
 
-    /// Waits until all that was to be written before this is on the disk: an answer ends once the store has it, and the store
-    /// takes one thing after the other.
+    /// Waits until all that was to be written before this is on the disk: a conversation that a client names begins once the
+    /// store has it, and the store takes one thing after the other.
     fn settle(&self) {
-        assert_eq!(self.ask(&json!({"message": "Hello."})).status, 200);
+        static SETTLED: AtomicUsize = AtomicUsize::new(0);
+        let id = format!("settled-{}", SETTLED.fetch_add(1, Ordering::Relaxed));
+        let body = json!({"id": id, "message": "Hello."});
+        assert_eq!(self.ask(&body).status, 200);
     }
 
     fn end(self, signal: &str) {
