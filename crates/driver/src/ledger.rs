@@ -55,21 +55,21 @@ pub fn must_not_be_lost(command: &Command) -> bool {
 
 /// Whether commands may wait for a moment until others share their flush of the disk, because nobody waits for the replies.
 pub fn may_be_gathered(commands: &[Command]) -> bool {
-    // A conversation that is opened for such a leg is told and not asked, as the leg is.
-    let attaches = commands.iter().any(is_passing);
-    let is_told = |command: &Command| match command {
-        Command::Open => attaches,
-        other => is_passing(other) || is_never_asked(other),
+    let attaches_text = commands.iter().any(is_text_leg);
+    let needs_no_reply = |command: &Command| match command {
+        // A text leg opens its conversation in the same batch. Alone, the command asks whose the conversation is.
+        Command::Open => attaches_text,
+        other => is_text_leg(other) || never_has_a_waiter(other),
     };
-    commands.iter().all(is_told)
+    commands.iter().all(needs_no_reply)
 }
 
-/// A leg by text, which no client comes back to. One by voice is there as soon as its client has the token.
-fn is_passing(command: &Command) -> bool {
+/// Whether a leg by text begins. No client resumes one; a voice leg can be resumed as soon as its client has the token.
+fn is_text_leg(command: &Command) -> bool {
     matches!(command, Command::Attach(leg) if leg.mode == Mode::Text)
 }
 
-fn is_never_asked(command: &Command) -> bool {
+fn never_has_a_waiter(command: &Command) -> bool {
     match command {
         Command::Append { .. }
         | Command::Taint

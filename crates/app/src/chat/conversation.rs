@@ -48,8 +48,8 @@ enum Seen {
 struct ConversationState {
     turns: VecDeque<KnownTurn>,
     seen: Seen,
-    /// Its id was made with it, and no session has been in it yet.
-    is_made: bool,
+    /// The server has just made its id, and no session has begun in it.
+    is_untouched: bool,
     /// The client's own account of a conversation that the store does not have.
     told: Vec<HistoryEntry>,
     /// What the session by voice is to answer first.
@@ -159,10 +159,10 @@ impl Conversation {
         Self::with(reference, whose, state)
     }
 
-    /// The same, of an id that was made just now, so that nobody can have said anything in it.
+    /// The same, where the server has just made the id: nobody else knows it, so the log is empty.
     pub(super) fn made(reference: ConversationRef, whose: Whose, told: Vec<HistoryEntry>) -> Self {
         let made = Self::begun(reference, whose, told);
-        made.lock().is_made = true;
+        made.lock().is_untouched = true;
         made
     }
 
@@ -407,9 +407,9 @@ impl Conversation {
         self.lock().pending_request.take()
     }
 
-    /// Whether its id was made with it and this is its first session. Says so once.
-    pub(super) fn is_first_session(&self) -> bool {
-        std::mem::take(&mut self.lock().is_made)
+    /// Begins a session. True for the first one of a conversation whose id the server made: its log is empty.
+    pub(super) fn begin_session(&self) -> bool {
+        std::mem::take(&mut self.lock().is_untouched)
     }
 
     /// What the client told of the conversation when it began, once.

@@ -122,7 +122,8 @@ impl Conversations {
         Ok(conversation)
     }
 
-    /// A conversation of an id that was made just now. The store hears of it with its first session; nobody can begin it before.
+    /// A conversation whose id the server has just made. Nobody else knows the id, so the store is not asked; the first session
+    /// opens the conversation there.
     pub(crate) fn make(
         &self,
         id: &ConversationId,

@@ -376,7 +376,8 @@ impl ChatHost {
         maker: SessionMaker,
     ) -> Result<HeldSession, ChatRefusal> {
         let toolbox = self.toolbox.load_full();
-        let past = match conversation.is_first_session() {
+        let has_empty_log = conversation.begin_session();
+        let past = match has_empty_log {
             true => Past::none(),
             false => self.past_of(&conversation.reference).await?,
         };

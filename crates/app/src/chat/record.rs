@@ -1,11 +1,10 @@
-//! What one turn wrote for its client, kept so that a client that asks again gets the same. Knows bytes, who still reads them,
-//! and which events are pieces of one text.
+//! What one turn wrote for its client, kept so that a client that asks again gets the same. Knows bytes, and who still reads them.
 
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use windlass_runtime::text::ui_stream::Outlet;
+use windlass_runtime::text::ui_stream::{Outlet, with_whole_texts};
 
 /// How long a reader hears nothing before it is sent a comment, so that nothing between takes the connection for dead.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
@@ -25,14 +24,6 @@ struct Written {
     /// Its turn is being given up, so that nobody hears the answer here any more.
     is_given_up: bool,
 }
-
-/// How an event with a piece of a text goes on after the text's name, and how it ends, as the turn's stream writes it.
-const PIECE: (&str, &str, &str) = (
-    "data: {\"type\":\"text-delta\",\"id\":\"",
-    "\",\"delta\":\"",
-    "\"}",
-);
-const EVENT_END: &str = "\n\n";
 
 /// The end at which a turn writes. The record is over when it is dropped.
 #[derive(Debug)]
@@ -71,7 +62,7 @@ impl TurnRecord {
     /// What was written so far, as it is kept; `None` where it is longer than so many bytes.
     pub(crate) fn kept(&self, bytes_max: usize) -> Option<String> {
         let written = self.lock();
-        let kept = joined(std::str::from_utf8(&written.bytes).ok()?);
+        let kept = with_whole_texts(std::str::from_utf8(&written.bytes).ok()?);
         (kept.len() <= bytes_max).then_some(kept)
     }
 
@@ -85,7 +76,7 @@ impl TurnRecord {
         (!written.is_given_up).then(|| self.reader_while(&written))
     }
 
-    /// Nothing is joined meanwhile, nor once there is a reader: it knows how far it has read.
+    /// The lock is held, and a record with a reader is not shrunk, because the reader's position counts its bytes.
     fn reader_while(self: &Arc<Self>, _written: &Written) -> TurnReader {
         TurnReader {
             record: self.clone(),
@@ -130,49 +121,9 @@ impl Written {
         if self.is_over
             && let Ok(text) = std::str::from_utf8(&self.bytes)
         {
-            self.bytes = joined(text).into_bytes();
+            self.bytes = with_whole_texts(text).into_bytes();
         }
     }
-}
-
-/// The same answer with each text in one piece: a model's answer comes word by word, and each word's event is longer than the
-/// word.
-fn joined(text: &str) -> String {
-    let mut joined = String::with_capacity(text.len());
-    let mut open: Option<&str> = None;
-    for event in text.split_inclusive(EVENT_END) {
-        let piece = event.strip_suffix(EVENT_END).and_then(piece);
-        match (open, piece) {
-            (Some(name), Some((of, words))) if name == of => joined += words,
-            (_, Some((of, words))) => {
-                close(&mut joined, open);
-                let (start, middle, _) = PIECE;
-                joined.extend([start, of, middle, words]);
-                open = Some(of);
-            }
-            (_, None) => {
-                close(&mut joined, open.take());
-                joined += event;
-            }
-        }
-    }
-    close(&mut joined, open);
-    joined.shrink_to_fit();
-    joined
-}
-
-/// Ends the event of the text that is open.
-fn close(joined: &mut String, open: Option<&str>) {
-    if open.is_some() {
-        joined.extend([PIECE.2, EVENT_END]);
-    }
-}
-
-/// The text that an event is a piece of, and the words, as JSON has them within quotes.
-fn piece(event: &str) -> Option<(&str, &str)> {
-    let (start, middle, end) = PIECE;
-    let piece = event.strip_prefix(start)?.strip_suffix(end)?;
-    piece.split_once(middle)
 }
 
 impl Outlet for TurnWriter {
@@ -279,33 +230,6 @@ mod tests {
         assert_eq!(record.kept(kept.len() - 1), None);
         let restored = TurnRecord::of(kept.clone());
         assert_eq!(read(&restored).await, kept);
-    }
-
-    #[test]
-    fn only_pieces_of_one_text_that_follow_each_other_are_joined() {
-        let quoted = delta("text-1", r#"\"}\n\ndata: {\"type\":\"text-delta\"\"#);
-        let other = "data: {\"type\":\"reasoning-delta\",\"id\":\"text-1\",\"delta\":\"x\"}\n\n";
-        let check = |events: &[&str], kept: &[&str]| {
-            assert_eq!(joined(&events.concat()), kept.concat());
-        };
-        let (one, two) = (delta("text-1", "one "), delta("text-1", "two"));
-        let (of_other, both) = (delta("text-2", "x"), delta("text-1", "one two"));
-        check(&[], &[]);
-        check(&[&one, &two], &[&both]);
-        check(&[&one, &of_other, &two], &[&one, &of_other, &two]);
-        check(&[&one, other, other, &two], &[&one, other, other, &two]);
-        check(
-            &[&one, &two, TEXT_START, &one, &two],
-            &[&both, TEXT_START, &both],
-        );
-        let joined_quote = delta(
-            "text-1",
-            &format!("one {}", piece(quoted.trim_end()).unwrap().1),
-        );
-        check(&[&one, &quoted], &[&joined_quote]);
-        // What is cut off, or has no form that we write, stays as it is.
-        check(&[&one, one.trim_end()], &[&one, one.trim_end()]);
-        check(&["data: x", "\n\n\n\n"], &["data: x", "\n\n\n\n"]);
     }
 
     #[tokio::test]

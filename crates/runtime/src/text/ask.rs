@@ -204,8 +204,8 @@ impl TextSession {
                 Wake::Model(Some(Ok(bytes))) => {
                     decoder.push(&bytes, &mut events);
                     self.hear(&mut events, sink);
-                    // The connection is a task of its own, which hands over what it has read piece by piece. What is there
-                    // already is to leave together with this one.
+                    // hyper's connection is another task, which hands over one piece at a time. Its turn comes before the sink
+                    // is flushed, so that pieces that were read together are written together.
                     tokio::task::yield_now().await;
                 }
                 // What is missing shows in how the answer ends.

@@ -4,12 +4,16 @@
 //! The format is that of the npm package `ai`, version 7, `src/ui-message-stream/ui-message-chunks.ts`.
 
 mod chunk;
+mod whole_texts;
+
+pub use whole_texts::with_whole_texts;
 
 use super::{Confirmed, FinishReason, TurnEnd, TurnSink};
 use crate::redaction::without_sensitive;
 use chunk::{Chunk, write_event};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use whole_texts::{AFTER_WORDS, BEFORE_ID, BEFORE_WORDS};
 use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
 use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
 use windlass_session::model::Role;
@@ -112,12 +116,11 @@ impl<O: Outlet> UiStream<O> {
             self.chunk(&Chunk::TextStart { id: &id });
         }
         // This is nearly all that is ever written, so it is spared a detour.
-        self.bytes
-            .extend_from_slice(b"data: {\"type\":\"text-delta\",\"id\":\"");
-        self.bytes.extend_from_slice(self.text_id.as_bytes());
-        self.bytes.extend_from_slice(b"\",\"delta\":");
+        for part in [BEFORE_ID, &self.text_id, BEFORE_WORDS] {
+            self.bytes.extend_from_slice(part.as_bytes());
+        }
         serde_json::to_writer(&mut self.bytes, text).expect("memory takes every text");
-        self.bytes.extend_from_slice(b"}\n\n");
+        self.bytes.extend_from_slice(AFTER_WORDS.as_bytes());
     }
 
     fn end_text(&mut self) {

@@ -285,8 +285,9 @@ fn allows_clamp(root: &Value, top_k: &[&Map<String, Value>], clamp: i64) -> bool
 }
 
 /// Why a tool with these parameters cannot have its `top_k` clamped to a number: the words that its schema has for it.
-/// `None` where it can, or has none, and of a number that the compiler has judged already: a start compiles no schema for it.
+/// `None` where it can, or has none.
 pub(crate) fn clamp_refusal(parameters: &Value, clamp: i64) -> Option<String> {
+    // The compiler has checked these. To check them again would compile the schema at each start.
     if TOP_K_CLAMPS.contains(&clamp) {
         return None;
     }

@@ -1,0 +1,83 @@
+//! A stream that was written, with each of its texts in one event. Knows how the event of a piece of a text is written, and no
+//! other event.
+
+/// What stands before the id of the text in such an event.
+pub(super) const BEFORE_ID: &str = "data: {\"type\":\"text-delta\",\"id\":\"";
+/// Between the id and the words, which are a JSON string.
+pub(super) const BEFORE_WORDS: &str = "\",\"delta\":";
+pub(super) const AFTER_WORDS: &str = "}\n\n";
+
+const EVENT_END: &str = "\n\n";
+
+/// The same stream with each text in one `text-delta`. A model's words come one by one, and the event around a word is longer
+/// than the word.
+pub fn with_whole_texts(stream: &str) -> String {
+    let mut whole = String::with_capacity(stream.len());
+    let mut open: Option<&str> = None;
+    for event in stream.split_inclusive(EVENT_END) {
+        match (open, piece(event)) {
+            (Some(id), Some((of, words))) if id == of => whole += words,
+            (_, Some((of, words))) => {
+                close(&mut whole, open);
+                whole.extend([BEFORE_ID, of, BEFORE_WORDS, "\"", words]);
+                open = Some(of);
+            }
+            (_, None) => {
+                close(&mut whole, open.take());
+                whole += event;
+            }
+        }
+    }
+    close(&mut whole, open);
+    whole.shrink_to_fit();
+    whole
+}
+
+/// Ends the event of the text that is open.
+fn close(whole: &mut String, open: Option<&str>) {
+    if open.is_some() {
+        whole.extend(["\"", AFTER_WORDS]);
+    }
+}
+
+/// The id of the text that an event is a piece of, and the words as JSON has them within quotes.
+fn piece(event: &str) -> Option<(&str, &str)> {
+    let piece = event.strip_prefix(BEFORE_ID)?.strip_suffix(AFTER_WORDS)?;
+    let (id, words) = piece.split_once(BEFORE_WORDS)?;
+    Some((id, words.strip_prefix('"')?.strip_suffix('"')?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT_START: &str = "data: {\"type\":\"text-start\",\"id\":\"text-1\"}\n\n";
+
+    fn delta(id: &str, words: &str) -> String {
+        format!("data: {{\"type\":\"text-delta\",\"id\":\"{id}\",\"delta\":\"{words}\"}}\n\n")
+    }
+
+    #[test]
+    fn only_pieces_of_one_text_that_follow_each_other_are_joined() {
+        let quoted = delta("text-1", r#"\"}\n\ndata: {\"type\":\"text-delta\"\"#);
+        let other = "data: {\"type\":\"reasoning-delta\",\"id\":\"text-1\",\"delta\":\"x\"}\n\n";
+        let check = |events: &[&str], kept: &[&str]| {
+            assert_eq!(with_whole_texts(&events.concat()), kept.concat());
+        };
+        let (one, two) = (delta("text-1", "one "), delta("text-1", "two"));
+        let (of_other, both) = (delta("text-2", "x"), delta("text-1", "one two"));
+        check(&[], &[]);
+        check(&[&one, &two], &[&both]);
+        check(&[&one, &of_other, &two], &[&one, &of_other, &two]);
+        check(&[&one, other, other, &two], &[&one, other, other, &two]);
+        check(
+            &[&one, &two, TEXT_START, &one, &two],
+            &[&both, TEXT_START, &both],
+        );
+        let joined_quote = delta("text-1", &format!("one {}", piece(&quoted).unwrap().1));
+        check(&[&one, &quoted], &[&joined_quote]);
+        // What is cut off, or has no form that we write, stays as it is.
+        check(&[&one, one.trim_end()], &[&one, one.trim_end()]);
+        check(&["data: x", "\n\n\n\n"], &["data: x", "\n\n\n\n"]);
+    }
+}
