@@ -9,18 +9,16 @@ use windlass_tool::id::SessionId;
 
 /// The live legs of a process.
 #[derive(Clone, Default)]
-pub struct Tails(Arc<Mutex<HashMap<ConversationRef, Listeners>>>);
-
-#[derive(Default)]
-struct Listeners {
-    last_id: u64,
-    all: Vec<Listener>,
-}
+pub struct Tails(Arc<Mutex<HashMap<ConversationRef, Vec<Arc<Listener>>>>>);
 
 struct Listener {
-    id: u64,
     leg: SessionId,
-    has_news: bool,
+    news: Mutex<News>,
+}
+
+#[derive(Default)]
+struct News {
+    is_there: bool,
     waker: Option<Waker>,
 }
 
@@ -28,32 +26,29 @@ struct Listener {
 pub struct Tail {
     tails: Tails,
     conversation: ConversationRef,
-    id: u64,
+    listener: Arc<Listener>,
 }
 
 impl Tails {
     pub fn listen(&self, conversation: &ConversationRef, leg: &SessionId) -> Tail {
+        let listener = Arc::new(Listener {
+            leg: leg.clone(),
+            news: Mutex::default(),
+        });
         let mut tails = self.lock();
         let listeners = tails.entry(conversation.clone()).or_default();
-        listeners.last_id += 1;
-        let id = listeners.last_id;
-        listeners.all.push(Listener {
-            id,
-            leg: leg.clone(),
-            has_news: false,
-            waker: None,
-        });
+        listeners.push(listener.clone());
         Tail {
             tails: self.clone(),
             conversation: conversation.clone(),
-            id,
+            listener,
         }
     }
 
     pub fn is_live(&self, conversation: &ConversationRef, leg: &SessionId) -> bool {
         let tails = self.lock();
         let listeners = tails.get(conversation);
-        listeners.is_some_and(|listeners| listeners.all.iter().any(|one| one.leg == *leg))
+        listeners.is_some_and(|listeners| listeners.iter().any(|one| one.leg == *leg))
     }
 
     /// Wakes those whom a batch that was committed concerns. Its replies are given before.
@@ -65,20 +60,27 @@ impl Tails {
 
     pub fn wake(&self, concerned: &Concerned) {
         let mut wakers = Vec::new();
-        if let Some(listeners) = self.lock().get_mut(&concerned.conversation) {
-            for listener in &mut listeners.all {
+        if let Some(listeners) = self.lock().get(&concerned.conversation) {
+            for listener in listeners {
                 if concerned.all_but.as_ref() != Some(&listener.leg) {
-                    listener.has_news = true;
-                    wakers.extend(listener.waker.take());
+                    let mut news = listener.news();
+                    news.is_there = true;
+                    wakers.extend(news.waker.take());
                 }
             }
         }
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ConversationRef, Listeners>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ConversationRef, Vec<Arc<Listener>>>> {
         // Each change is one step, so that a panic elsewhere leaves the table whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener {
+    fn news(&self) -> MutexGuard<'_, News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -138,33 +140,20 @@ impl Concerned {
 impl Tail {
     /// Whether something was committed since this was ready last.
     pub fn poll_committed(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let is_news = self.with_listener(|listener| {
-            let is_news = std::mem::take(&mut listener.has_news);
-            match &mut listener.waker {
-                _ if is_news => {}
-                Some(waker) => waker.clone_from(context.waker()),
-                waker => *waker = Some(context.waker().clone()),
-            }
-            is_news
-        });
-        match is_news {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        let mut news = self.listener.news();
+        if std::mem::take(&mut news.is_there) {
+            return Poll::Ready(());
         }
+        match &mut news.waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            waker => *waker = Some(context.waker().clone()),
+        }
+        Poll::Pending
     }
 
     /// The same for a leg that is not woken.
     pub fn take_news(&mut self) -> bool {
-        self.with_listener(|listener| std::mem::take(&mut listener.has_news))
-    }
-
-    fn with_listener(&self, look: impl FnOnce(&mut Listener) -> bool) -> bool {
-        let mut tails = self.tails.lock();
-        let listeners = tails.get_mut(&self.conversation);
-        let mut all = listeners
-            .into_iter()
-            .flat_map(|listeners| &mut listeners.all);
-        all.find(|one| one.id == self.id).is_some_and(look)
+        std::mem::take(&mut self.listener.news().is_there)
     }
 }
 
@@ -172,8 +161,8 @@ impl Drop for Tail {
     fn drop(&mut self) {
         let mut tails = self.tails.lock();
         if let Some(listeners) = tails.get_mut(&self.conversation) {
-            listeners.all.retain(|listener| listener.id != self.id);
-            if listeners.all.is_empty() {
+            listeners.retain(|listener| !Arc::ptr_eq(listener, &self.listener));
+            if listeners.is_empty() {
                 tails.remove(&self.conversation);
             }
         }

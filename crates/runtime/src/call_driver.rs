@@ -2,7 +2,6 @@
 //! its subscribers. The same for sessions with and without sockets.
 
 use crate::executor::{Executor, HandlerThreads};
-use crate::ids;
 use crate::journal::Journal;
 use crate::pump::AudioCounts;
 use crate::rate::RateLimiter;
@@ -37,6 +36,9 @@ pub struct Shared {
 
 /// How long a leg that no client comes back to counts as live although nothing is heard of it.
 const PASSING_LEG_MS: u64 = 60 * 60 * 1_000;
+/// The hash of a token that nobody has: no text is known to have it. It is the same for all sessions that nobody resumes, so that
+/// they lie together in the store's index.
+const NO_TOKEN: Hash = [0; 32];
 
 /// How a session's leg begins.
 pub enum LegStart {
@@ -112,7 +114,7 @@ impl CallDriver {
                 leg: session,
                 mode: identity.mode,
                 client_id: identity.client_id.clone(),
-                resume_token: unknown_token(),
+                resume_token: NO_TOKEN,
                 expires_in_ms: PASSING_LEG_MS,
             }),
             LegStart::Resumed => {}
@@ -258,12 +260,4 @@ impl CallDriver {
             tracing::warn!(session = %self.identity.session_id, problem, "something of a session is not kept");
         }
     }
-}
-
-/// The hash of a token that nobody has.
-fn unknown_token() -> Hash {
-    let mut hash = Hash::default();
-    // No text is known that has this hash without randomness, too.
-    let _ = ids::fill(&mut hash);
-    hash
 }

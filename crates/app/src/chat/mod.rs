@@ -266,7 +266,8 @@ impl ChatHost {
         };
         let host = self.clone();
         let validity = maker.validity.clone();
-        tokio::spawn(async move {
+        // In a box of its own, because a turn is tens of thousands of bytes, and a task is moved several times.
+        tokio::spawn(Box::pin(async move {
             let mut given_up = std::pin::pin!(async {
                 tokio::select! {
                     () = record.abandoned(), if waits_for_reader => {}
@@ -291,7 +292,7 @@ impl ChatHost {
             // The record is over, and whatever a call still does is looked after without it.
             drop(sink);
             conversation.look_after_calls().await;
-        });
+        }));
         Ok(answering(reader))
     }
 

@@ -2,7 +2,7 @@
 //! knows no retry and no clock.
 
 use super::accumulate::{Calls, TooMuch};
-use super::plain_chunk::{Plain, plain};
+use super::plain_chunk::{Plain, PlainChunks};
 use super::request::{EXTRA_CONTENT, REASONING_CONTENT, REASONING_DETAILS};
 use crate::answer::{AnswerLimits, AnswerPiece, Ending, ModelAnswer, Trouble};
 use crate::failure::{Failure, RetryRule};
@@ -26,6 +26,7 @@ pub struct Decoder {
 #[derive(Debug)]
 struct StreamState {
     trouble: Trouble,
+    plain_chunks: PlainChunks,
     returns: Reasoning,
     answer_number: u32,
     text: String,
@@ -143,6 +144,7 @@ impl StreamState {
     fn new(profile: &Profile, answer_number: u32, limits: AnswerLimits) -> Self {
         Self {
             trouble: Trouble::new(limits),
+            plain_chunks: PlainChunks::default(),
             returns: profile.request.reasoning,
             answer_number,
             text: String::new(),
@@ -185,7 +187,7 @@ impl StreamState {
         let Ok(text) = std::str::from_utf8(data) else {
             return self.trouble.damage("bytes that are no UTF-8 text", events);
         };
-        if !is_error && let Some(plain) = plain(text) {
+        if !is_error && let Some(plain) = self.plain_chunks.read(text) {
             return self.plain(plain, events);
         }
         let chunk = match crate::message::read::<Chunk<'_>>(text) {

@@ -12,9 +12,74 @@ pub(super) enum Plain<'a> {
     Arguments { index: u64, piece: Cow<'a, str> },
 }
 
-/// Reads a chunk that adds one thing and says nothing else that would matter. `None` says only that the general decoder
-/// has to look, for whatever reason: here nothing is an error.
-pub(super) fn plain(text: &str) -> Option<Plain<'_>> {
+/// Reads the plain chunks of one stream. Most servers write the same around each piece, so that all but the piece is compared with
+/// the chunk before and not read again.
+#[derive(Debug, Default)]
+pub(super) struct PlainChunks(Option<Around>);
+
+/// What stood before and after the piece of the latest chunk; the quotes of the piece are of it.
+#[derive(Debug)]
+struct Around {
+    before: String,
+    after: String,
+    /// Of the call that it added to; `None` where it added words.
+    index: Option<u64>,
+}
+
+impl PlainChunks {
+    /// Reads a chunk that adds one thing and says nothing else that would matter. `None` says only that the general decoder
+    /// has to look, for whatever reason: here nothing is an error.
+    pub(super) fn read<'a>(&mut self, text: &'a str) -> Option<Plain<'a>> {
+        if let Some(plain) = self.0.as_ref().and_then(|around| around.read(text)) {
+            return Some(plain);
+        }
+        let plain = plain(text)?;
+        if let Some(around) = Around::of(text, &plain) {
+            self.0 = Some(around);
+        }
+        Some(plain)
+    }
+}
+
+impl Around {
+    /// `None` where the piece does not stand in the text as it is.
+    fn of(text: &str, plain: &Plain<'_>) -> Option<Self> {
+        let (piece, index) = match plain {
+            Plain::Words(words) => (words, None),
+            Plain::Arguments { index, piece } => (piece, Some(*index)),
+        };
+        let Cow::Borrowed(piece) = piece else {
+            return None;
+        };
+        let from = piece.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+        Some(Self {
+            before: text.get(..from)?.to_owned(),
+            after: text.get(from + piece.len()..)?.to_owned(),
+            index,
+        })
+    }
+
+    fn read<'a>(&self, text: &'a str) -> Option<Plain<'a>> {
+        let piece = text.strip_prefix(&*self.before)?;
+        let piece = piece.strip_suffix(&*self.after)?;
+        let has_end = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
+        let piece = match piece.as_bytes().iter().any(has_end) {
+            false => Cow::Borrowed(piece),
+            // Only if it is one string up to the last quote, it is the same place in the same chunk.
+            true => {
+                let from = self.before.len() - 1;
+                let quoted = text.get(from..from + piece.len() + 2)?;
+                Cow::Owned(serde_json::from_str(quoted).ok()?)
+            }
+        };
+        Some(match self.index {
+            None => Plain::Words(piece),
+            Some(index) => Plain::Arguments { index, piece },
+        })
+    }
+}
+
+fn plain(text: &str) -> Option<Plain<'_>> {
     let mut reader = ChunkReader { text, at: 0 };
     let (mut adds, mut has_choices) = (None, false);
     reader.object(&mut |reader, key| match key {
@@ -280,6 +345,50 @@ mod tests {
         ] {
             assert_eq!(plain(chunk), expected, "{chunk}");
         }
+    }
+
+    #[test]
+    fn what_stood_around_the_piece_before_changes_nothing() {
+        let words = |words: &str, after: &str| {
+            format!(
+                r#"{{"id":"c","choices":[{{"index":0,"delta":{{"content":"{words}"}}{after}}}]}}"#
+            )
+        };
+        let call = |index: u64, piece: &str| {
+            format!(
+                r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":{index},"function":{{"arguments":"{piece}"}}}}]}}}}]}}"#
+            )
+        };
+        let pieces = [
+            "",
+            "Hé ",
+            r#"a \"b\"\n\u00e9\\"#,
+            r#"a","content":"b"#,
+            r#"a"},"finish_reason":"stop","x":{"y":""#,
+            r"a\",
+            r"\q",
+            "a\u{1}b",
+            r#"""#,
+        ];
+        let mut chunks: Vec<String> = Vec::new();
+        for piece in pieces {
+            chunks.push(words(piece, ""));
+            chunks.push(words(piece, r#","finish_reason":null"#));
+            chunks.push(words(piece, r#","finish_reason":"stop""#));
+            chunks.push(call(0, piece));
+            chunks.push(call(1, piece));
+        }
+        let mut taken = 0;
+        for before in &chunks {
+            for chunk in &chunks {
+                let mut reader = PlainChunks::default();
+                assert_eq!(reader.read(before), plain(before), "{before}");
+                let around = reader.0.as_ref();
+                taken += usize::from(around.is_some_and(|around| around.read(chunk).is_some()));
+                assert_eq!(reader.read(chunk), plain(chunk), "{before} {chunk}");
+            }
+        }
+        assert!(taken > 20, "{taken}");
     }
 
     #[test]

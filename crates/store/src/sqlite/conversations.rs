@@ -217,7 +217,12 @@ pub(super) fn write_leg(
             .map(drop);
     }
     upsert_leg(connection, of, leg)?;
-    match stored.is_some_and(|stored| stored.body == leg.body) {
+    // Where there is no row, the body is empty.
+    let has_body = match stored {
+        Some(stored) => stored.body == leg.body,
+        None => leg.body.expose().is_empty(),
+    };
+    match has_body {
         true => Ok(()),
         false => upsert_body(connection, of, leg),
     }

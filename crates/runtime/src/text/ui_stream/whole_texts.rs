@@ -1,6 +1,9 @@
 //! A stream that was written, with each of its texts in one event. Knows how the event of a piece of a text is written, and no
 //! other event.
 
+use memchr::memmem;
+use std::iter::once;
+
 /// What stands before the id of the text in such an event.
 pub(super) const BEFORE_ID: &str = "data: {\"type\":\"text-delta\",\"id\":\"";
 /// Between the id and the words, which are a JSON string.
@@ -14,7 +17,7 @@ const EVENT_END: &str = "\n\n";
 pub fn with_whole_texts(stream: &str) -> String {
     let mut whole = String::with_capacity(stream.len());
     let mut open: Option<&str> = None;
-    for event in stream.split_inclusive(EVENT_END) {
+    for event in events(stream) {
         match (open, piece(event)) {
             (Some(id), Some((of, words))) if id == of => whole += words,
             (_, Some((of, words))) => {
@@ -33,6 +36,17 @@ pub fn with_whole_texts(stream: &str) -> String {
     whole
 }
 
+/// With its end each; the last one may have none.
+fn events(stream: &str) -> impl Iterator<Item = &str> {
+    let ends = memmem::find_iter(stream.as_bytes(), EVENT_END).map(|at| at + EVENT_END.len());
+    let mut from = 0;
+    ends.chain(once(stream.len())).map(move |to| {
+        let event = &stream[from..to];
+        from = to;
+        event
+    })
+}
+
 /// Ends the event of the text that is open.
 fn close(whole: &mut String, open: Option<&str>) {
     if open.is_some() {
@@ -43,7 +57,8 @@ fn close(whole: &mut String, open: Option<&str>) {
 /// The id of the text that an event is a piece of, and the words as JSON has them within quotes.
 fn piece(event: &str) -> Option<(&str, &str)> {
     let piece = event.strip_prefix(BEFORE_ID)?.strip_suffix(AFTER_WORDS)?;
-    let (id, words) = piece.split_once(BEFORE_WORDS)?;
+    let (id, _) = piece.split_once('"')?;
+    let words = piece[id.len()..].strip_prefix(BEFORE_WORDS)?;
     Some((id, words.strip_prefix('"')?.strip_suffix('"')?))
 }
 
