@@ -34,8 +34,9 @@ pub struct DriverConfig {
     pub leg: LegRef,
     /// Pinned for the session's life.
     pub registry: Arc<Registry>,
-    /// The last entry of the log that the session knows of.
-    pub after: EntryNumber,
+    /// The last entry of the log that the session knows of; `None` where the conversation's id was just made, so that nobody else can
+    /// have written into it.
+    pub after: Option<EntryNumber>,
 }
 
 /// Performs outputs of one session.

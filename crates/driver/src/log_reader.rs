@@ -59,15 +59,15 @@ impl LogReader {
         ledger: &dyn Ledger,
         conversation: &ConversationRef,
         leg: &LegRef,
-        after: EntryNumber,
+        after: Option<EntryNumber>,
     ) -> Self {
         Self {
             tail: ledger.tail(conversation, &leg.leg),
             conversation: conversation.clone(),
             leg: leg.leg.clone(),
-            last_read: after,
+            last_read: after.unwrap_or_default(),
             // Something may have been committed between the host's reading and the tail's beginning.
-            is_behind: true,
+            is_behind: after.is_some(),
             own: HashMap::new(),
             keeps_heard: true,
             heard: VecDeque::new(),

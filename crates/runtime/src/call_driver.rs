@@ -61,8 +61,9 @@ pub struct BeginRequest {
     pub start: LegStart,
     /// Open questions that the session's client may be shown.
     pub questions: Vec<OpenQuestion>,
-    /// The last entry of the log that the session knows of.
-    pub after: EntryNumber,
+    /// The last entry of the log that the session knows of; `None` where the conversation's id was just made, so that nobody else can
+    /// have written into it.
+    pub after: Option<EntryNumber>,
 }
 
 /// Performs the outputs of the core that concern calls, the ledger and events.

@@ -96,7 +96,7 @@ impl DirectSession {
             shared: request.shared.clone(),
             start: LegStart::Passing,
             questions: Vec::new(),
-            after: EntryNumber(0),
+            after: Some(EntryNumber(0)),
         });
         let mut outputs = Vec::new();
         let mut direct = Self {

@@ -135,7 +135,7 @@ impl World {
                 conversation: of,
                 leg: config.leg(),
                 registry,
-                after: found.after,
+                after: Some(found.after),
             },
             ledger,
             Default::default(),

@@ -119,7 +119,7 @@ impl ChatHost {
         let (own, world) = self.world.of_user(caller, request.user.as_deref());
         refuse_blocked(&own, world.as_ref())?;
         // Whom the proxy has named, nobody renames.
-        let named = (own != users::of_client(&caller.client_id)).then_some(own);
+        let named = (own != users::of_client(&caller.client_id)).then(|| own.clone());
         let (named, told) = (named.as_ref(), &request.earlier);
         let (id, opened) = match request.conversation {
             Some(id) => {
@@ -143,7 +143,8 @@ impl ChatHost {
             Err(NoEntry::Unavailable(error)) => return Err(unavailable(error)),
         };
         let client_id = caller.client_id.clone();
-        let maker = self.maker(caller, client_id, &conversation.whose)?;
+        let maker = self.maker(caller, client_id, &conversation.whose);
+        maker.refuse_blocked(&own)?;
         let store = self.conversations.store();
         let mut answers = Vec::new();
         for answer in request.answers {
@@ -198,24 +199,18 @@ impl ChatHost {
         not_valid(&self.toolbox.load().version)
     }
 
-    /// Whom a session of a conversation is for, and with whose rights. Fails where its user is not served.
-    fn maker(
-        &self,
-        caller: &Caller,
-        client_id: ClientId,
-        whose: &Whose,
-    ) -> Result<SessionMaker, ChatRefusal> {
+    /// Whom a session of a conversation is for, and with whose rights.
+    fn maker(&self, caller: &Caller, client_id: ClientId, whose: &Whose) -> SessionMaker {
         let world = self
             .world
             .of_known_user(&caller.tenant, &client_id, &whose.user_id);
-        refuse_blocked(&whose.user_id, world.as_ref())?;
-        Ok(SessionMaker {
+        SessionMaker {
             user_id: whose.user_id.clone(),
             client_id,
             rights: caller.rights.clone(),
             validity: caller.validity.clone(),
             world,
-        })
+        }
     }
 
     fn begin_turn(
@@ -455,6 +450,16 @@ fn not_valid(registry_version: &Arc<str>) -> Arc<ToolResponse> {
         intents: Vec::new(),
         meta: meta_without_tool("confirm", registry_version.clone(), clock::now_unix_ms()),
     })
+}
+
+impl SessionMaker {
+    /// Whether its user is served, who may be another one than the caller's own, who was asked for.
+    fn refuse_blocked(&self, asked_for: &UserId) -> Result<(), ChatRefusal> {
+        match self.user_id == *asked_for {
+            true => Ok(()),
+            false => refuse_blocked(&self.user_id, self.world.as_ref()),
+        }
+    }
 }
 
 fn refuse_blocked(user_id: &UserId, world: &dyn World) -> Result<(), ChatRefusal> {

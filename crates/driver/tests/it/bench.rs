@@ -296,7 +296,7 @@ impl Leg {
                 conversation: of(),
                 leg: config.leg(),
                 registry: config.registry.clone(),
-                after: EntryNumber(0),
+                after: Some(EntryNumber(0)),
             },
             process.ledger.clone(),
             Hands(hands.clone()),

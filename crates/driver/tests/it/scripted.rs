@@ -102,7 +102,7 @@ fn bench() -> Bench {
         },
         leg: leg(),
         registry: registry(),
-        after: EntryNumber(0),
+        after: Some(EntryNumber(0)),
     };
     Bench {
         driver: Driver::new(config, Arc::new(ledger), hands.clone()),

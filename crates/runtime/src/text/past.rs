@@ -36,14 +36,17 @@ pub struct Past {
     pub(super) began: Option<Began>,
     /// Questions that wait for the user, with their tokens.
     pub(super) questions: Vec<OpenQuestion>,
-    /// The last entry that was read.
-    pub(super) read_to: EntryNumber,
+    /// The last entry that was read; `None` of a conversation whose id has just been made.
+    pub(super) read_to: Option<EntryNumber>,
 }
 
 impl Past {
     /// That of a conversation whose id has just been made.
     pub fn none() -> Self {
-        Self::of_answer(CallNumber(0), EntryNumber(0))
+        Self {
+            read_to: None,
+            ..Self::of_answer(CallNumber(0), EntryNumber(0))
+        }
     }
 
     /// That of a session which only gives an answer to a question about this call. `read_to` is the newest entry of the log.
@@ -55,7 +58,7 @@ impl Past {
             last_call: call,
             began: None,
             questions: Vec::new(),
-            read_to,
+            read_to: Some(read_to),
         }
     }
 
@@ -95,7 +98,7 @@ impl Past {
             last_call,
             began: (!is_empty).then_some(began),
             questions: asked,
-            read_to: after,
+            read_to: Some(after),
         })
     }
 

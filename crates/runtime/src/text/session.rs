@@ -199,8 +199,9 @@ impl TextSession {
             pictures_due: Vec::new(),
             heard: Default::default(),
             told: VecDeque::new(),
-            read_to: past.read_to,
-            all_heard_to: None,
+            read_to: past.read_to.unwrap_or_default(),
+            // Of a conversation that begins with this session there is nothing to hear of.
+            all_heard_to: past.read_to.is_none().then(EntryNumber::default),
             last_entry: None,
             broken_off: None,
             started: Instant::now(),

@@ -4,6 +4,7 @@
 
 use super::Stream;
 use super::websocket::{Address, ConnectError, open};
+use futures_util::FutureExt;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::{BodyExt, Full};
@@ -13,6 +14,7 @@ use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::error::Error as _;
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -222,8 +224,14 @@ impl AnswerBody {
     pub async fn next(&mut self) -> Option<Result<Bytes, HttpError>> {
         let after = self.client.limits.idle_timeout;
         loop {
-            let Ok(frame) = timeout(after, self.incoming.frame()).await else {
-                return Some(Err(self.client.silent(after)));
+            // What is there already is taken without a timer.
+            let mut next = self.incoming.frame();
+            let frame = match poll_fn(|context| Poll::Ready(next.poll_unpin(context))).await {
+                Poll::Ready(frame) => frame,
+                Poll::Pending => match timeout(after, next).await {
+                    Ok(frame) => frame,
+                    Err(_) => return Some(Err(self.client.silent(after))),
+                },
             };
             match frame?.map(|frame| frame.into_data()) {
                 Ok(Ok(bytes)) => return Some(Ok(bytes)),

@@ -92,8 +92,8 @@ impl Running {
         };
         let link = Link::open(admission.provider.as_ref(), &session, &first, deadline);
         let (questions, after, began) = match found {
-            Some(found) => (found.asked, found.after, Some(found.began)),
-            None => (Vec::new(), EntryNumber(0), None),
+            Some(found) => (found.asked, Some(found.after), Some(found.began)),
+            None => (Vec::new(), Some(EntryNumber(0)), None),
         };
         let mut calls = CallDriver::begin(BeginRequest {
             identity: SessionIdentity::of(party.caller.client_id, &session),
