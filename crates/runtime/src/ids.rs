@@ -24,14 +24,14 @@ pub fn message_id() -> Result<String, NoRandomness> {
     prefixed("m-")
 }
 
-/// Begins with the time in milliseconds, as UUIDs of version 7 do: what is written of new conversations lies together in the store,
-/// where ids in no order would touch pages all over the file. 80 random bits follow, so that nobody guesses it.
+/// Begins with the time, in microseconds, as UUIDs of version 7 do: what is written of new conversations lies together in the store,
+/// where ids in no order would touch pages all over the file. 72 random bits follow, so that nobody guesses it.
 pub fn conversation_id() -> Result<ConversationId, NoRandomness> {
-    let mut random = [0_u8; 10];
+    let mut random = [0_u8; 9];
     fill(&mut random)?;
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-    let milliseconds = since_epoch.unwrap_or_default().as_millis();
-    let id = format!("c-{milliseconds:012x}{}", hex(&random));
+    let microseconds = since_epoch.unwrap_or_default().as_micros();
+    let id = format!("c-{microseconds:014x}{}", hex(&random));
     Ok(ConversationId::new(id))
 }
 
@@ -102,7 +102,7 @@ mod tests {
         assert!(minted.iter().all(|id| id.len() == 2 + 32));
         assert_eq!(minted.iter().collect::<BTreeSet<_>>().len(), 100);
         assert!(
-            minted.is_sorted_by_key(|id| id[..14].to_owned()),
+            minted.is_sorted_by_key(|id| id[..16].to_owned()),
             "{minted:?}"
         );
     }

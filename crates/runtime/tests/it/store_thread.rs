@@ -4,16 +4,18 @@
 mod bench;
 
 use crate::support::ledger::{attach, batch, conversation, leg, record, request};
+use crate::support::store_settings;
 use bench::{Bench, full, start, start_with_old};
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use windlass_driver::{Ledger, PendingReplies};
+use windlass_runtime::ids;
 use windlass_runtime::store_thread::ThreadSettings;
 use windlass_store::command::{Command, Refusal, Reply};
 use windlass_store::{
-    AttemptOutcome, Batch, EffectState, EntryEvent, EntryNumber, LegNumber, NewEntry,
-    StoreUnavailable,
+    AttemptOutcome, Batch, DATABASE_FILE, EffectState, EntryEvent, EntryNumber, LegNumber,
+    NewEntry, SqliteStore, Store, StoreUnavailable,
 };
 use windlass_tool::id::SessionId;
 use windlass_tool::kind::Mode;
@@ -351,4 +353,44 @@ fn a_commit_wakes_the_legs_of_its_conversation_but_the_one_that_speaks() {
     assert!(handle.is_live(&of, &SessionId::new("other")));
     drop(tails);
     assert!(!handle.is_live(&of, &SessionId::new("other")));
+}
+
+/// Bytes of SQLite's log after 600 conversations of ten entries each, thirty in a transaction.
+fn log_bytes(id_of: impl Fn(usize) -> String) -> u64 {
+    const IN_A_TRANSACTION: usize = 30;
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path(), store_settings(1)).unwrap();
+    let all: Vec<Batch> = (0..600)
+        .map(|number| {
+            let mut began = attach(&id_of(number));
+            let said = (1..=10).map(|number| {
+                let event = EntryEvent::Said(Sensitive("x".repeat(200)));
+                let key = Some(format!("message {number}"));
+                let leg_number = Some(LegNumber(number));
+                NewEntry {
+                    leg_number,
+                    key,
+                    event,
+                }
+            });
+            began.commands.push(Command::Append {
+                leg: leg(),
+                entries: said.collect(),
+            });
+            began
+        })
+        .collect();
+    for batches in all.chunks(IN_A_TRANSACTION) {
+        store.commit(batches).unwrap();
+    }
+    std::fs::metadata(folder.path().join(format!("{DATABASE_FILE}-wal")))
+        .unwrap()
+        .len()
+}
+
+#[test]
+fn new_conversations_lie_side_by_side_in_the_file() {
+    let minted = log_bytes(|_| ids::conversation_id().unwrap().to_string());
+    let scattered = log_bytes(|_| ids::random_hex().unwrap());
+    assert!(minted * 2 < scattered, "{minted} of {scattered} bytes");
 }

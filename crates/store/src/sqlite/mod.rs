@@ -621,4 +621,49 @@ mod tests {
         assert!(commit(commands).is_ok());
         assert!(kept().unwrap().is_some());
     }
+
+    #[test]
+    fn a_session_that_keeps_nothing_has_no_row_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(folder.path());
+        let of = ConversationRef {
+            tenant: TenantId::default(),
+            conversation_id: ConversationId::new("talk"),
+            user_id: UserId::new("alice"),
+        };
+        let leg = LegRef {
+            leg: SessionId::new("leg"),
+            epoch: Epoch(1),
+        };
+        let save = |body: &[u8]| Command::Save {
+            leg: leg.clone(),
+            body: Sensitive(body.to_vec()),
+            expires_in_ms: 1_000,
+        };
+        let attach = Command::Attach(Box::new(NewLeg {
+            leg: leg.leg.clone(),
+            mode: Mode::Text,
+            client_id: ClientId::new("phone"),
+            resume_token: [1; 32],
+            expires_in_ms: 1_000,
+        }));
+        for (command, rows) in [(attach, 0), (save(b""), 0), (save(b"x"), 1), (save(b""), 1)] {
+            let body = match &command {
+                Command::Save { body, .. } => body.expose().clone(),
+                _ => Vec::new(),
+            };
+            let batch = Batch {
+                conversation: of.clone(),
+                commands: vec![command],
+            };
+            store.commit(&[batch]).unwrap();
+            let writer = store.writer();
+            let found: rusqlite::Result<i64> =
+                writer.query_row("SELECT count(*) FROM leg_bodies", [], |row| row.get(0));
+            assert_eq!(found.unwrap(), rows);
+            drop(writer);
+            let (_, found) = store.leg(&[1; 32]).unwrap().unwrap();
+            assert_eq!(*found.body.expose(), body);
+        }
+    }
 }
