@@ -1,5 +1,5 @@
-//! Minting of identities: sessions, conversations, clients, processes, resume tokens. Owns the randomness; knows nothing of
-//! what is identified.
+//! Minting of identities: sessions, conversations, clients, processes, resume tokens. Owns the randomness, and the time that is
+//! in an id; knows nothing of what is identified.
 
 use sha2::{Digest, Sha256};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -58,8 +58,7 @@ impl ChatHost {
         let (own, world) = self.world.of_user(caller, None);
         refuse_blocked(&own, world.as_ref())?;
         let client_id = whose.owner.as_ref().unwrap_or(&caller.client_id).clone();
-        let maker = self.maker(caller, client_id, &whose);
-        maker.refuse_blocked(&own)?;
+        let maker = self.maker(caller, &own, client_id, &whose)?;
         let conversation = match self.conversations.get(tenant, id) {
             Some(held) => held,
             None => self.conversations.hold(tenant, id, whose, None),

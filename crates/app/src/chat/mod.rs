@@ -143,8 +143,7 @@ impl ChatHost {
             Err(NoEntry::Unavailable(error)) => return Err(unavailable(error)),
         };
         let client_id = caller.client_id.clone();
-        let maker = self.maker(caller, client_id, &conversation.whose);
-        maker.refuse_blocked(&own)?;
+        let maker = self.maker(caller, &own, client_id, &conversation.whose)?;
         let store = self.conversations.store();
         let mut answers = Vec::new();
         for answer in request.answers {
@@ -199,18 +198,27 @@ impl ChatHost {
         not_valid(&self.toolbox.load().version)
     }
 
-    /// Whom a session of a conversation is for, and with whose rights.
-    fn maker(&self, caller: &Caller, client_id: ClientId, whose: &Whose) -> SessionMaker {
+    /// Whom a session of a conversation is for, and with whose rights. Fails where its user is blocked; `served` is known not to be.
+    fn maker(
+        &self,
+        caller: &Caller,
+        served: &UserId,
+        client_id: ClientId,
+        whose: &Whose,
+    ) -> Result<SessionMaker, ChatRefusal> {
         let world = self
             .world
             .of_known_user(&caller.tenant, &client_id, &whose.user_id);
-        SessionMaker {
+        if whose.user_id != *served {
+            refuse_blocked(&whose.user_id, world.as_ref())?;
+        }
+        Ok(SessionMaker {
             user_id: whose.user_id.clone(),
             client_id,
             rights: caller.rights.clone(),
             validity: caller.validity.clone(),
             world,
-        }
+        })
     }
 
     fn begin_turn(
@@ -261,7 +269,7 @@ impl ChatHost {
         };
         let host = self.clone();
         let validity = maker.validity.clone();
-        // In a box of its own, because a turn is tens of thousands of bytes, and a task is moved several times.
+        // In a box, because a turn is tens of thousands of bytes long, and a task is moved several times.
         tokio::spawn(Box::pin(async move {
             let mut given_up = std::pin::pin!(async {
                 tokio::select! {
@@ -450,16 +458,6 @@ fn not_valid(registry_version: &Arc<str>) -> Arc<ToolResponse> {
         intents: Vec::new(),
         meta: meta_without_tool("confirm", registry_version.clone(), clock::now_unix_ms()),
     })
-}
-
-impl SessionMaker {
-    /// Whether its user is served, who may be another one than the caller's own, who was asked for.
-    fn refuse_blocked(&self, asked_for: &UserId) -> Result<(), ChatRefusal> {
-        match self.user_id == *asked_for {
-            true => Ok(()),
-            false => refuse_blocked(&self.user_id, self.world.as_ref()),
-        }
-    }
 }
 
 fn refuse_blocked(user_id: &UserId, world: &dyn World) -> Result<(), ChatRefusal> {

@@ -14,7 +14,6 @@ use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::error::Error as _;
 use std::fmt;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -225,10 +224,9 @@ impl AnswerBody {
         let after = self.client.limits.idle_timeout;
         loop {
             // What is there already is taken without a timer.
-            let mut next = self.incoming.frame();
-            let frame = match poll_fn(|context| Poll::Ready(next.poll_unpin(context))).await {
-                Poll::Ready(frame) => frame,
-                Poll::Pending => match timeout(after, next).await {
+            let frame = match self.incoming.frame().now_or_never() {
+                Some(frame) => frame,
+                None => match timeout(after, self.incoming.frame()).await {
                     Ok(frame) => frame,
                     Err(_) => return Some(Err(self.client.silent(after))),
                 },

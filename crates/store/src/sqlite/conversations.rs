@@ -218,11 +218,11 @@ pub(super) fn write_leg(
     }
     upsert_leg(connection, of, leg)?;
     // Where there is no row, the body is empty.
-    let has_body = match stored {
+    let is_kept = match stored {
         Some(stored) => stored.body == leg.body,
         None => leg.body.expose().is_empty(),
     };
-    match has_body {
+    match is_kept {
         true => Ok(()),
         false => upsert_body(connection, of, leg),
     }
