@@ -5,11 +5,76 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 /// Marks a file as ours: "WNDL" in ASCII. See <https://sqlite.org/fileformat.html#application_id>.
 const APPLICATION_ID: i64 = 0x574E_444C;
 
-/// Step `n`, counted from 1, leads from version `n - 1` to version `n`. A released step never changes.
-///
+/// Leads from one version to the next, rows included. It may look at the file and is not limited to statements that are known before.
+type Step = fn(&Connection) -> rusqlite::Result<()>;
+
+/// Step `n`, counted from 1, leads from version `n - 1` to version `n`. A released step never changes, and a new version is one
+/// function at the end. All that a file lacks run in one transaction.
+const STEPS: &[Step] = &[make_tables, drop_index_by_leg];
+
+/// How a file stands to this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Age {
+    Current,
+    /// It is ours, of a format from before the first release. Nothing reads it any more.
+    Unreleased,
+    Newer {
+        found: i64,
+        known: i64,
+    },
+    /// Another program's database.
+    Foreign,
+}
+
+/// Applies the steps that a file lacks, all of them or none. Changes no file that is another program's, newer or unreleased.
+/// The transaction asks for the right to write even if there is nothing to do, so that a file that cannot be written is
+/// found here and not at the first command.
+pub(super) fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<Age> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let application_id: i64 =
+        transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let is_there = |name: &str| -> rusqlite::Result<bool> {
+        let statement = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name LIKE ?1)";
+        transaction.query_row(statement, [name], |row| row.get(0))
+    };
+    let found: i64 = match (application_id, is_there("%")?) {
+        (APPLICATION_ID, _) if is_there("meta")? => transaction
+            .query_row("SELECT value FROM meta WHERE name = 'schema'", [], |row| {
+                row.get(0)
+            })
+            .optional()?
+            .unwrap_or(0),
+        (APPLICATION_ID, _) => return Ok(Age::Unreleased),
+        (0, false) => {
+            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+            transaction.execute_batch(
+                "CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+            )?;
+            0
+        }
+        _ => return Ok(Age::Foreign),
+    };
+    let known = STEPS.len() as i64;
+    if found > known {
+        return Ok(Age::Newer { found, known });
+    }
+    for (version, step) in (1_i64..).zip(STEPS) {
+        if version > found {
+            step(&transaction)?;
+            transaction.execute(
+                "INSERT INTO meta (name, value) VALUES ('schema', ?1) ON CONFLICT DO UPDATE SET value = excluded.value",
+                [version],
+            )?;
+        }
+    }
+    transaction.commit()?;
+    Ok(Age::Current)
+}
+
 /// A partial index lists only the rows that are waited for. They are few at any time, so that the index stays small and its
 /// pages stay in memory. Where rows are large, a table keeps its row id: a tree of large rows is deep.
-const STEPS: [&str; 2] = [
+fn make_tables(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
     "
     CREATE TABLE blocks (
         tenant TEXT NOT NULL,
@@ -165,66 +230,9 @@ const STEPS: [&str; 2] = [
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX abandoned_by_time ON abandoned (at_unix_ms);
 ",
-    "
-    DROP INDEX entries_by_leg;
-",
-];
-
-/// How a file stands to this program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Age {
-    Current,
-    /// It is ours, of a format from before the first release. Nothing reads it any more.
-    Unreleased,
-    Newer {
-        found: i64,
-        known: i64,
-    },
-    /// Another program's database.
-    Foreign,
+    )
 }
 
-/// Applies the steps that a file lacks, all of them or none. Changes no file that is another program's, newer or unreleased.
-/// The transaction asks for the right to write even if there is nothing to do, so that a file that cannot be written is
-/// found here and not at the first command.
-pub(super) fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<Age> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let application_id: i64 =
-        transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    let is_there = |name: &str| -> rusqlite::Result<bool> {
-        let statement = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name LIKE ?1)";
-        transaction.query_row(statement, [name], |row| row.get(0))
-    };
-    let found: i64 = match (application_id, is_there("%")?) {
-        (APPLICATION_ID, _) if is_there("meta")? => transaction
-            .query_row("SELECT value FROM meta WHERE name = 'schema'", [], |row| {
-                row.get(0)
-            })
-            .optional()?
-            .unwrap_or(0),
-        (APPLICATION_ID, _) => return Ok(Age::Unreleased),
-        (0, false) => {
-            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-            transaction.execute_batch(
-                "CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID",
-            )?;
-            0
-        }
-        _ => return Ok(Age::Foreign),
-    };
-    let known = STEPS.len() as i64;
-    if found > known {
-        return Ok(Age::Newer { found, known });
-    }
-    for (version, step) in (1_i64..).zip(STEPS) {
-        if version > found {
-            transaction.execute_batch(step)?;
-            transaction.execute(
-                "INSERT INTO meta (name, value) VALUES ('schema', ?1) ON CONFLICT DO UPDATE SET value = excluded.value",
-                [version],
-            )?;
-        }
-    }
-    transaction.commit()?;
-    Ok(Age::Current)
+fn drop_index_by_leg(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("DROP INDEX entries_by_leg")
 }
