@@ -6,6 +6,7 @@
     reason = "telling a contributor what happened is this program's purpose"
 )]
 
+mod cache;
 mod edges;
 mod fuzz;
 mod parts;
@@ -16,6 +17,7 @@ mod report;
 mod soak;
 mod supply;
 mod tidy;
+mod tools;
 mod workspace;
 
 use report::{Report, Strictness};
@@ -36,12 +38,13 @@ usage: cargo xtask <command>
           or one of them with its trace: --seed N; or servers killed in the middle of a change: --kills N
   fuzz    every parser that strangers reach, with mutated input: --minutes N for all of them together, two at a time;
           --target NAME for one of them
-  supply  licences, sources and advisories of the dependencies; installs cargo-deny under the build directory
+  supply  licences, sources and advisories of the dependencies; installs cargo-deny for this machine
   advisories FOLDER
           copies what is known against dependencies out of a clone of github.com/rustsec/advisory-db
   release
           the program as it is given out, under target/dist: an archive, its checksum and its list of parts (SBOM)
 
+WINDLASS_CACHE names the folder for what is installed once for this machine, in place of ~/.cache/windlass.
 With CI=true, a test that has to be left out is a failure. What only has a note at the end is none.
 ";
 

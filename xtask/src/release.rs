@@ -1,8 +1,9 @@
 //! What is given out: the program in an archive, the archive's checksum, and the list of all parts that the program is built of
 //! (SBOM, CycloneDX 1.5). Knows the tools' command lines; decides no version.
 
-use crate::parts::{self, Missing};
+use crate::parts::Missing;
 use crate::report::{Problem, Report};
+use crate::tools;
 use crate::workspace::{Workspace, output_of};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ const MANIFEST: &str = "crates/app/Cargo.toml";
 const PARTS: &str = "windlass.cdx";
 
 pub(crate) fn release(workspace: &Workspace, report: &mut Report) {
-    if let Err(Missing(reason)) = parts::cargo_tool(workspace, report, parts::CYCLONEDX) {
+    if let Err(Missing(reason)) = tools::install(workspace, report, tools::CYCLONEDX) {
         report.leave_out("release", &reason);
         return;
     }
@@ -27,7 +28,7 @@ pub(crate) fn release(workspace: &Workspace, report: &mut Report) {
     let mut list = workspace.cargo(&["cyclonedx", "--quiet", "--format", "json"]);
     list.args(["--spec-version", "1.5", "--manifest-path", MANIFEST]);
     list.args(["--override-filename", PARTS]);
-    parts::with_tools(workspace, &mut list);
+    tools::with(workspace, &mut list, tools::CYCLONEDX);
     if report.run("list of parts", list) {
         report.check("release", || match pack(workspace) {
             Ok(()) => Vec::new(),

@@ -13,6 +13,8 @@ const TAIL_LINES_MAX: usize = 60;
 /// How long to wait for the end of a step's output after its process has ended: a server that a test left behind may
 /// hold the pipe open for ever.
 const DRAIN_TIMEOUT_MS: u64 = 2_000;
+/// How many of the longest steps and of the longest tests the summary names.
+const LONGEST_MAX: usize = 10;
 
 /// One broken rule: where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +63,7 @@ pub(crate) enum Strictness {
 pub(crate) struct Report {
     strictness: Strictness,
     steps: Vec<Step>,
+    tests: Vec<TimedTest>,
     notices: Vec<String>,
     started: Instant,
 }
@@ -68,6 +71,13 @@ pub(crate) struct Report {
 struct Step {
     name: String,
     outcome: Outcome,
+    duration: Duration,
+}
+
+/// A test as its suite told it.
+#[derive(Clone, Debug, PartialEq)]
+struct TimedTest {
+    name: String,
     duration: Duration,
 }
 
@@ -82,6 +92,7 @@ impl Report {
         Self {
             strictness,
             steps: Vec::new(),
+            tests: Vec::new(),
             notices: Vec::new(),
             started: Instant::now(),
         }
@@ -109,11 +120,15 @@ impl Report {
         let started = Instant::now();
         let mut skipped = 0;
         let outcome = match stream(command) {
-            Ok(run) if run.status.success() => {
-                skipped = run.skipped_tests;
-                Outcome::Passed
+            Ok(run) => {
+                self.tests.extend(run.timed_tests);
+                if run.status.success() {
+                    skipped = run.skipped_tests;
+                    Outcome::Passed
+                } else {
+                    Outcome::Failed { output: run.tail }
+                }
             }
-            Ok(run) => Outcome::Failed { output: run.tail },
             Err(error) => Outcome::Failed {
                 output: vec![format!("cannot be run: {error}")],
             },
@@ -151,6 +166,25 @@ impl Report {
     pub(crate) fn passed(&self) -> usize {
         let passes = |step: &&Step| matches!(step.outcome, Outcome::Passed);
         self.steps.iter().filter(passes).count()
+    }
+
+    /// Where the time went. One step needs no list of steps.
+    fn longest(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steps = self.steps.iter();
+        let steps = longest(steps.map(|step| (step.name.as_str(), step.duration)));
+        let tests = self.tests.iter();
+        let tests = longest(tests.map(|test| (test.name.as_str(), test.duration)));
+        for (title, entries, least) in [("steps", steps, 2), ("tests", tests, 1)] {
+            if entries.len() < least {
+                continue;
+            }
+            writeln!(formatter, "== longest {title}")?;
+            for (name, duration) in entries {
+                writeln!(formatter, "{:>7.1} s  {name}", duration.as_secs_f64())?;
+            }
+            writeln!(formatter)?;
+        }
+        Ok(())
     }
 
     fn record(&mut self, name: &str, outcome: Outcome, duration: Duration) {
@@ -193,6 +227,7 @@ impl fmt::Display for Report {
                 writeln!(formatter)?;
             }
         }
+        self.longest(formatter)?;
         writeln!(formatter, "== summary")?;
         for step in &self.steps {
             writeln!(formatter, "{step}")?;
@@ -215,9 +250,18 @@ impl fmt::Display for Report {
     }
 }
 
+/// The longest first.
+fn longest<'a>(entries: impl Iterator<Item = (&'a str, Duration)>) -> Vec<(&'a str, Duration)> {
+    let mut entries: Vec<_> = entries.collect();
+    entries.sort_by_key(|(_, duration)| std::cmp::Reverse(*duration));
+    entries.truncate(LONGEST_MAX);
+    entries
+}
+
 struct Run {
     status: ExitStatus,
     tail: Vec<String>,
+    timed_tests: Vec<TimedTest>,
     skipped_tests: usize,
 }
 
@@ -250,6 +294,7 @@ fn stream(mut command: Command) -> io::Result<Run> {
     Ok(Run {
         status,
         tail: tail.lines.into(),
+        timed_tests: tail.timed_tests,
         skipped_tests: tail.skipped_tests,
     })
 }
@@ -272,6 +317,7 @@ fn read_lines(reader: PipeReader, sender: &mpsc::Sender<String>) {
 #[derive(Default)]
 struct Tail {
     lines: VecDeque<String>,
+    timed_tests: Vec<TimedTest>,
     skipped_tests: usize,
 }
 
@@ -279,6 +325,7 @@ impl Tail {
     fn push(&mut self, line: String) {
         println!("{line}");
         self.skipped_tests += skipped_tests(&line);
+        self.timed_tests.extend(timed_test(&line));
         if self.lines.len() == TAIL_LINES_MAX {
             self.lines.pop_front();
         }
@@ -296,6 +343,33 @@ fn skipped_tests(line: &str) -> usize {
             rest.split([',', ')']).next()
         });
     count.and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+/// The test that a line tells the end of, and how long it took: `PASS [   0.123s] (1/9) package::binary module::test` is nextest's (and
+/// `FAIL`, `TIMEOUT`, `LEAK`), `✔ name (123.4ms)` Node's.
+fn timed_test(line: &str) -> Option<TimedTest> {
+    let line = line.trim();
+    let (name, seconds) = if let Some(line) = line.strip_prefix(['✔', '✖']) {
+        let (name, time) = line.trim().rsplit_once(" (")?;
+        let milliseconds: f64 = time.strip_suffix("ms)")?.parse().ok()?;
+        (name, milliseconds / 1_000.0)
+    } else {
+        let (outcome, line) = line.split_once(" [")?;
+        if !outcome.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            return None;
+        }
+        let (time, name) = line.split_once("s]")?;
+        let name = name.trim();
+        let name = match name.strip_prefix('(').and_then(|name| name.split_once(')')) {
+            Some((_, name)) => name.trim(),
+            None => name,
+        };
+        (name, time.trim().parse().ok()?)
+    };
+    Some(TimedTest {
+        name: name.to_owned(),
+        duration: Duration::try_from_secs_f64(seconds).ok()?,
+    })
 }
 
 fn shown(command: &Command) -> String {
@@ -382,6 +456,54 @@ mod tests {
         let mut report = Report::new(Strictness::NothingLeftOut);
         report.run("suite", shell("echo 'ℹ skipped 0'; echo OK"));
         assert_eq!(last_line(&report), "1 passed, 0 failed");
+    }
+
+    #[test]
+    fn a_line_tells_the_end_of_a_test() {
+        for (line, expected) in [
+            (
+                "        PASS [   0.005s] (  12/1940) windlass-store::it table::rows",
+                Some(("windlass-store::it table::rows", 5)),
+            ),
+            ("        PASS [ 121.500s] xtask", Some(("xtask", 121_500))),
+            (
+                "     TIMEOUT [ 120.001s] (2/9) windlass-app::it kills::all",
+                Some(("windlass-app::it kills::all", 120_001)),
+            ),
+            ("        SLOW [> 30.000s] windlass-app::it kills::all", None),
+            (
+                "  ✔ the page says (at once) what is missing (1234.5ms)",
+                Some(("the page says (at once) what is missing", 1_234)),
+            ),
+            ("✖ failing tests:", None),
+            ("     Summary [  12.000s] 1940 tests run: 1940 passed", None),
+            ("test a::b ... ok", None),
+            ("", None),
+        ] {
+            let found = timed_test(line);
+            let found = found
+                .as_ref()
+                .map(|test| (test.name.as_str(), test.duration.as_millis()));
+            assert_eq!(found, expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_summary_names_the_longest_steps_and_tests() {
+        let mut report = Report::new(Strictness::MayLeaveOut);
+        report.run(
+            "suite",
+            shell("for n in $(seq 11 22); do echo \"PASS [ $n.000s] (1/9) test-$n\"; done"),
+        );
+        report.check("rules", Vec::new);
+        let summary = report.to_string();
+        let (_, longest) = summary.split_once("== longest tests\n").unwrap();
+        let (longest, _) = longest.split_once("\n\n").unwrap();
+        let lines: Vec<&str> = longest.lines().collect();
+        assert_eq!(lines.len(), LONGEST_MAX);
+        assert_eq!(lines[0], "   22.0 s  test-22");
+        assert_eq!(lines[9], "   13.0 s  test-13");
+        assert!(summary.contains("== longest steps\n"), "{summary}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// How many worlds `cargo xtask test` runs.
 const SEEDS: u64 = 10_000;
-const PROGRAM: &str = "windlass-soak";
+pub(crate) const PROGRAM: &str = "windlass-soak";
 
 /// What a contributor asks for on the command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,12 +55,19 @@ pub(crate) fn soak(workspace: &Workspace, report: &mut Report, request: &Request
     }
     let mut build = workspace.cargo(&["build", "--package", "windlass-world"]);
     build.args(["--profile=test", "--bin", PROGRAM]);
-    if !report.run("worlds built", build) {
-        return;
+    if report.run("worlds built", build) {
+        run(workspace, report, request);
     }
+}
+
+/// What `cargo xtask test` runs, which has built it with everything else.
+pub(crate) fn prove(workspace: &Workspace, report: &mut Report) {
+    run(workspace, report, &Request::Seeds { seeds: SEEDS });
+}
+
+fn run(workspace: &Workspace, report: &mut Report, request: &Request) {
     let run = |report: &mut Report, arguments: &[(&str, u64)]| {
-        let program = workspace.target().join("debug").join(PROGRAM);
-        let mut command = workspace.command(program, "");
+        let mut command = workspace.command(workspace.program(PROGRAM), "");
         for (name, value) in arguments {
             command.arg(name).arg(value.to_string());
         }
@@ -85,11 +92,6 @@ pub(crate) fn soak(workspace: &Workspace, report: &mut Report, request: &Request
             }
         }
     }
-}
-
-/// What `cargo xtask test` runs.
-pub(crate) fn prove(workspace: &Workspace, report: &mut Report) {
-    soak(workspace, report, &Request::Seeds { seeds: SEEDS });
 }
 
 #[cfg(test)]

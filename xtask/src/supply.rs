@@ -1,9 +1,10 @@
 //! The check of what the dependencies bring: their licences, their sources, and what is known against them. Keeps a dated copy of
 //! the advisory database, since not every machine reaches the real one; knows no rule of its own: those are in `deny.toml`.
 
-use crate::parts::{self, Missing};
+use crate::parts::Missing;
 use crate::report::{Problem, Report};
-use crate::workspace::{Workspace, output_of, succeeds};
+use crate::tools;
+use crate::workspace::{Workspace, output_of};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,17 +31,15 @@ pub(crate) enum Tools {
     AsTheyAre,
 }
 
-pub(crate) fn check(workspace: &Workspace, report: &mut Report, tools: Tools) {
-    let mut probe = workspace.cargo(&["deny", "--version"]);
-    parts::with_tools(workspace, &mut probe);
-    if !succeeds(probe) {
-        if tools == Tools::AsTheyAre {
+pub(crate) fn check(workspace: &Workspace, report: &mut Report, missing: Tools) {
+    if !tools::is_there(workspace, tools::DENY) {
+        if missing == Tools::AsTheyAre {
             report.notice(
-                "cargo-deny is not installed, so the dependencies' licences, sources and advisories go unchecked (`cargo install --locked cargo-deny`)",
+                "cargo-deny is not installed, so the dependencies' licences, sources and advisories go unchecked (`cargo xtask supply` installs it)",
             );
             return;
         }
-        if let Err(Missing(reason)) = parts::cargo_tool(workspace, report, parts::DENY) {
+        if let Err(Missing(reason)) = tools::install(workspace, report, tools::DENY) {
             report.leave_out("licences, sources and advisories", &reason);
             return;
         }
@@ -64,7 +63,7 @@ pub(crate) fn check(workspace: &Workspace, report: &mut Report, tools: Tools) {
     }
     let mut deny = workspace.cargo(&["deny", "--offline", "check"]);
     deny.env(FOLDER_VARIABLE, databases(workspace));
-    parts::with_tools(workspace, &mut deny);
+    tools::with(workspace, &mut deny, tools::DENY);
     report.run("licences, sources and advisories", deny);
 }
 

@@ -1,6 +1,7 @@
 //! Where the project lies on this machine: its root, its files, its build directory, and commands started there. Knows no
 //! rule about any of them.
 
+use crate::cache::Cache;
 use crate::report::Problem;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,16 @@ impl Workspace {
             .ok()
             .and_then(|program| program.ancestors().nth(2).map(Path::to_path_buf))
             .unwrap_or_else(|| self.path("target"))
+    }
+
+    /// One of our programs, as the tests' profile builds it.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.target().join("debug").join(name)
+    }
+
+    /// What this machine keeps for all clones.
+    pub(crate) fn cache(&self) -> Cache {
+        Cache::of_this_machine(&self.target().join("cache"))
     }
 
     pub(crate) fn read(&self, relative: &str) -> Result<String, Problem> {
