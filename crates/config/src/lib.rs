@@ -102,6 +102,14 @@ fn contradiction(config: &Config) -> Option<(Vec<String>, Option<&'static str>)>
         let cause = "cannot be used with Vertex AI; set provider.vertex.access_token in its place";
         return Some((path("provider.ephemeral_token"), Some(cause)));
     }
+    // A chat that is still known here goes on in the store's log.
+    let hours = config.store.conversation_hours.get();
+    let kept_seconds = hours.max(config.store.effect_hours.get()) * 3_600;
+    if config.text.conversation_idle_seconds.get() > kept_seconds {
+        let cause = "is longer than store.conversation_hours keeps a conversation; make it shorter, or raise \
+                     store.conversation_hours";
+        return Some((path("text.conversation_idle_seconds"), Some(cause)));
+    }
     for (name, namespace) in &config.knowledge.namespaces {
         if let Err((key, cause)) = namespace.check() {
             let mut path: Vec<String> = path("knowledge.namespaces");

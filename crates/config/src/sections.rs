@@ -489,7 +489,7 @@ section! {
         images_bytes_max: Whole<0, 33_554_432> = 3_145_728,
         /// Conversations that are kept; the one that rests longest goes first.
         conversations_max: Whole<1, 1_000_000> = 10_000,
-        /// Seconds after its last turn that a conversation is forgotten.
+        /// Seconds after its last turn that a conversation is forgotten; not more than `store.conversation_hours`.
         conversation_idle_seconds: Whole<1, 2_592_000> = 86_400,
         /// Like `voice.guides_tokens_max`.
         guides_tokens_max: Whole<0, 1_000_000> = 12_000,
@@ -633,7 +633,7 @@ section! {
         question_bytes_max: StoreBound = 65_536,
         /// Hours for which a conversation is kept without use.
         conversation_hours: Whole<1, 8_760> = 24,
-        /// Conversations; those that have been idle for longest go.
+        /// Conversations; those that have been idle for longest and hold no effect go.
         conversations_max: StoreBound = 100_000,
         /// Entries of one conversation; the oldest go.
         entries_max: StoreBound = 2_000,

@@ -171,6 +171,16 @@ fn a_mistake_is_said_in_one_line_with_its_place() {
              provider.compression_trigger_tokens; make it smaller, or leave it out",
         ),
         (
+            "[text]\nconversation_idle_seconds = 86401",
+            "text.conversation_idle_seconds has the value 86401 (from windlass.toml:2), which is longer than \
+             store.conversation_hours keeps a conversation; make it shorter, or raise store.conversation_hours",
+        ),
+        (
+            "[text]\nconversation_idle_seconds = 604801\n[store]\nconversation_hours = 168\neffect_hours = 48",
+            "text.conversation_idle_seconds has the value 604801 (from windlass.toml:2), which is longer than \
+             store.conversation_hours keeps a conversation; make it shorter, or raise store.conversation_hours",
+        ),
+        (
             "[provider]\nephemeral_token = \"t\"\nvertex.location = \"global\"",
             "provider.ephemeral_token has the value … (from windlass.toml:2), which cannot be used with Vertex AI; set \
              provider.vertex.access_token in its place",

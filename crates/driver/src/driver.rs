@@ -53,6 +53,8 @@ pub struct Driver<E> {
     granted: Vec<(EffectId, AttemptNumber)>,
     log: LogReader,
     problems: VecDeque<String>,
+    /// The ledger takes nothing more of the leg: another process speaks for it.
+    is_superseded: bool,
 }
 
 /// What the ledger was asked and has not answered.
@@ -114,6 +116,7 @@ impl<E: Executor> Driver<E> {
             granted: Vec::new(),
             log,
             problems: VecDeque::new(),
+            is_superseded: false,
         }
     }
 
@@ -276,6 +279,11 @@ impl<E: Executor> Driver<E> {
     /// What did not go as it should, for the log.
     pub fn take_problems(&mut self) -> Vec<String> {
         std::mem::take(&mut self.problems).into()
+    }
+
+    /// Whether the ledger takes nothing more of the leg. Its session is to end: its client goes on in another one.
+    pub fn is_superseded(&self) -> bool {
+        self.is_superseded
     }
 
     /// The last entry of the log that was read.
@@ -530,6 +538,7 @@ impl<E: Executor> Driver<E> {
         answer: Result<Box<Reply>, StoreProblem>,
     ) -> Option<Input> {
         let reply = answer.as_deref().ok();
+        self.is_superseded |= matches!(reply, Some(Reply::Gone | Reply::Foreign));
         match pending.purpose {
             Purpose::Request { .. } | Purpose::Answer(_) | Purpose::Retry(_) => {
                 match reply {

@@ -225,6 +225,11 @@ impl CallDriver {
         self.report();
     }
 
+    /// Whether the ledger takes nothing more of the session's leg.
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.driver.is_superseded()
+    }
+
     /// The last entry of the log that was read.
     pub fn last_read(&self) -> EntryNumber {
         self.driver.last_read()

@@ -27,7 +27,7 @@ pub(crate) fn apply(
     let limits = surroundings.limits;
     if let Some(known) = &found
         && known.is_idle(surroundings.now_unix_ms, limits)
-        && tables.running()?.is_empty()
+        && !tables.is_in_use(surroundings.owner, surroundings.now_unix_ms)?
     {
         tables.forget()?;
         found = None;

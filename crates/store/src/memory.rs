@@ -12,7 +12,7 @@ use crate::log::{EffectState, Entry, QuestionState};
 use crate::question::Question;
 use crate::rows::{Change, Counts, Tables};
 use crate::{
-    ABANDONED_MS, Batch, DUE_MAX, Due, Hash, Store, StoreLimits, StoreSettings, StoreUnavailable,
+    ABANDONED_MS, Batch, DUE_MAX, Due, Hash, Store, StoreSettings, StoreUnavailable,
     TIME_MAX_UNIX_MS,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -78,10 +78,17 @@ impl MemoryStore {
             conversation.conversation_id.clone(),
         );
         let talk = kept.conversations.get(&place).filter(|talk| {
-            talk.conversation.user_id == conversation.user_id
-                && !talk.is_over(self.now_unix_ms(), &self.settings.limits)
+            talk.conversation.user_id == conversation.user_id && !self.is_over(talk)
         });
         Ok(talk.map(read))
+    }
+
+    /// Whether nothing of a conversation is known any more.
+    fn is_over(&self, talk: &Talk) -> bool {
+        let now_unix_ms = self.now_unix_ms();
+        talk.conversation
+            .is_idle(now_unix_ms, &self.settings.limits)
+            && !talk.is_in_use(&self.settings.owner, now_unix_ms)
     }
 
     fn asked(&self, conversation: &ConversationRef, question: &Question) -> OpenQuestion {
@@ -128,7 +135,7 @@ impl Store for MemoryStore {
         let kept = self.kept();
         let place = (tenant.clone(), conversation_id.clone());
         let talk = kept.conversations.get(&place);
-        let talk = talk.filter(|talk| !talk.is_over(self.now_unix_ms(), &self.settings.limits));
+        let talk = talk.filter(|talk| !self.is_over(talk));
         Ok(talk.map(|talk| talk.conversation.clone()))
     }
 
@@ -272,7 +279,7 @@ impl Store for MemoryStore {
 
     fn prune(&self) -> Result<usize, StoreUnavailable> {
         let now_unix_ms = self.now_unix_ms();
-        Ok(self.kept().prune(now_unix_ms, &self.settings.limits))
+        Ok(self.kept().prune(now_unix_ms, &self.settings))
     }
 
     fn now_unix_ms(&self) -> u64 {
@@ -319,15 +326,16 @@ impl Blocks for MemoryStore {
 
 impl Kept {
     /// Deletes what has run out; gives how many rows.
-    fn prune(&mut self, now_unix_ms: u64, limits: &StoreLimits) -> usize {
+    fn prune(&mut self, now_unix_ms: u64, settings: &StoreSettings) -> usize {
+        let (limits, owner) = (&settings.limits, &settings.owner);
         let before = self.rows();
         self.blocks
             .retain(|_, block| block.until_unix_ms > now_unix_ms);
         self.conversations.retain(|_, talk| {
-            !talk.conversation.is_idle(now_unix_ms, limits) || talk.is_in_use(now_unix_ms)
+            !talk.conversation.is_idle(now_unix_ms, limits) || talk.is_in_use(owner, now_unix_ms)
         });
         for talk in self.conversations.values_mut() {
-            talk.prune(now_unix_ms, limits);
+            talk.prune(now_unix_ms, settings);
         }
         let surplus = self
             .conversations
@@ -336,7 +344,7 @@ impl Kept {
         let mut unused: Vec<(u64, (TenantId, ConversationId))> = self
             .conversations
             .iter()
-            .filter(|(_, talk)| !talk.is_in_use(now_unix_ms))
+            .filter(|(_, talk)| talk.effects.is_empty() && !talk.is_in_use(owner, now_unix_ms))
             .map(|(place, talk)| (talk.conversation.used_at_unix_ms, place.clone()))
             .collect();
         unused.sort_unstable();
@@ -378,16 +386,17 @@ impl Talk {
         now_unix_ms.max(self.conversation.used_at_unix_ms)
     }
 
-    /// Whether nothing of it is known any more.
-    fn is_over(&self, now_unix_ms: u64, limits: &StoreLimits) -> bool {
-        self.conversation.is_idle(now_unix_ms, limits) && self.running().is_empty()
-    }
-
-    /// Whether it may not be deleted, however long it has rested.
-    fn is_in_use(&self, now_unix_ms: u64) -> bool {
-        let is_live =
-            |leg: &Leg| leg.state == LegState::Live && now_unix_ms < leg.expires_at_unix_ms;
-        !self.running().is_empty() || self.legs.values().any(is_live)
+    /// Whether something is to come of it, so that it stays however long it has rested. A session of this process is live until it
+    /// says otherwise; that of another is, until its time to come back is over.
+    fn is_in_use(&self, owner: &OwnerId, now_unix_ms: u64) -> bool {
+        let is_live = |leg: &Leg| {
+            leg.state == LegState::Live
+                && (now_unix_ms < leg.expires_at_unix_ms || leg.owner == *owner)
+        };
+        let mut questions = self.questions.values();
+        !self.running().is_empty()
+            || questions.any(|question| question.is_open(now_unix_ms))
+            || self.legs.values().any(is_live)
     }
 
     fn running(&self) -> Vec<Effect> {
@@ -430,7 +439,8 @@ impl Talk {
             + self.abandoned.len()
     }
 
-    fn prune(&mut self, now_unix_ms: u64, limits: &StoreLimits) {
+    fn prune(&mut self, now_unix_ms: u64, settings: &StoreSettings) {
+        let limits = &settings.limits;
         let has_run_out =
             |at_unix_ms: u64, kept_ms: u64| at_unix_ms.saturating_add(kept_ms) <= now_unix_ms;
         self.effects.retain(|effect| {
@@ -441,7 +451,8 @@ impl Talk {
             .retain(|_, question| !has_run_out(question.expires_at_unix_ms, limits.effect_ms));
         self.legs.retain(|_, leg| {
             let kept_ms = limits.conversation_ms.max(limits.effect_ms);
-            !has_run_out(leg.expires_at_unix_ms, kept_ms)
+            let is_speaking = leg.state == LegState::Live && leg.owner == settings.owner;
+            is_speaking || !has_run_out(leg.expires_at_unix_ms, kept_ms)
         });
         let effects: BTreeSet<&EffectId> = self
             .effects
@@ -517,6 +528,12 @@ impl Tables for TalkRows<'_> {
     ) -> Result<Vec<Effect>, StoreUnavailable> {
         let is_child = |known: &(EffectId, u32)| known.0 == *parent && known.1 == ordinal;
         Ok(self.effects(|effect| effect.parent.as_ref().is_some_and(is_child)))
+    }
+
+    fn is_in_use(&mut self, owner: &OwnerId, now_unix_ms: u64) -> Result<bool, StoreUnavailable> {
+        Ok(self
+            .talk()
+            .is_some_and(|talk| talk.is_in_use(owner, now_unix_ms)))
     }
 
     fn running(&mut self) -> Result<Vec<Effect>, StoreUnavailable> {

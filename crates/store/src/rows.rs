@@ -2,7 +2,7 @@
 //! Loading and writing them is all that an engine does.
 
 use crate::effect::Effect;
-use crate::id::{EffectKey, EntryNumber, LegNumber, Nonce, QuestionNumber};
+use crate::id::{EffectKey, EntryNumber, LegNumber, Nonce, OwnerId, QuestionNumber};
 use crate::leg::{Conversation, Delivery, Leg};
 use crate::log::Entry;
 use crate::question::Question;
@@ -78,6 +78,9 @@ pub(crate) trait Tables {
         parent: &EffectId,
         ordinal: u32,
     ) -> Result<Vec<Effect>, StoreUnavailable>;
+    /// Whether something is to come of the conversation, so that it stays however long it has rested: an effect runs, a request waits
+    /// for its answer, or a session is live.
+    fn is_in_use(&mut self, owner: &OwnerId, now_unix_ms: u64) -> Result<bool, StoreUnavailable>;
     fn running(&mut self) -> Result<Vec<Effect>, StoreUnavailable>;
     /// Settled effects whose end no model has heard, oldest first; of one tool, or of all.
     fn unheard(&mut self, tool: Option<&ToolId>) -> Result<Vec<Effect>, StoreUnavailable>;

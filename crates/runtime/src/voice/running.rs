@@ -374,6 +374,15 @@ impl Running {
         self.input(Input::Client(ClientEvent::Stop), client, now);
     }
 
+    /// The ledger takes nothing more of the session. It ends as it would with its server, so that its client comes back and goes on
+    /// from the log.
+    fn give_way(&mut self, client: &mut ClientSide, now: Instant) {
+        let session = &self.calls.identity.session_id;
+        tracing::warn!(%session, "a voice session ends that another process speaks for");
+        self.shutdown_deadline = Some(now + self.service.settings.shutdown_timeout);
+        self.input(Input::Shutdown, client, now);
+    }
+
     /// The client is gone; the core hears of it once.
     pub(super) fn client_lost(&mut self, client: &mut ClientSide, now: Instant) {
         if !std::mem::replace(&mut self.is_client_lost, true) {
@@ -435,6 +444,9 @@ impl Running {
         };
         if self.pump.has_dropped() {
             self.calls.publish_audio(&self.pump.take_counts());
+        }
+        if self.calls.is_superseded() && self.shutdown_deadline.is_none() {
+            self.give_way(client, now);
         }
         self.save();
         link_progressed || calls_progressed

@@ -2,12 +2,14 @@
 
 use crate::support::peers::{Peer, Setting, Stage, call, turn_end};
 use crate::support::tools::{ready, tool};
-use crate::support::{ledger_over, store_settings};
+use crate::support::{ledger_over, memory_store, store_settings};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
-use windlass_store::SqliteStore;
+use windlass_runtime::ids::token_hash;
+use windlass_store::command::{Command, Reply};
+use windlass_store::{Batch, Presented, SqliteStore, Store};
 use windlass_tool::handler::{Execution, Invocation};
 use windlass_tool::kind::SideEffects;
 use windlass_tool::registry::Tool;
@@ -336,6 +338,53 @@ async fn a_session_that_ended_with_its_server_goes_on_in_the_next() {
     stage.client.until("close").await;
     stage.kill().await;
     let mut stage = processes.next().await;
+    let mut provider = ready_provider(&mut stage).await;
+    until_told(&mut provider, "Good day.").await;
+    stage.kill().await;
+}
+
+#[tokio::test]
+async fn a_session_that_another_process_speaks_for_ends_and_its_client_goes_on() {
+    let store = memory_store();
+    let setting = Setting {
+        tools: vec![order(&Shop::default())],
+        ledger: Some(ledger_over(store.clone())),
+        ..Setting::default()
+    };
+    let (mut stage, mut provider) = Stage::running(setting).await;
+    say(&mut provider, "Good day.").await;
+    provider.send(turn_end()).await;
+    stage.client.until("turn_complete").await;
+    let resume_token = token_hash("resume-me");
+    let other = store.for_another_process(store_settings(2));
+    // What the session saves last is on its way.
+    let (conversation, leg) = loop {
+        let (conversation, leg) = other.leg(&resume_token).unwrap().unwrap();
+        if !leg.body.expose().is_empty() {
+            break (conversation, leg);
+        }
+        tokio::task::yield_now().await;
+    };
+    let resume_it = Command::Resume(Presented {
+        resume_token,
+        client_id: leg.client_id,
+        user_id: conversation.user_id.clone(),
+    });
+    let batch = Batch {
+        conversation,
+        commands: vec![resume_it],
+    };
+    let replies = other.commit(&[batch]).unwrap();
+    assert!(matches!(replies[0][0], Reply::Resumed(_)), "{replies:?}");
+
+    let typed = json!({ "type": "text", "text": "Who built the Fram?" });
+    stage.client.send(typed).await;
+    assert_eq!(stage.client.until("error").await["code"], "shutting_down");
+    stage.client.until("close").await;
+    // The leg is with the client again, and what was said is known.
+    stage.client = stage.client_called("client-1").await;
+    stage.client.send(resume("resume-me")).await;
+    assert_eq!(stage.client.until("started").await["sessionId"], "s-1");
     let mut provider = ready_provider(&mut stage).await;
     until_told(&mut provider, "Good day.").await;
     stage.kill().await;

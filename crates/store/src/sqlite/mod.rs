@@ -241,7 +241,7 @@ impl SqliteStore {
             user_id: found.user_id.clone(),
         };
         let is_over = found.is_idle(self.now_unix_ms(), &self.settings.limits)
-            && effects::running(connection, &of)?.is_empty();
+            && !pruning::is_in_use(connection, &of, &self.settings.owner, self.now_unix_ms())?;
         Ok((!is_over).then_some(found))
     }
 }
@@ -407,6 +407,7 @@ impl Store for SqliteStore {
             .map_err(unavailable)?;
         let ends = pruning::Ends {
             limits: &self.settings.limits,
+            owner: &self.settings.owner,
             now_unix_ms: self.now_unix_ms(),
             clock_unix_ms: (self.settings.clock)(),
         };

@@ -2,6 +2,7 @@
 
 use super::conversations::forget;
 use super::tables::{ago, bound, count, time};
+use crate::id::{ConversationRef, OwnerId};
 use crate::{ABANDONED_MS, PRUNED_ROWS_MAX, StoreLimits};
 use rusqlite::{Connection, Row, params};
 use std::collections::BTreeSet;
@@ -10,6 +11,8 @@ use windlass_tool::id::{ConversationId, TenantId};
 /// By which time something is old.
 pub(super) struct Ends<'a> {
     pub(super) limits: &'a StoreLimits,
+    /// The process whose sessions live.
+    pub(super) owner: &'a OwnerId,
     pub(super) now_unix_ms: u64,
     /// Blocks are set by the machine's clock.
     pub(super) clock_unix_ms: u64,
@@ -21,15 +24,44 @@ type ConversationKey = (String, String);
 /// How many conversations are looked at for one slice.
 const CONVERSATIONS_MAX: usize = 100;
 
-/// Whether a conversation may not be deleted, however long it has rested. `?1` is the time.
+/// Whether something is to come of a conversation, so that it stays however long it has rested: an effect runs, a request waits for
+/// its answer, or a session is live. A session of this process is live until it says otherwise; that of another is, until its time
+/// to come back is over. `?1` is the time, `?2` the owner.
 macro_rules! is_in_use {
     () => {
         "(EXISTS (SELECT 1 FROM effects INDEXED BY effects_running
               WHERE tenant = conversations.tenant AND conversation_id = conversations.conversation_id AND state = 'running')
+          OR EXISTS (SELECT 1 FROM questions INDEXED BY questions_open
+              WHERE tenant = conversations.tenant AND conversation_id = conversations.conversation_id AND state = 'open'
+                  AND expires_at_unix_ms > ?1)
           OR EXISTS (SELECT 1 FROM legs
               WHERE tenant = conversations.tenant AND conversation_id = conversations.conversation_id
-                  AND state = 'live' AND expires_at_unix_ms > ?1))"
+                  AND state = 'live' AND (expires_at_unix_ms > ?1 OR owner = ?2)))"
     };
+}
+
+/// Whether a conversation is in use. Asked of one that has rested for too long.
+pub(super) fn is_in_use(
+    connection: &Connection,
+    of: &ConversationRef,
+    owner: &OwnerId,
+    now_unix_ms: u64,
+) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(concat!(
+            "SELECT EXISTS (SELECT 1 FROM conversations WHERE tenant = ?3 AND conversation_id = ?4 AND ",
+            is_in_use!(),
+            ")"
+        ))?
+        .query_row(
+            params![
+                time(now_unix_ms),
+                owner.0,
+                of.tenant.as_str(),
+                of.conversation_id.as_str()
+            ],
+            |row| row.get(0),
+        )
 }
 
 /// Deletes some of what has run out, at most as many rows as a commit may wait for, and gives how many they were; 0 where
@@ -66,14 +98,15 @@ fn left(rows: usize) -> usize {
     PRUNED_ROWS_MAX.saturating_sub(rows)
 }
 
-/// Those that are idle for too long, and those that are idle for longest where there are too many. One that has more rows
-/// than are left goes on with the next slice.
+/// Those that are idle for too long, and those that are idle for longest where there are too many: of these only such as have no
+/// effects, because no number ends the time for which an effect is kept. One that has more rows than are left goes on with the next
+/// slice.
 fn conversations(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<usize> {
     let limits = ends.limits;
     let mut unused = Vec::new();
     let rest_ms = limits.conversation_ms.max(limits.effect_ms);
     if let Some(end_unix_ms) = ago(ends.now_unix_ms, rest_ms) {
-        unused = unused_until(connection, ends, end_unix_ms, CONVERSATIONS_MAX)?;
+        unused = unused_until(connection, IDLE, ends, end_unix_ms, CONVERSATIONS_MAX)?;
     }
     if unused.is_empty() {
         let kept: usize = connection
@@ -82,7 +115,7 @@ fn conversations(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<u
         let surplus = kept.saturating_sub(limits.conversations_max.max(1));
         if surplus > 0 {
             let conversations_max = surplus.min(CONVERSATIONS_MAX);
-            unused = unused_until(connection, ends, i64::MAX, conversations_max)?;
+            unused = unused_until(connection, SURPLUS, ends, i64::MAX, conversations_max)?;
         }
     }
     let mut rows = 0;
@@ -97,23 +130,36 @@ fn conversations(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<u
     Ok(rows)
 }
 
-/// Conversations that were last used by then and may be deleted, those that are idle for longest first.
+/// Conversations that may be deleted, those that are idle for longest first.
+const IDLE: &str = concat!(
+    "SELECT tenant, conversation_id FROM conversations INDEXED BY conversations_by_use
+     WHERE used_at_unix_ms <= ?3 AND NOT ",
+    is_in_use!(),
+    " ORDER BY used_at_unix_ms, tenant, conversation_id LIMIT ?4"
+);
+/// The same of those that hold no effect.
+const SURPLUS: &str = concat!(
+    "SELECT tenant, conversation_id FROM conversations INDEXED BY conversations_by_use
+     WHERE used_at_unix_ms <= ?3 AND NOT EXISTS (SELECT 1 FROM effects
+         WHERE tenant = conversations.tenant AND conversation_id = conversations.conversation_id) AND NOT ",
+    is_in_use!(),
+    " ORDER BY used_at_unix_ms, tenant, conversation_id LIMIT ?4"
+);
+
+/// The conversations that a statement picks of those that were last used by then.
 fn unused_until(
     connection: &Connection,
+    statement: &str,
     ends: &Ends<'_>,
     end_unix_ms: i64,
     conversations_max: usize,
 ) -> rusqlite::Result<Vec<ConversationKey>> {
     connection
-        .prepare_cached(concat!(
-            "SELECT tenant, conversation_id FROM conversations INDEXED BY conversations_by_use
-             WHERE used_at_unix_ms <= ?2 AND NOT ",
-            is_in_use!(),
-            " ORDER BY used_at_unix_ms, tenant, conversation_id LIMIT ?3"
-        ))?
+        .prepare_cached(statement)?
         .query_map(
             params![
                 time(ends.now_unix_ms),
+                ends.owner.0,
                 end_unix_ms,
                 bound(conversations_max)
             ],
@@ -186,6 +232,7 @@ fn named_by_deliveries(
     Ok(rows)
 }
 
+/// A session of this process that is live still speaks, whatever time its client had to come back.
 fn legs(connection: &Connection, ends: &Ends<'_>, rows_max: usize) -> rusqlite::Result<usize> {
     let limits = ends.limits;
     let kept_ms = limits.conversation_ms.max(limits.effect_ms);
@@ -195,10 +242,11 @@ fn legs(connection: &Connection, ends: &Ends<'_>, rows_max: usize) -> rusqlite::
     let gone: Vec<ConversationKey> = connection
         .prepare_cached(
             "DELETE FROM legs WHERE (tenant, conversation_id, leg) IN (
-                 SELECT tenant, conversation_id, leg FROM legs WHERE expires_at_unix_ms <= ?1 LIMIT ?2)
+                 SELECT tenant, conversation_id, leg FROM legs
+                 WHERE expires_at_unix_ms <= ?1 AND NOT (state = 'live' AND owner = ?3) LIMIT ?2)
              RETURNING tenant, conversation_id",
         )?
-        .query_map(params![end_unix_ms, bound(rows_max)], place)?
+        .query_map(params![end_unix_ms, bound(rows_max), ends.owner.0], place)?
         .collect::<rusqlite::Result<_>>()?;
     let rows = gone.len();
     let mut bodies = connection.prepare_cached(

@@ -2,9 +2,11 @@
 //! and its leg's, is read once and written once. Knows no statement.
 
 use super::tables::unavailable;
-use super::{conversations, effects, entries, questions};
+use super::{conversations, effects, entries, pruning, questions};
 use crate::effect::Effect;
-use crate::id::{ConversationRef, EffectKey, EntryNumber, LegNumber, Nonce, QuestionNumber};
+use crate::id::{
+    ConversationRef, EffectKey, EntryNumber, LegNumber, Nonce, OwnerId, QuestionNumber,
+};
 use crate::leg::{Conversation, Delivery, Leg};
 use crate::log::Entry;
 use crate::question::Question;
@@ -172,6 +174,10 @@ impl Tables for ConversationRows<'_> {
         ordinal: u32,
     ) -> Result<Vec<Effect>, StoreUnavailable> {
         effects::children(self.connection, self.of, parent, ordinal).map_err(unavailable)
+    }
+
+    fn is_in_use(&mut self, owner: &OwnerId, now_unix_ms: u64) -> Result<bool, StoreUnavailable> {
+        pruning::is_in_use(self.connection, self.of, owner, now_unix_ms).map_err(unavailable)
     }
 
     fn running(&mut self) -> Result<Vec<Effect>, StoreUnavailable> {

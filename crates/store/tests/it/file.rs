@@ -550,6 +550,7 @@ fn a_step_of_pruning_deletes_no_more_rows_than_a_commit_may_wait_for() {
     }
     one(&store, &surplus, requested(1, &leg));
     one(&store, &surplus, recorded(1, AttemptOutcome::Succeeded));
+    one(&store, &surplus, Command::Leave(leg));
     let leg = attach(&store, &kept, "kept");
     for number in 2..302 {
         one(&store, &kept, requested(number, &leg));

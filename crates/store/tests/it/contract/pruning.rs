@@ -33,10 +33,11 @@ fn a_conversation_that_was_idle_for_too_long_goes_with_everything() {
         world.send(&talk, requested(1, &leg));
         world.send(&talk, recorded(1, AttemptOutcome::Succeeded));
         world.send(&talk, asking(2, &leg));
+        world.send(&talk, Command::Leave(leg));
         assert_eq!(world.prune(), 0);
         world.pass(24 * HOUR_MS);
-        // The conversation, a leg, an effect, a question, two deliveries, and five entries.
-        assert_eq!(world.prune(), 11);
+        // The conversation, a leg, an effect, a question, two deliveries, and six entries.
+        assert_eq!(world.prune(), 12);
         assert!(!has_effect(world, 1));
         assert!(!has_leg(world, "leg"));
         assert_eq!(world.prune(), 0);
@@ -49,6 +50,7 @@ fn running_effects_and_live_legs_keep_a_conversation() {
         let runs = conversation("runs", "alice");
         let leg = world.attach(&runs, "runs");
         world.send(&runs, requested(1, &leg));
+        world.send(&runs, Command::Leave(leg));
         let lives = conversation("lives", "alice");
         let leg = world.attach(&lives, "lives");
         let save = Command::Save {
@@ -98,8 +100,8 @@ fn effects_and_questions_of_a_conversation_that_goes_on_go_once_they_are_old() {
         let found = world.store().question(&talk, &old.token);
         assert_eq!(found, Ok(None));
         world.pass(11 * HOUR_MS + 1);
-        // The second effect and its delivery, and the leg, whose time was up long ago.
-        assert_eq!(world.prune(), 3);
+        // The second effect and its delivery. The leg still speaks.
+        assert_eq!(world.prune(), 2);
         assert_eq!(kept(world), [false, false, true]);
         assert!(is_known(world, &talk));
     });
@@ -153,6 +155,96 @@ fn the_conversations_that_were_idle_for_longest_make_room() {
 }
 
 #[test]
+fn no_number_ends_the_time_of_an_effect_or_of_an_open_request() {
+    let limits = StoreLimits {
+        conversations_max: 1,
+        ..StoreLimits::default()
+    };
+    check_with(limits, |world| {
+        let names = ["done", "asks", "rests", "newest"];
+        let talks = names.map(|name| conversation(name, "alice"));
+        for (number, talk) in (1..).zip(&talks) {
+            let leg = world.attach(talk, &format!("leg-{number}"));
+            match number {
+                1 => {
+                    world.send(talk, requested(1, &leg));
+                    world.send(talk, recorded(1, AttemptOutcome::Succeeded));
+                }
+                2 => drop(asked(world.send(talk, asking(2, &leg)))),
+                _ => {}
+            }
+            world.send(talk, Command::Leave(leg));
+            world.pass(1);
+        }
+        let known = |world: &World| talks.each_ref().map(|talk| is_known(world, talk));
+        // The leg's own time does not keep a conversation that it has left.
+        world.prune();
+        assert_eq!(known(world), [true, true, false, false]);
+        assert!(has_effect(world, 1));
+        world.pass(HOUR_MS);
+        world.prune();
+        assert_eq!(known(world), [true, false, false, false]);
+        world.pass(23 * HOUR_MS);
+        world.prune();
+        assert_eq!(known(world), [false; 4]);
+    });
+}
+
+#[test]
+fn an_open_request_keeps_a_conversation_that_rests() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        let request = match asking(1, &leg) {
+            Command::Request(mut request) => {
+                request.question_ms = 48 * HOUR_MS;
+                Command::Request(request)
+            }
+            other => panic!("{other:?}"),
+        };
+        let asked = asked(world.send(&talk, request));
+        world.send(&talk, Command::Leave(leg));
+        world.pass(47 * HOUR_MS);
+        world.prune();
+        let found = world.store().question(&talk, &asked.token).unwrap();
+        assert_eq!(found, Some(asked.question));
+        world.pass(HOUR_MS);
+        world.prune();
+        assert!(!is_known(world, &talk));
+    });
+}
+
+#[test]
+fn a_session_that_goes_on_for_days_still_speaks_and_changes_something() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        for number in 1..=20 {
+            world.pass(12 * HOUR_MS);
+            world.prune();
+            let said = appended(&leg, vec![said(number, None, "still here")]);
+            let reply = world.send(&talk, said);
+            assert!(matches!(reply, Reply::Appended(_)), "{number}: {reply:?}");
+            let reply = world.send(&talk, requested(number, &leg));
+            assert!(matches!(reply, Reply::Run(_)), "{number}: {reply:?}");
+            world.send(&talk, recorded(number, AttemptOutcome::Succeeded));
+        }
+        // Nobody has said anything for longer than a conversation is kept.
+        world.pass(100 * HOUR_MS);
+        world.prune();
+        let reply = world.send(&talk, requested(21, &leg));
+        assert!(matches!(reply, Reply::Run(_)), "{reply:?}");
+        // Its process has ended, and nobody comes back to it.
+        world.send(&talk, recorded(21, AttemptOutcome::Succeeded));
+        world.restart("process 2");
+        world.pass(25 * HOUR_MS);
+        world.prune();
+        assert!(!has_leg(world, "leg"));
+        assert!(!is_known(world, &talk));
+    });
+}
+
+#[test]
 fn more_rows_than_one_slice_has_are_deleted_bit_by_bit() {
     check(|world| {
         let talk = conversation("talk", "alice");
@@ -161,10 +253,11 @@ fn more_rows_than_one_slice_has_are_deleted_bit_by_bit() {
             let entries = (1..=100).map(|number| said(hundred * 100 + number, None, "text"));
             world.send(&talk, appended(&leg, entries.collect()));
         }
+        world.send(&talk, Command::Leave(leg));
         let other = conversation("other", "alice");
         world.send(&other, Command::Open);
         world.pass(24 * HOUR_MS);
         // Two conversations, a leg and its entries.
-        assert_eq!(world.prune(), 1_204);
+        assert_eq!(world.prune(), 1_205);
     });
 }
