@@ -6,9 +6,9 @@ use crate::scripts;
 use serde_json::json;
 use std::sync::Arc;
 use windlass_runtime::worker::{
-    Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram,
+    ServedTool, Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram,
 };
-use windlass_tool::handler::{Execution, Handler};
+use windlass_tool::handler::{Execution, Handler, Numbers};
 use windlass_tool::id::ToolId;
 
 /// Answers each call at once; the processor time of a shell is not counted.
@@ -55,7 +55,7 @@ fn measured() -> Result<(usize, f64), String> {
         secrets: Vec::new(),
     });
     let tool = ToolId::parse("echo").ok_or("no id")?;
-    let handler: Arc<dyn Handler> = worker.handler(tool);
+    let handler: Arc<dyn Handler> = worker.handler(ServedTool::new(tool, Numbers::Exact));
     let mut failed = 0;
     let mut once = |number: usize| {
         let invocation = path::invocation(number);

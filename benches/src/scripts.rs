@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use windlass_runtime::worker::{
-    Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
+    ServedTool, Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram,
+    WorkerRequest,
 };
-use windlass_tool::handler::{Execution, Handler, HandlerResult, Invocation};
+use windlass_tool::handler::{Execution, Handler, HandlerResult, Invocation, Numbers};
 use windlass_tool::id::ToolId;
 
 const ECHO: &str =
@@ -67,7 +68,7 @@ impl Scripts {
         let worker = worker()?;
         let tool = |id: &str| {
             ToolId::parse(id)
-                .map(|id| worker.handler(id))
+                .map(|id| worker.handler(ServedTool::new(id, Numbers::Doubles)))
                 .ok_or("no id")
         };
         Ok(Self {

@@ -1,6 +1,7 @@
 // Owns the conversation by text: posts what is typed, reads the answer's stream, and remembers which conversation it is. Knows
 // no layout and no audio; what people see goes through `view`, as in session.js.
 import { textOf, valueText } from "./dom.js";
+import { parseExact } from "./exact.js";
 import { SEND_AGAIN_NOTICE } from "./notices.js";
 
 const STORAGE_KEY = "windlass.conversation";
@@ -23,7 +24,7 @@ export class Conversation {
     if (!this.wasKept) return null;
     try {
       const answer = await fetch(`api/conversations/${encodeURIComponent(this.id)}`, { headers: { accept: "application/json" } });
-      return answer.ok ? await answer.json() : null;
+      return answer.ok ? parseExact(await answer.text()) : null;
     } catch (error) {
       console.debug("the conversation is not recalled", error.message);
       return null;
@@ -126,7 +127,7 @@ export class Chat {
 
   #event(event) {
     if (!event.startsWith("data: {")) return;
-    const chunk = JSON.parse(event.slice("data: ".length));
+    const chunk = parseExact(event.slice("data: ".length));
     const answers = this.#answers;
     if (Object.hasOwn(answers, chunk.type)) answers[chunk.type](chunk);
   }

@@ -1,4 +1,5 @@
 // Owns building page elements out of text that others wrote; knows nothing of sessions. Text only ever becomes text nodes.
+import { writtenText } from "./exact.js";
 
 /** An element with a class and children; a string child becomes a text node, an empty one nothing. */
 export function element(tag, className, ...children) {
@@ -71,5 +72,5 @@ export function textOf(value) {
 
 /** What a person reads of any value; "" for none. */
 export function valueText(value) {
-  return typeof value === "string" ? value : JSON.stringify(value) ?? "";
+  return typeof value === "string" ? value : writtenText(value) ?? "";
 }

@@ -1,6 +1,7 @@
 // Owns the WebSocket: opening, the start message, finding back after a loss, and what waits meanwhile. Knows no meaning of
 // messages beyond `connected`, `started`, `pong` and an `error` that answers a start.
 import { learnServerTime } from "./clock.js";
+import { parseExact } from "./exact.js";
 
 // The server keeps a session for 60 s after its client was lost.
 const GRACE_MS = 60_000;
@@ -140,7 +141,7 @@ export class Connection {
   #received(text) {
     let message;
     try {
-      message = JSON.parse(text);
+      message = parseExact(text);
     } catch {
       console.debug("a message that is not JSON was ignored");
       return;

@@ -7,6 +7,7 @@ use serde::de::{
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
+use windlass_tool::json::NUMBER;
 
 /// What a field can be made of. Each kind of JSON value that is not expected makes nothing, and is passed over.
 pub(crate) trait Shape<'de>: Sized {
@@ -98,8 +99,7 @@ impl<'de, T: Shape<'de>> Visitor<'de> for FieldSlot<'_, T> {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Found, E> {
-        // A cast from a float saturates, and gives zero for what is no number.
-        Ok(self.fill(T::of_number(number as u64)))
+        Ok(self.fill(T::of_number(saturated(number))))
     }
 
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Found, E> {
@@ -199,9 +199,31 @@ impl<'de> Shape<'de> for Count {
         Some(Self(number))
     }
 
+    /// The parser gives a number as an object, so that none of its digits is lost.
+    fn of_object<A: MapAccess<'de>>(
+        mut object: A,
+        place: &mut Option<Self>,
+    ) -> Result<(), A::Error> {
+        while let Some(Text(key)) = object.next_key()? {
+            if key == NUMBER {
+                let Text(digits) = object.next_value()?;
+                let float = || digits.parse().map_or(0, saturated);
+                *place = Some(Self(digits.parse().unwrap_or_else(|_| float())));
+                return Ok(());
+            }
+            object.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
+
     fn of_text(text: Cow<'de, str>) -> Option<Self> {
         text.parse().ok().map(Self)
     }
+}
+
+/// A cast from a float saturates, and gives zero for what is no number.
+fn saturated(number: f64) -> u64 {
+    number as u64
 }
 
 /// The elements of a list that are what they should be.
@@ -345,6 +367,12 @@ macro_rules! message {
                         $($($ignored)|* => {
                             map.next_value::<serde::de::IgnoredAny>()?;
                         })?
+                        // A number stands where the message should be.
+                        windlass_tool::json::NUMBER => {
+                            map.next_value::<serde::de::IgnoredAny>()?;
+                            *place = None;
+                            return Ok(());
+                        }
                         _ => {
                             map.next_value::<serde::de::IgnoredAny>()?;
                             crate::message::message!(@$others message key);

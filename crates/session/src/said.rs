@@ -14,7 +14,7 @@ use windlass_tool::id::{CallNumber, SessionId};
 use windlass_tool::sensitive::Sensitive;
 
 /// One thing that was said or done.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Said {
     /// What the user or the model said in one go.
@@ -23,11 +23,11 @@ pub enum Said {
         text: Sensitive<String>,
         turn: u64,
         /// By what the client knows its message.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<MessageKey>,
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
         citations: Vec<Citation>,
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
     },
     /// A call and its one result, as the model read it.
@@ -36,15 +36,15 @@ pub enum Said {
         tool: String,
         turn: u64,
         /// Without those that the tool marks as sensitive; `None` where nobody could read them.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         arguments: Option<Sensitive<Value>>,
         /// What came back, cut to what a model reads.
         result: Sensitive<Value>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<ErrorType>,
         duration_ms: u64,
         /// It holds external content.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_external: bool,
     },
     /// What the program told the model.
@@ -56,6 +56,81 @@ pub enum Said {
         text: Sensitive<String>,
         before: u64,
     },
+}
+
+/// The members of every kind of entry: an enum that is told apart by a member would read its numbers through a buffer, which
+/// does not keep them as they were written.
+#[derive(Deserialize)]
+struct Form {
+    kind: Kind,
+    role: Option<Role>,
+    text: Option<Sensitive<String>>,
+    turn: Option<u64>,
+    message: Option<String>,
+    #[serde(default)]
+    citations: Vec<Citation>,
+    #[serde(default)]
+    images: Vec<Image>,
+    call: Option<CallNumber>,
+    tool: Option<String>,
+    arguments: Option<Sensitive<Value>>,
+    #[serde(default)]
+    result: Sensitive<Value>,
+    error: Option<ErrorType>,
+    duration_ms: Option<u64>,
+    #[serde(default)]
+    is_external: bool,
+    #[serde(default)]
+    body: Value,
+    before: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Words,
+    Call,
+    Notice,
+    Answered,
+    Summary,
+}
+
+impl Form {
+    /// `None` where a member is missing.
+    fn said(self) -> Option<Said> {
+        Some(match self.kind {
+            Kind::Words => Said::Words {
+                role: self.role?,
+                text: self.text?,
+                turn: self.turn?,
+                message: match self.message {
+                    Some(message) => Some(MessageKey::try_from(message).ok()?),
+                    None => None,
+                },
+                citations: self.citations,
+                images: self.images,
+            },
+            Kind::Call => Said::Call {
+                call: self.call?,
+                tool: self.tool?,
+                turn: self.turn?,
+                arguments: self.arguments,
+                result: self.result,
+                error: self.error,
+                duration_ms: self.duration_ms?,
+                is_external: self.is_external,
+            },
+            Kind::Notice => Said::Notice { text: self.text? },
+            Kind::Answered => Said::Answered {
+                message: self.message?,
+                body: self.body,
+            },
+            Kind::Summary => Said::Summary {
+                text: self.text?,
+                before: self.before?,
+            },
+        })
+    }
 }
 
 /// A call as it is written, without a copy of what it holds; it is read as [`Said::Call`].
@@ -123,7 +198,7 @@ impl Said {
     /// `None` of entries of the ledger's own, and of a form that this program does not know.
     pub fn of(entry: &Entry) -> Option<Self> {
         match &entry.event {
-            EntryEvent::Said(text) => serde_json::from_str(text.expose()).ok(),
+            EntryEvent::Said(text) => serde_json::from_str::<Form>(text.expose()).ok()?.said(),
             _ => None,
         }
     }
@@ -164,4 +239,57 @@ pub fn history(
     }
     history.reverse();
     history
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_store::EntryNumber;
+
+    #[test]
+    fn what_was_said_comes_back_digit_for_digit() {
+        let numbers = "[2512292042121000001,0.1000000000000000055511151231257827,1000.0,-0,1e+3]";
+        let value: Value = serde_json::from_str(numbers).unwrap();
+        for said in [
+            Said::Call {
+                call: CallNumber(7),
+                tool: "pay".to_owned(),
+                turn: 3,
+                arguments: Some(Sensitive(value.clone())),
+                result: Sensitive(value.clone()),
+                error: Some(ErrorType::Conflict),
+                duration_ms: 12,
+                is_external: true,
+            },
+            Said::Words {
+                role: Role::User,
+                text: Sensitive("Fram".to_owned()),
+                turn: 3,
+                message: Some(MessageKey::of("m-9")),
+                citations: Vec::new(),
+                images: Vec::new(),
+            },
+            Said::Notice {
+                text: Sensitive("n".to_owned()),
+            },
+            Said::Answered {
+                message: "m".to_owned(),
+                body: value,
+            },
+            Said::Summary {
+                text: Sensitive("s".to_owned()),
+                before: 4,
+            },
+        ] {
+            let entry = Entry {
+                number: EntryNumber(1),
+                at_unix_ms: 0,
+                leg: None,
+                leg_number: None,
+                key: None,
+                event: said.event(),
+            };
+            assert_eq!(Said::of(&entry), Some(said));
+        }
+    }
 }

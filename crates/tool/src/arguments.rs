@@ -1,16 +1,35 @@
 //! The arguments of one call. Knows no schema.
 
-use crate::json::{Strict, settle};
+use crate::json::Strict;
+use crate::number;
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Number, Value};
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::Hasher;
+use std::sync::OnceLock;
 
-/// A JSON object without repeated names. Names are sorted, and a number that is whole is an integer however it was written.
-#[derive(Clone, PartialEq, Serialize)]
-#[serde(transparent)]
-pub struct Arguments(Value);
+/// A JSON object without repeated names. Names are sorted, and numbers stand as they were written. Two are equal where their
+/// values are: `1e3` is `1000`.
+#[derive(Clone)]
+pub struct Arguments {
+    written: Value,
+    /// The same with plain digits for whole numbers that are written with a point or an exponent, for types that read integers;
+    /// `None` where there are none. Made when it is first asked for.
+    plain: OnceLock<Option<Box<Value>>>,
+}
+
+impl PartialEq for Arguments {
+    fn eq(&self, other: &Self) -> bool {
+        number::same_value(&self.written, &other.written)
+    }
+}
+
+impl Serialize for Arguments {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.written.serialize(serializer)
+    }
+}
 
 impl Arguments {
     /// Those of a call that gives none.
@@ -24,23 +43,34 @@ impl Arguments {
 
     /// How many bytes they take when written, about.
     pub fn written_bytes(&self) -> usize {
-        written_bytes(&self.0)
+        written_bytes(&self.written)
     }
 
     /// A copy of one argument.
     pub fn get(&self, name: &str) -> Option<Value> {
-        self.0.get(name).cloned()
+        self.written.get(name).cloned()
     }
 
     /// One argument that is an integer of 64 bits.
     pub fn integer(&self, name: &str) -> Option<i64> {
-        self.0.get(name)?.as_i64()
+        match self.written.get(name)? {
+            Value::Number(number) => number::integer(number),
+            _ => None,
+        }
     }
 
     /// The arguments as a type of one's own, which may borrow their texts. Fails where the type does not take what the
-    /// schema lets through.
+    /// schema lets through. A whole number is an integer however it is written; a field of type `f64` takes the nearest double.
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
-        T::deserialize(&self.0)
+        let plain = self
+            .plain
+            .get_or_init(|| with_plain_integers(&self.written).map(Box::new));
+        T::deserialize(plain.as_deref().unwrap_or(&self.written))
+    }
+
+    /// As JSON text: names are sorted, numbers and texts as they were written.
+    pub fn to_text(&self) -> String {
+        self.written.to_string()
     }
 
     /// A copy as a map.
@@ -50,14 +80,14 @@ impl Arguments {
 
     /// A copy as a value.
     pub fn to_value(&self) -> Value {
-        self.0.clone()
+        self.written.clone()
     }
 
     /// Feeds a hasher with the texts and numbers at the top, where calls differ most. Equal arguments feed it the same.
     pub fn hash_top(&self, hasher: &mut impl Hasher) {
         for value in self.as_map().values() {
             match value {
-                Value::Number(number) => number.hash(hasher),
+                Value::Number(number) => hasher.write_u64(number::near_bits(number)),
                 Value::String(text) => hasher.write(text.as_bytes()),
                 Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {}
             }
@@ -66,21 +96,22 @@ impl Arguments {
 
     /// Puts an integer in the place of an argument that is there.
     pub fn replace_integer(&mut self, name: &str, integer: i64) {
-        if let Some(value) = self.0.get_mut(name) {
+        if let Some(value) = self.as_value_mut().get_mut(name) {
             *value = integer.into();
         }
     }
 
     pub(crate) fn as_value(&self) -> &Value {
-        &self.0
+        &self.written
     }
 
     pub(crate) fn as_value_mut(&mut self) -> &mut Value {
-        &mut self.0
+        self.plain = OnceLock::new();
+        &mut self.written
     }
 
     pub(crate) fn as_map(&self) -> &Map<String, Value> {
-        self.0.as_object().expect("arguments are an object")
+        self.written.as_object().expect("arguments are an object")
     }
 }
 
@@ -94,7 +125,8 @@ fn written_bytes(value: &Value) -> usize {
     const AROUND: usize = 4;
     AROUND
         + match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            Value::Null | Value::Bool(_) => 0,
+            Value::Number(number) => number.as_str().len(),
             Value::String(text) => text.len(),
             Value::Array(items) => items.iter().map(written_bytes).sum(),
             Value::Object(map) => map
@@ -104,18 +136,56 @@ fn written_bytes(value: &Value) -> usize {
         }
 }
 
+/// `None` where nothing would change.
+fn with_plain_integers(value: &Value) -> Option<Value> {
+    fn plain(value: &Value) -> Option<Value> {
+        match value {
+            Value::Number(number) => {
+                let digits = number::whole(number)?;
+                digits.parse::<Number>().ok().map(Value::Number)
+            }
+            Value::Array(items) => {
+                let changed: Vec<Option<Value>> = items.iter().map(plain).collect();
+                changed.iter().any(Option::is_some).then(|| {
+                    let both = changed.into_iter().zip(items);
+                    both.map(|(changed, item)| changed.unwrap_or_else(|| item.clone()))
+                        .collect()
+                })
+            }
+            Value::Object(map) => {
+                let changed: Vec<(&String, Value)> = map
+                    .iter()
+                    .filter_map(|(name, value)| Some((name, plain(value)?)))
+                    .collect();
+                (!changed.is_empty()).then(|| {
+                    let mut map = map.clone();
+                    map.extend(
+                        changed
+                            .into_iter()
+                            .map(|(name, value)| (name.clone(), value)),
+                    );
+                    Value::Object(map)
+                })
+            }
+            Value::Null | Value::Bool(_) | Value::String(_) => None,
+        }
+    }
+    plain(value)
+}
+
 impl From<Map<String, Value>> for Arguments {
     fn from(map: Map<String, Value>) -> Self {
-        let mut value = Value::Object(map);
-        settle(&mut value);
-        Self(value)
+        Self {
+            written: Value::Object(map),
+            plain: OnceLock::new(),
+        }
     }
 }
 
 impl<'de> Deserialize<'de> for Arguments {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Strict::deserialize(deserializer)? {
-            Strict(object @ Value::Object(_)) => Ok(Self(object)),
+            Strict(Value::Object(map)) => Ok(Self::from(map)),
             Strict(_) => Err(D::Error::custom("arguments are an object")),
         }
     }
@@ -123,7 +193,7 @@ impl<'de> Deserialize<'de> for Arguments {
 
 impl fmt::Debug for Arguments {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
+        self.written.fmt(formatter)
     }
 }
 
@@ -154,6 +224,17 @@ mod tests {
             assert_eq!(written, value.to_string());
             assert!(2 + 3 * read.written_bytes() >= written.len(), "{text}");
         }
+        // Digits stand as they were written, and values are compared.
+        let written = r#"{"a":2512292042121000001,"b":0.1000000000000000055511151231257827,"c":1000.0,"d":-0}"#;
+        assert_eq!(read(written).to_text(), written);
+        assert_eq!(
+            read(r#"{"a":1e3,"b":[-0]}"#),
+            read(r#"{"a":1000.0,"b":[0]}"#)
+        );
+        assert_ne!(
+            read(r#"{"a":2512292042121000001}"#),
+            read(r#"{"a":2512292042121000002}"#)
+        );
         for text in [r#"{"a":1,"b":{"c":1,"c":2}}"#, "[]", "null", "{} x"] {
             assert!(serde_json::from_str::<Arguments>(text).is_err(), "{text}");
         }

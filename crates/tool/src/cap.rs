@@ -36,7 +36,7 @@ impl Cut {
         match value {
             Value::Null | Value::Bool(true) => characters.checked_sub(4),
             Value::Bool(false) => characters.checked_sub(5),
-            Value::Number(number) => characters.checked_sub(number.to_string().len()),
+            Value::Number(number) => characters.checked_sub(number.as_str().len()),
             Value::String(text) => {
                 let kept = self.text(text);
                 let mark = usize::from(kept.len() < text.len());
@@ -185,15 +185,13 @@ impl LeftOut {
 /// The most bytes that a value can take when written, which is much cheaper to know than how many it does take: most
 /// results are so short that no byte of them needs to be looked at.
 fn written_bytes_max(value: &Value) -> usize {
-    /// An integer of 64 bits has 20 digits at most, the shortest form of a double 17 and their trimmings.
-    const NUMBER: usize = 25;
     /// An escape takes six bytes at most for one.
     fn text(text: &str) -> usize {
         2 + text.len() * 6
     }
     match value {
         Value::Null | Value::Bool(_) => "false".len(),
-        Value::Number(_) => NUMBER,
+        Value::Number(number) => number.as_str().len(),
         Value::String(string) => text(string),
         Value::Array(items) => {
             2 + items

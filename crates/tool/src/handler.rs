@@ -18,6 +18,7 @@ use crate::error::{CallError, ErrorType};
 use crate::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId};
 use crate::intent::Intent;
 use crate::kind::{Mode, Scheduling};
+pub use crate::number::Numbers;
 use crate::rights::Rights;
 pub use cancellation::Cancellation;
 pub use failure::{Cause, Failure, Report};
@@ -51,6 +52,11 @@ pub trait Handler: Send + Sync {
     /// Who reads what the tool's service tells later of changes that it has accepted.
     fn callbacks(&self) -> Option<&dyn Callbacks> {
         None
+    }
+
+    /// The numbers of the handler's language. A number that it would change is refused, and nothing runs.
+    fn numbers(&self) -> Numbers {
+        Numbers::Exact
     }
 
     /// Whether an attempt promises to hold no thread, so that it may run on one that moves audio.

@@ -1,10 +1,11 @@
 //! JSON as the system needs it: strict parsing, places in a text, and the canonical form behind every hash.
 
+use crate::number;
 use crate::wording::brief;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,6 +54,9 @@ impl<'de> Deserialize<'de> for Strict {
     }
 }
 
+/// The name under which the parser hands a number over as it was written, with `arbitrary_precision`.
+pub const NUMBER: &str = "$serde_json::private::Number";
+
 struct StrictVisitor;
 
 impl<'de> Visitor<'de> for StrictVisitor {
@@ -74,8 +78,22 @@ impl<'de> Visitor<'de> for StrictVisitor {
         Ok(value.into())
     }
 
+    fn visit_i128<E: Error>(self, value: i128) -> Result<Value, E> {
+        let number = Number::from_i128(value);
+        number
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_u128<E: Error>(self, value: u128) -> Result<Value, E> {
+        let number = Number::from_u128(value);
+        number
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("number out of range"))
+    }
+
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(whole_number(value).map_or_else(|| value.into(), Value::from))
+        Ok(value.into())
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -97,6 +115,11 @@ impl<'de> Visitor<'de> for StrictVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = access.next_key::<String>()? {
+            if key == NUMBER && map.is_empty() {
+                let text = access.next_value::<String>()?;
+                let number = text.parse::<Number>().map_err(A::Error::custom)?;
+                return Ok(Value::Number(number));
+            }
             match map.entry(key) {
                 Entry::Vacant(place) => {
                     let Strict(value) = access.next_value()?;
@@ -147,33 +170,6 @@ fn twice<E: Error>(key: &str) -> E {
     ))
 }
 
-/// JSON knows one kind of number: `3.0` becomes the integer 3, for handlers and for every comparison of arguments.
-pub(crate) fn settle(value: &mut Value) {
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            if let Some(integer) = number.as_f64().and_then(whole_number) {
-                *value = integer.into();
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(settle),
-        Value::Object(map) => map.values_mut().for_each(settle),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-/// The integer that a floating-point number is, where it is one and exact.
-pub(crate) fn whole_number(float: f64) -> Option<i64> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    (float.fract() == 0.0 && float.abs() <= EXACT).then(|| {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the number is whole and within 2^53"
-        )]
-        let integer = float as i64;
-        integer
-    })
-}
-
 /// A place in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
@@ -218,7 +214,8 @@ pub(crate) fn locate(text: &str, pointer: &str) -> Option<Position> {
     })
 }
 
-/// Writes the canonical form of RFC 8785: keys in UTF-16 order, numbers as ECMAScript prints them, no white space.
+/// Writes the canonical form of RFC 8785: keys in UTF-16 order, numbers as ECMAScript prints them, no white space. A number
+/// that no double gives back is written by its exact digits (`number`).
 pub fn canonical(value: &Value) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
     write_canonical(value, &mut bytes);
@@ -231,10 +228,7 @@ pub fn write_canonical(value: &Value, bytes: &mut Vec<u8>) {
         Value::Null => bytes.extend_from_slice(b"null"),
         Value::Bool(true) => bytes.extend_from_slice(b"true"),
         Value::Bool(false) => bytes.extend_from_slice(b"false"),
-        Value::Number(number) => {
-            let float = number.as_f64().unwrap_or(0.0);
-            bytes.extend_from_slice(ryu_js::Buffer::new().format(float).as_bytes());
-        }
+        Value::Number(number) => number::write_canonical(number, bytes),
         Value::String(text) => write_string(text, bytes),
         Value::Array(items) => {
             bytes.push(b'[');
@@ -339,12 +333,12 @@ mod tests {
         for (text, canonical_text) in [
             (r#"{"b":1,"a":[true,null]}"#, r#"{"a":[true,null],"b":1}"#),
             (
-                "[1e30,4.50,2e-3,1e21,1e-7,0.000001,-0,333333333.33333329]",
+                "[1e30,4.50,2e-3,1e21,1e-7,0.000001,-0,333333333.3333333]",
                 "[1e+30,4.5,0.002,1e+21,1e-7,0.000001,0,333333333.3333333]",
             ),
             (
-                "[1.0,100,-5,1e2,123456789012345680000]",
-                "[1,100,-5,100,123456789012345680000]",
+                "[1.0,100,-5,1e2,123456789012345680000,9007199254740993]",
+                "[1,100,-5,100,123456789012345680000,9007199254740993]",
             ),
             (
                 "\"\\u20ac$\\u000f\\u000aA'B\\u0042\\u0022\\u005c\\\\\\\"\\/\"",

@@ -21,6 +21,7 @@ pub mod intent;
 pub mod json;
 pub mod kind;
 mod manifest;
+pub mod number;
 pub mod private;
 pub mod problem;
 mod reference;

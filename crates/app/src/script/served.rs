@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use windlass_config::Config;
 use windlass_runtime::worker::{
-    Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
+    ServedTool, Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram,
+    WorkerRequest,
 };
 use windlass_tool::artifact::{Script, ScriptLoader};
-use windlass_tool::handler::Handler;
+use windlass_tool::handler::{Handler, Numbers};
 
 /// How long a script may go on after nobody waits for it. Where the engine can stop it, it is stopped sooner.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
@@ -78,6 +79,8 @@ impl ScriptLoader for ServedScripts {
         };
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         sources.push(request);
-        Ok(self.worker.handler(script.tool.clone()))
+        Ok(self
+            .worker
+            .handler(ServedTool::new(script.tool.clone(), Numbers::Doubles)))
     }
 }

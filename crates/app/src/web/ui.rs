@@ -39,7 +39,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [File; 19] = files![
+static FILES: [File; 20] = files![
     "/" => "index.html",
     "/index.html" => "index.html",
     "/app.js" => "app.js",
@@ -50,6 +50,7 @@ static FILES: [File; 19] = files![
     "/clock.js" => "clock.js",
     "/confirmation.js" => "confirmation.js",
     "/dom.js" => "dom.js",
+    "/exact.js" => "exact.js",
     "/icon.svg" => "icon.svg",
     "/notices.js" => "notices.js",
     "/playback.js" => "playback.js",

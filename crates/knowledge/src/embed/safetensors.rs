@@ -3,8 +3,9 @@
 //! The format (<https://huggingface.co/docs/safetensors>): eight bytes of header length, little-endian; a JSON object of
 //! `name: {dtype, shape, data_offsets}`; then the data, to which the offsets are relative.
 
-use safetensors::Dtype;
-use safetensors::tensor::Metadata;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -30,9 +31,20 @@ pub enum TensorError {
 
 pub(crate) struct Tensors {
     file: BufReader<File>,
-    metadata: Metadata,
+    entries: BTreeMap<String, Entry>,
     data_start: u64,
 }
+
+#[derive(Deserialize)]
+struct Entry {
+    dtype: String,
+    shape: Vec<usize>,
+    data_offsets: (usize, usize),
+}
+
+/// The one member of the header that is no tensor.
+const REMARKS: &str = "__metadata__";
+const F32: &str = "F32";
 
 impl Tensors {
     pub(crate) fn open(path: &Path) -> Result<Self, TensorError> {
@@ -47,11 +59,17 @@ impl Tensors {
         }
         let mut header = Vec::new();
         (&mut file).take(length).read_to_end(&mut header)?;
-        let metadata = serde_json::from_slice(&header)
-            .map_err(|error| TensorError::Header(error.to_string()))?;
+        let no_header = |error: serde_json::Error| TensorError::Header(error.to_string());
+        let members: BTreeMap<String, &RawValue> =
+            serde_json::from_slice(&header).map_err(no_header)?;
+        let mut entries = BTreeMap::new();
+        for (name, member) in members.into_iter().filter(|(name, _)| name != REMARKS) {
+            let entry: Entry = serde_json::from_str(member.get()).map_err(no_header)?;
+            entries.insert(name, entry);
+        }
         Ok(Self {
             file,
-            metadata,
+            entries,
             data_start: 8 + length,
         })
     }
@@ -64,16 +82,16 @@ impl Tensors {
         mut take: impl FnMut(f32),
     ) -> Result<(), TensorError> {
         let entry = self
-            .metadata
-            .info(name)
+            .entries
+            .get(name)
             .ok_or_else(|| TensorError::Missing(name.to_owned()))?;
         let count: usize = shape.iter().product();
         let (start, end) = entry.data_offsets;
         let fits = end.checked_sub(start) == Some(count * 4);
-        if entry.dtype != Dtype::F32 || entry.shape != shape || !fits {
+        if entry.dtype != F32 || entry.shape != shape || !fits {
             return Err(TensorError::Shape {
                 name: name.to_owned(),
-                found: format!("{:?} of shape {:?}", entry.dtype, entry.shape),
+                found: format!("{} of shape {:?}", entry.dtype, entry.shape),
                 wanted: shape.to_vec(),
             });
         }

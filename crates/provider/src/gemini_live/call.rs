@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use windlass_session::model::{ArgumentsProblem, IncomingCall};
 use windlass_tool::arguments::Arguments;
+use windlass_tool::json::NUMBER;
 
 /// How the arguments of a call are read.
 pub(super) trait GivenArguments<'a>: Deserialize<'a> {
@@ -152,6 +153,12 @@ impl<'de, G: GivenArguments<'de>> Shape<'de> for FunctionCall<'de, G> {
                 "willContinue" | "will_continue" => {
                     let raw: &RawValue = map.next_value()?;
                     call.in_pieces |= raw.get() == "true";
+                }
+                // A number stands where the call should be.
+                NUMBER => {
+                    map.next_value::<IgnoredAny>()?;
+                    *call = Self::not_an_object();
+                    return Ok(());
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;

@@ -6,7 +6,9 @@ mod signature;
 mod webhook;
 
 use crate::fetch::{Endpoint, FetchLimits, Fetcher, Places, Resolver, WayOut};
-use crate::worker::{Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram};
+use crate::worker::{
+    ServedTool, Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram,
+};
 use ::http::Uri;
 pub use signature::{SigningKey, SigningRefusal};
 use std::collections::BTreeMap;
@@ -115,9 +117,10 @@ impl DeclaredHandlers {
             first_requests: Box::new(Vec::new),
             secrets: self.unlogged.clone(),
         });
-        Ok(worker.handler_within(
-            declared.tool.clone(),
-            process.timeout_ms.map(Duration::from_millis),
-        ))
+        Ok(worker.handler(ServedTool {
+            tool: declared.tool.clone(),
+            timeout: process.timeout_ms.map(Duration::from_millis),
+            numbers: process.numbers,
+        }))
     }
 }

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    ContextForm, Execution, Handler, HandlerResult, Invocation, Placement,
+    ContextForm, Execution, Handler, HandlerResult, Invocation, Numbers, Placement,
 };
 use windlass_tool::id::ToolId;
 use windlass_tool::sensitive::Sensitive;
@@ -161,20 +161,10 @@ impl Worker {
     }
 
     /// The handler of one tool that these processes serve.
-    pub fn handler(self: &Arc<Self>, tool: ToolId) -> Arc<dyn Handler> {
-        self.handler_within(tool, None)
-    }
-
-    /// The same with less time for a call than its tool has.
-    pub fn handler_within(
-        self: &Arc<Self>,
-        tool: ToolId,
-        timeout: Option<Duration>,
-    ) -> Arc<dyn Handler> {
+    pub fn handler(self: &Arc<Self>, served: ServedTool) -> Arc<dyn Handler> {
         Arc::new(WorkerHandler {
             worker: self.clone(),
-            tool,
-            timeout,
+            served,
         })
     }
 
@@ -218,10 +208,29 @@ impl Shared {
 }
 
 /// One tool of a worker.
+#[derive(Clone, Debug)]
+pub struct ServedTool {
+    pub tool: ToolId,
+    /// Where a call has less time than its tool.
+    pub timeout: Option<Duration>,
+    /// The numbers of the worker's language.
+    pub numbers: Numbers,
+}
+
+impl ServedTool {
+    /// With all of its tool's time for a call.
+    pub fn new(tool: ToolId, numbers: Numbers) -> Self {
+        Self {
+            tool,
+            timeout: None,
+            numbers,
+        }
+    }
+}
+
 struct WorkerHandler {
     worker: Arc<Worker>,
-    tool: ToolId,
-    timeout: Option<Duration>,
+    served: ServedTool,
 }
 
 #[derive(Serialize)]
@@ -237,15 +246,19 @@ impl Handler for WorkerHandler {
         Placement::Inline
     }
 
+    fn numbers(&self) -> Numbers {
+        self.served.numbers
+    }
+
     fn execute(&self, mut invocation: Invocation) -> Execution {
-        if let Some(timeout) = self.timeout {
+        if let Some(timeout) = self.served.timeout {
             let context = &mut invocation.context;
             let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
             let latest = context.world.now_unix_ms().saturating_add(timeout_ms);
             context.deadline_unix_ms = context.deadline_unix_ms.min(latest);
         }
         let params = Execute {
-            tool: &self.tool,
+            tool: &self.served.tool,
             args: &invocation.arguments,
             context: ContextForm::of(&invocation.context),
         };

@@ -7,12 +7,13 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use windlass_runtime::worker::{
-    Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
+    ServedTool, Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram,
+    WorkerRequest,
 };
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{
     Caller, Cancellation, Cause, Context, Execution, Handler, HandlerMessage, HandlerResult,
-    Invocation, Outbox, OutboxClosed, SessionContext, SessionFacts, ToolFacts,
+    Invocation, Numbers, Outbox, OutboxClosed, SessionContext, SessionFacts, ToolFacts,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
@@ -119,7 +120,10 @@ fn invocation(arguments: Value, time_ms: u64, outbox: Arc<Said>) -> Invocation {
 }
 
 fn handler(worker: &Arc<Worker>) -> Arc<dyn Handler> {
-    worker.handler(ToolId::parse("order").unwrap())
+    worker.handler(ServedTool::new(
+        ToolId::parse("order").unwrap(),
+        Numbers::Exact,
+    ))
 }
 
 async fn run(handler: &Arc<dyn Handler>, invocation: Invocation) -> HandlerResult {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::kind::Category;
+use windlass_tool::number;
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 use windlass_tool::validate::Violation;
@@ -21,12 +22,7 @@ pub(crate) fn complete(
     top_k_max: i64,
 ) -> (Completed, Result<(), CallError>) {
     let defaults_applied = tool.parameters.apply_defaults(&mut arguments);
-    let violations = tool.parameters.argument_violations(&arguments);
-    let verdict = if violations.is_empty() {
-        Ok(())
-    } else {
-        Err(refusal(&violations))
-    };
+    let verdict = judge(tool, &arguments);
     let clamped = clamp(tool, &mut arguments, top_k_max);
     let completed = Completed {
         arguments: Sensitive(Arc::new(arguments)),
@@ -34,6 +30,34 @@ pub(crate) fn complete(
         clamped,
     };
     (completed, verdict)
+}
+
+/// Whether the arguments satisfy the schema, and reach the handler as they were written.
+pub(crate) fn judge(tool: &Tool, arguments: &Arguments) -> Result<(), CallError> {
+    // First, so that no huge number is ever computed with.
+    if let Some((pointer, message)) = number::unbearable(arguments) {
+        return Err(refusal(&[violation(pointer, message)]));
+    }
+    let violations = tool.parameters.argument_violations(arguments);
+    if !violations.is_empty() {
+        return Err(refusal(&violations));
+    }
+    match number::changed(arguments, tool.handler.numbers()) {
+        Some(pointer) => Err(refusal(&[violation(pointer, CHANGED.to_owned())])),
+        None => Ok(()),
+    }
+}
+
+/// Nothing runs with another number than the one that was shown.
+const CHANGED: &str = "the handler's language would change this number, because it has doubles only: declare the argument as a \
+                       string in the tool's schema.json";
+
+fn violation(pointer: String, message: String) -> Violation {
+    Violation {
+        pointer,
+        message,
+        allowed: Vec::new(),
+    }
 }
 
 fn refusal(violations: &[Violation]) -> CallError {

@@ -15,6 +15,7 @@ mod retry;
 
 pub(crate) use admit::{Gates, admitted, examine, refused_approval};
 pub use admitted::{AdmittedCall, EffectRun};
+pub(crate) use arguments::judge as judge_arguments;
 pub(crate) use budget::BLOCKING_TOOL;
 pub use idempotency::names_delivery;
 pub(crate) use idempotency::{Deliveries, Delivery, DeliveryState, Settled, delivery_key};

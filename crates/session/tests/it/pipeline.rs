@@ -123,7 +123,7 @@ fn top_k_is_clamped_to_the_modes_maximum_given_or_defaulted() {
 }
 
 #[test]
-fn a_whole_float_is_the_integer_that_it_is() {
+fn a_whole_float_is_an_integer_and_stays_as_it_was_written() {
     check(
         Mode::Text,
         expect![[r#"
@@ -132,7 +132,7 @@ fn a_whole_float_is_the_integer_that_it_is() {
             to model: text "hello"
             > calls function-call-1 search {"query":"x","top_k":4.0}
             client: ModelGenerating
-            start call-1 search {"query":"x","top_k":4}
+            start call-1 search {"query":"x","top_k":4.0}
         "#]],
     );
 }

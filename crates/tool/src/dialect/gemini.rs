@@ -486,10 +486,8 @@ fn is_parameter_name(name: &str) -> bool {
 }
 
 fn number(float: f64) -> Option<Number> {
-    match crate::json::whole_number(float) {
-        Some(integer) => Some(integer.into()),
-        None => Number::from_f64(float),
-    }
+    let number = Number::from_f64(float)?;
+    Some(crate::number::integer(&number).map_or(number, Number::from))
 }
 
 fn first_example(object: &Map<String, Value>) -> Option<&Value> {

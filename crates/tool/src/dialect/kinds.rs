@@ -55,11 +55,7 @@ pub(super) fn is_of_kind(value: &Value, kind: &str) -> bool {
         Value::Null => kind == "null",
         Value::Bool(_) => kind == "boolean",
         Value::Number(number) => {
-            let is_whole = || {
-                let float = number.as_f64().and_then(crate::json::whole_number);
-                !number.is_f64() || float.is_some()
-            };
-            kind == "number" || (kind == "integer" && is_whole())
+            kind == "number" || (kind == "integer" && crate::number::is_whole(number))
         }
         Value::String(_) => kind == "string",
         Value::Array(_) => kind == "array",

@@ -11,6 +11,7 @@ pub(crate) use read::{Judged, read};
 pub use request::{Filling, Rendered, Unrenderable};
 
 use crate::error::FailureKind;
+use crate::number::Numbers;
 use std::collections::{BTreeMap, BTreeSet};
 use template::{BodyTemplate, Template};
 
@@ -77,6 +78,45 @@ pub struct ProcessHandler {
     pub concurrency: usize,
     /// Milliseconds.
     pub timeout_ms: Option<u64>,
+    /// The numbers of the program's language.
+    pub numbers: Numbers,
+}
+
+/// The numbers of a command's language, as far as it tells: the language of JavaScript's and Python's programs and
+/// files. Every other program is taken to read numbers as they are written.
+fn numbers_of(command: &[String]) -> Numbers {
+    const DOUBLES: [&str; 10] = [
+        "node", "nodejs", "deno", "bun", "bunx", "npm", "npx", "pnpm", "yarn", "tsx",
+    ];
+    const DOUBLES_FILES: [&str; 8] = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx"];
+    const INTEGERS: [&str; 7] = ["python", "pypy", "uv", "uvx", "poetry", "pipenv", "pdm"];
+    const INTEGERS_FILES: [&str; 2] = ["py", "pyz"];
+    let names = command.iter().map(|part| {
+        let name = part.rsplit(['/', '\\']).next().unwrap_or(part);
+        name.to_ascii_lowercase()
+    });
+    let is_of = |programs: &[&str], files: &[&str]| {
+        names.clone().any(|name| {
+            let (stem, ending) = name.rsplit_once('.').unwrap_or((&name, ""));
+            // `python3.12` and `node.exe` are named by what stands before the version or the ending.
+            let program = stem
+                .split('.')
+                .next()
+                .unwrap_or(stem)
+                .trim_end_matches(|end: char| end.is_ascii_digit());
+            let is_program = ending.is_empty()
+                || ending == "exe"
+                || ending.bytes().all(|byte| byte.is_ascii_digit());
+            files.contains(&ending) || (is_program && programs.contains(&program))
+        })
+    };
+    if is_of(&DOUBLES, &DOUBLES_FILES) {
+        Numbers::Doubles
+    } else if is_of(&INTEGERS, &INTEGERS_FILES) {
+        Numbers::Integers
+    } else {
+        Numbers::Exact
+    }
 }
 
 /// What the configuration lets handlers have.
@@ -107,6 +147,34 @@ impl HandlerFile {
             }
             Self::Webhook(webhook) => BTreeSet::from([webhook.secret.as_str()]),
             Self::Process(_) => BTreeSet::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_tells_what_its_language_makes_of_numbers() {
+        for (command, expected) in [
+            (&["node", "handler.mjs"][..], Numbers::Doubles),
+            (&["/usr/local/bin/node20", "h"], Numbers::Doubles),
+            (&["C:\\node\\Node.EXE", "h"], Numbers::Doubles),
+            (
+                &["/usr/bin/env", "-S", "deno", "run", "h"],
+                Numbers::Doubles,
+            ),
+            (&["./handler.ts"], Numbers::Doubles),
+            (&["python3", "handler.py"], Numbers::Integers),
+            (&["/opt/python3.12", "-m", "shop"], Numbers::Integers),
+            (&["./handler.py"], Numbers::Integers),
+            (&["sh", "-c", "./handler"], Numbers::Exact),
+            (&["./nodelike"], Numbers::Exact),
+            (&["ruby", "handler.rb"], Numbers::Exact),
+        ] {
+            let command: Vec<String> = command.iter().map(|part| (*part).to_owned()).collect();
+            assert_eq!(numbers_of(&command), expected, "{command:?}");
         }
     }
 }

@@ -1,10 +1,13 @@
 //! Reads a `handler.json` and reports every problem that it has, with its place and a cure.
 
 use super::template::{BodyTemplate, Node, Piece, Template, is_sure, pointer_of};
-use super::{HandlerFile, HttpHandler, HttpTemplate, Permissions, ProcessHandler, Webhook};
+use super::{
+    HandlerFile, HttpHandler, HttpTemplate, Permissions, ProcessHandler, Webhook, numbers_of,
+};
 use crate::error::FailureKind;
 use crate::json;
 use crate::manifest::TIMEOUT_MS_MAX;
+use crate::number::Numbers;
 use crate::problem::{Report, Severity};
 use crate::reference;
 use crate::wording::{brief, kind_of, nearest, pointer};
@@ -36,7 +39,12 @@ const HTTP: [&str; 11] = [
     "lookup",
 ];
 const WEBHOOK: [&str; 4] = ["kind", "url", "secret", "timeoutMs"];
-const PROCESS: [&str; 4] = ["kind", "command", "timeoutMs", "concurrency"];
+const PROCESS: [&str; 5] = ["kind", "command", "timeoutMs", "concurrency", "numbers"];
+const NUMBERS: [(&str, Numbers); 3] = [
+    ("exact", Numbers::Exact),
+    ("integers", Numbers::Integers),
+    ("doubles", Numbers::Doubles),
+];
 const COMMAND_PARTS_MAX: usize = 64;
 const CONCURRENCY: u64 = 4;
 const CONCURRENCY_MAX: u64 = 64;
@@ -508,9 +516,24 @@ impl HandlerFileReader<'_, '_, '_> {
                 format!("write a whole number from 1 to {CONCURRENCY_MAX}"),
             );
         }
+        let numbers = match object.get("numbers") {
+            None => command.as_deref().map(numbers_of),
+            Some(value) => {
+                let named = NUMBERS.iter().find(|(name, _)| value == name);
+                named.map(|(_, numbers)| *numbers)
+            }
+        };
+        if numbers.is_none() && object.contains_key("numbers") {
+            self.report.error(
+                "/numbers",
+                "`numbers` does not say what the program's language makes of numbers",
+                "write \"exact\" where it reads their digits, \"integers\" where integers are exact and others become doubles, \"doubles\" where each becomes a double",
+            );
+        }
         let timeout_ms = self.timeout(object, "");
         Some(ProcessHandler {
             command: command?,
+            numbers: numbers?,
             concurrency: usize::try_from(concurrency?).ok()?,
             timeout_ms,
         })

@@ -1,7 +1,6 @@
 //! The defaults that a schema declares, and putting them where a value leaves them out. Knows no other keyword.
 
 use crate::arguments::Arguments;
-use crate::json::settle;
 use crate::reference;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -54,8 +53,7 @@ impl<'s> Search<'s> {
             let default = reference::parts(self.root, &schemas)
                 .into_iter()
                 .find_map(|part| part.get("default"));
-            if let Some(mut default) = default.cloned() {
-                settle(&mut default);
+            if let Some(default) = default.cloned() {
                 defaults
                     .own
                     .push((name.to_owned(), inner_pointer.into(), default));

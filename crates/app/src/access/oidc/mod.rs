@@ -8,6 +8,7 @@ mod sign_in;
 pub(crate) use sign_in::{Returned, SIGN_IN_COOKIE, no_way_cookie};
 
 use super::is_user_name;
+use crate::clock;
 use crate::failure::Failure;
 use issuer_keys::{IssuerKeys, KeyProblem};
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
@@ -119,14 +120,15 @@ impl Oidc {
             KeyProblem::Unavailable => TokenProblem::KeysUnavailable,
         })?;
         let mut validation = Validation::new(header.alg);
-        validation.leeway = LEEWAY_SECONDS;
-        validation.validate_nbf = true;
+        // The library reads no times while numbers are kept as they were written, so that they are judged here.
+        validation.validate_exp = false;
         validation.set_audience(&[audience]);
         // Some issuers end their own name with a slash, which addresses in the configuration never do.
         validation.set_issuer(&[self.issuer.clone(), format!("{}/", self.issuer)]);
-        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        validation.set_required_spec_claims(&["iss", "aud"]);
         let decoded = decode::<Map<String, Value>>(token, &key, &validation);
         let decoded = decoded.map_err(|error| Invalid(cause_of(error.kind())))?;
+        in_time(&decoded.claims, clock::now_unix_ms() / 1_000)?;
         Ok(decoded.claims)
     }
 }
@@ -135,12 +137,30 @@ fn cause_of(kind: &jsonwebtoken::errors::ErrorKind) -> &'static str {
     use jsonwebtoken::errors::ErrorKind;
     match kind {
         ErrorKind::InvalidSignature => "its signature is not the issuer's",
-        ErrorKind::ExpiredSignature => "it has expired",
-        ErrorKind::ImmatureSignature => "it is not valid yet",
         ErrorKind::InvalidIssuer => "it is of another issuer",
         ErrorKind::InvalidAudience => "it is for another audience",
-        ErrorKind::MissingRequiredClaim(_) => "it says no audience, issuer or time",
+        ErrorKind::MissingRequiredClaim(_) => NO_TIME,
         _ => "it cannot be read",
+    }
+}
+
+const NO_TIME: &str = "it says no audience, issuer or time";
+
+/// Whether a token is in its time, which it has to say.
+fn in_time(claims: &Map<String, Value>, now_seconds: u64) -> Result<(), TokenProblem> {
+    // Seconds since the Unix epoch, which some issuers write with a fraction.
+    let seconds = |name: &str| claims.get(name).map(Value::as_f64);
+    let now = now_seconds as f64;
+    let leeway = LEEWAY_SECONDS as f64;
+    match (seconds("exp"), seconds("nbf")) {
+        (Some(Some(until)), _) if until.round() < now - leeway => {
+            Err(TokenProblem::Invalid("it has expired"))
+        }
+        (Some(Some(_)), Some(Some(from))) if from.round() > now + leeway => {
+            Err(TokenProblem::Invalid("it is not valid yet"))
+        }
+        (Some(Some(_)), None | Some(Some(_))) => Ok(()),
+        (None | Some(None), _) | (_, Some(None)) => Err(TokenProblem::Invalid(NO_TIME)),
     }
 }
 
@@ -205,6 +225,28 @@ pub(crate) fn tenant_of(name: &str) -> Option<TenantId> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_token_counts_in_its_time_alone() {
+        for (claims, expected) in [
+            (json!({"exp": 1_000}), "good"),
+            (json!({"exp": 940}), "good"),
+            (json!({"exp": 939}), "it has expired"),
+            (json!({"exp": 1_000.5, "nbf": 1_060}), "good"),
+            (json!({"exp": 1_000, "nbf": 1_061}), "it is not valid yet"),
+            (json!({}), NO_TIME),
+            (json!({"exp": null}), NO_TIME),
+            (json!({"exp": "1000"}), NO_TIME),
+            (json!({"exp": 1_000, "nbf": "1"}), NO_TIME),
+        ] {
+            let told = match in_time(claims.as_object().unwrap(), 1_000) {
+                Ok(()) => "good",
+                Err(TokenProblem::Invalid(why)) => why,
+                Err(TokenProblem::KeysUnavailable) => "no keys",
+            };
+            assert_eq!(told, expected, "{claims}");
+        }
+    }
 
     #[test]
     fn claims_say_who_somebody_is() {

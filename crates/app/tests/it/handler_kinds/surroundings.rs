@@ -11,7 +11,8 @@ use windlass_runtime::call_driver::Shared;
 use windlass_runtime::fetch::{Endpoint, FetchLimits, Fetcher, Places, SystemResolver, WayOut};
 use windlass_runtime::rate::MemoryRateLimiter;
 use windlass_runtime::worker::{
-    Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
+    ServedTool, Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram,
+    WorkerRequest,
 };
 use windlass_session::limits::Limits;
 use windlass_session::model::{
@@ -23,7 +24,7 @@ use windlass_tool::artifact::{Script, ScriptLoader};
 use windlass_tool::compile::{ScriptJudge, ScriptSources, ScriptVerdict};
 use windlass_tool::handler::{
     Block, Blocks, BlocksUnavailable, CapabilityFuture, Execution, Facets, GetRequest, Handler,
-    Http, Knowledge, KnowledgeError, Record, SearchAnswer, SearchRequest, World,
+    Http, Knowledge, KnowledgeError, Numbers, Record, SearchAnswer, SearchRequest, World,
 };
 use windlass_tool::id::{CallNumber, ConversationId, SessionId, TenantId, UserId};
 use windlass_tool::kind::Mode;
@@ -213,7 +214,7 @@ impl ScriptLoader for Engine {
             first_requests: Box::new(move || vec![load.clone()]),
             secrets: Vec::new(),
         });
-        let handler = worker.handler(script.tool.clone());
+        let handler = worker.handler(ServedTool::new(script.tool.clone(), Numbers::Doubles));
         self.0.lock().unwrap().push(worker);
         Ok(handler)
     }
