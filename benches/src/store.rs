@@ -151,9 +151,11 @@ fn request(number: u32) -> Batch {
             idempotent: false,
             repeatable: false,
             has_lookup: false,
+            key_spec: Arc::default(),
         },
         arguments: Sensitive(arguments.clone()),
-        effect_arguments: Sensitive(arguments),
+        effect_arguments: Sensitive(arguments.clone()),
+        near_arguments: Sensitive(arguments),
         origin: RequestOrigin::Model {
             delivery: format!("provider:function-call-{number:020}"),
             generation: 1,

@@ -651,6 +651,7 @@ mod tests {
             tool_version: "1.0.0".into(),
             handler_hash: None,
             key: EffectKey([0; 32]),
+            near: EffectKey([0; 32]),
             arguments: Sensitive("{}".to_owned()),
             preview: Sensitive(String::new()),
             hazards: Hazards::default(),

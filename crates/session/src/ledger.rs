@@ -3,7 +3,7 @@
 
 use crate::facts::Completed;
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
-use crate::policy::{Settled, confirm, judge, outcome_of};
+use crate::policy::{self, Settled, confirm, judge, outcome_of};
 use crate::step::Step;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::HandlerResult;
 use windlass_tool::id::CallNumber;
-use windlass_tool::json;
 use windlass_tool::kind::Reach;
 use windlass_tool::registry::{STEERING_TOOLS, Tool};
 use windlass_tool::sensitive::Sensitive;
@@ -43,6 +42,7 @@ pub(crate) fn tool_facts(tool: &Tool) -> ToolFacts {
         idempotent: tool.idempotent,
         repeatable: tool.repeatable,
         has_lookup: tool.handler.outcome_lookup().is_some(),
+        key_spec: tool.key_spec().clone(),
     }
 }
 
@@ -52,10 +52,6 @@ pub(crate) fn lease_ms(tool: &Tool) -> u64 {
 
 pub(crate) fn question_ms(step: &Step) -> u64 {
     step.limits().confirmation_seconds.saturating_mul(1_000)
-}
-
-pub(crate) fn canonical(arguments: &Arguments) -> String {
-    String::from_utf8(json::canonical(&arguments.to_value())).expect("canonical JSON is text")
 }
 
 /// Arguments that the ledger kept. They were made from arguments, so that they are an object.
@@ -194,7 +190,7 @@ pub(crate) fn slot_of(question: &Question, call: CallNumber, turn: u64, step: &S
         return Slot::unreadable(delivered);
     };
     let arguments = arguments_of(question.arguments.expose());
-    if !tool.parameters.argument_violations(&arguments).is_empty() {
+    if policy::judge_arguments(tool, &arguments).is_err() {
         return Slot::refused(delivered, Some(tool.clone()), Some(arguments));
     }
     Slot::Valid(Arc::new(CallFacts {

@@ -1,11 +1,13 @@
 //! One command from its rows to its reply: loads what bears on it, lets `decide` decide, and writes what that changes. Knows no
 //! rule and no engine.
 
-use crate::command::{Command, Reply, RequestOrigin};
+use crate::command::{AnswerVerdict, Command, Reply, RequestOrigin, ToolFacts};
 use crate::decide::{Context, decide};
-use crate::id::{ConversationRef, ServerKey};
+use crate::effect::Effect;
+use crate::id::{ConversationRef, EffectKey, ServerKey};
 use crate::rows::{ResumeRows, Rows, Tables};
 use crate::{StoreLimits, StoreUnavailable};
+use windlass_tool::arguments::Arguments;
 use windlass_tool::id::EffectId;
 
 /// What a store knows beside its rows.
@@ -111,14 +113,25 @@ fn load(
                 &request.tool.id,
                 request.effect_arguments.expose(),
             );
-            rows.key = Some(key);
+            let near = surroundings.key.near_key(
+                conversation,
+                &request.tool.id,
+                request.near_arguments.expose(),
+            );
+            (rows.key, rows.near_key) = (Some(key), Some(near));
             match &request.origin {
                 RequestOrigin::Handler { parent, ordinal } => {
                     rows.effects = tables.children(parent, *ordinal)?;
                 }
                 RequestOrigin::Model { delivery, .. } => {
                     rows.delivery = tables.delivery(&request.leg.leg, delivery)?;
-                    rows.effects = tables.effects_of_key(&key)?;
+                    let asked = Asked {
+                        tool: &request.tool,
+                        arguments: request.arguments.expose(),
+                        key,
+                        near,
+                    };
+                    load_asked(tables, conversation, &asked, surroundings, rows)?;
                     rows.questions = tables.questions_of_key(&key)?;
                     rows.unheard = tables.unheard(Some(&request.tool.id))?;
                     let mut running = tables.running()?;
@@ -135,11 +148,28 @@ fn load(
             rows.is_abandoned = tables.is_abandoned(&answer.nonce)?;
             rows.question = tables.question(answer.token.question)?;
             if let Some(question) = &rows.question {
-                let key = question.key;
-                rows.key = Some(key);
-                rows.effects = tables.effects_of_key(&key)?;
+                let (key, near) = (question.key, question.near);
+                (rows.key, rows.near_key) = (Some(key), Some(near));
+                rows.onset = question.onset;
                 rows.questions = tables.questions_of_key(&key)?;
                 rows.begun_since = tables.begun_since(&question.tool, question.asked_at_unix_ms)?;
+                let tool = match &answer.verdict {
+                    AnswerVerdict::Approved(approval) => approval.tool.as_ref(),
+                    AnswerVerdict::Denied => None,
+                };
+                match tool {
+                    Some(tool) => {
+                        let arguments = question.arguments.clone();
+                        let asked = Asked {
+                            tool,
+                            arguments: arguments.expose(),
+                            key,
+                            near,
+                        };
+                        load_asked(tables, conversation, &asked, surroundings, rows)?;
+                    }
+                    None => rows.effects = tables.effects_of_key(&key)?,
+                }
             }
             rows.counts = tables.counts(now_unix_ms)?;
         }
@@ -185,6 +215,59 @@ fn load(
             }
         }
     }
+    Ok(())
+}
+
+/// A request or approval, as effects are looked for by it.
+struct Asked<'a> {
+    tool: &'a ToolFacts,
+    arguments: &'a str,
+    key: EffectKey,
+    near: EffectKey,
+}
+
+/// So many effects of other versions of a tool are compared with a request, the newest.
+const OTHER_SPECS_MAX: usize = 200;
+
+/// The effects that a request may be one with, or near to.
+fn load_asked(
+    tables: &mut dyn Tables,
+    conversation: &ConversationRef,
+    asked: &Asked<'_>,
+    surroundings: &Surroundings<'_>,
+    rows: &mut Rows,
+) -> Result<(), StoreUnavailable> {
+    rows.effects = tables.effects_of_key(&asked.key)?;
+    let (tool, spec) = (asked.tool, &asked.tool.key_spec);
+    let others = tables.effects_of_other_specs(&tool.id, spec.fingerprint(), OTHER_SPECS_MAX)?;
+    if !others.is_empty()
+        && let Ok(arguments) = serde_json::from_str::<Arguments>(asked.arguments)
+    {
+        let own = spec.exact(&arguments);
+        let key_of = |text: &str| surroundings.key.effect_key(conversation, &tool.id, text);
+        // By the version that asks now, or by the one under which it was done.
+        let is_same = |effect: &Effect| {
+            let before = serde_json::from_str::<Arguments>(effect.arguments.expose());
+            before.is_ok_and(|before| spec.exact_of_other_version(&before) == own)
+                || !effect.key_spec.is_unknown()
+                    && key_of(&effect.key_spec.exact_of_other_version(&arguments)) == effect.key
+        };
+        let is_new = |effect: &Effect, known: &[Effect]| {
+            known
+                .iter()
+                .all(|known| known.effect_id != effect.effect_id)
+        };
+        for effect in others.into_iter().filter(is_same) {
+            if is_new(&effect, &rows.effects) {
+                rows.effects.push(effect);
+            }
+        }
+        rows.effects.sort_by_key(|effect| effect.first_entry);
+    }
+    rows.near = tables.effects_near(&asked.near)?;
+    let same = &rows.effects;
+    rows.near
+        .retain(|near| same.iter().all(|effect| effect.effect_id != near.effect_id));
     Ok(())
 }
 

@@ -9,6 +9,8 @@ use crate::leg::{Conversation, Leg, Presented};
 use crate::log::{LegRequest, NewEntry};
 use crate::question::Question;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use windlass_tool::effect_key::KeySpec;
 use windlass_tool::id::{ClientId, EffectId, SessionId, ToolId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -86,7 +88,7 @@ pub struct NewLeg {
 }
 
 /// What a request says of the tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ToolFacts {
     pub id: ToolId,
     pub version: String,
@@ -95,6 +97,8 @@ pub struct ToolFacts {
     pub idempotent: bool,
     pub repeatable: bool,
     pub has_lookup: bool,
+    /// How the arguments are compared that say which effect is meant.
+    pub key_spec: Arc<KeySpec>,
 }
 
 /// A model, or a handler, wants a tool run.
@@ -107,10 +111,12 @@ pub struct Request {
     /// The call's number, as the leg's client knows it.
     pub call: u64,
     pub tool: ToolFacts,
-    /// Canonical JSON.
+    /// JSON with sorted names, numbers and texts as they were written.
     pub arguments: Sensitive<String>,
-    /// Those that say which effect is meant: canonical JSON.
+    /// The arguments that say which effect is meant, in the form in which two requests are compared.
     pub effect_arguments: Sensitive<String>,
+    /// The same without regard to case, width and accents.
+    pub near_arguments: Sensitive<String>,
     pub origin: RequestOrigin,
     /// The onset of the user turn that the request belongs to, by the leg's own number; `None` before the first.
     pub onset: Option<LegNumber>,

@@ -19,6 +19,8 @@ use crate::log::{
 use crate::question::{Earlier, Hazards, Question};
 use crate::rows::{Change, Rows};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use windlass_tool::effect_key::KeySpec;
 use windlass_tool::id::{EffectId, SessionId, ToolId};
 use windlass_tool::sensitive::Sensitive;
 
@@ -99,6 +101,7 @@ struct Step<'a> {
     conversation: Conversation,
     leg: Option<Leg>,
     key: Option<EffectKey>,
+    near_key: Option<EffectKey>,
     effects: Vec<Effect>,
     questions: Vec<Question>,
     question: Option<QuestionNumber>,
@@ -140,6 +143,7 @@ impl<'a> Step<'a> {
             conversation,
             leg: rows.leg.take(),
             key: rows.key,
+            near_key: rows.near_key,
             effects: std::mem::take(&mut rows.effects),
             questions,
             question: question.map(|question| question.number),
@@ -500,12 +504,13 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// What a question names: effects of the key that have happened or may have, and external content.
+    /// The hazards that a question names: effects of the key, and those near to it, that have happened or may have, and external content.
     fn hazards(&self, tool: &ToolFacts) -> Hazards {
         let is_named = |effect: &&Effect| {
             effect.state != EffectState::Running && self.may_happen(effect, tool)
         };
         let effects = self.effects.iter().filter(is_named);
+        let effects = effects.chain(self.near(tool));
         Hazards {
             earlier: match tool.repeatable {
                 true => Vec::new(),
@@ -513,6 +518,15 @@ impl<'a> Step<'a> {
             },
             external_content: self.conversation.has_external_content,
         }
+    }
+
+    /// Effects that differ from the key by case, width or accents alone, and have happened or still may: those of the same user
+    /// turn, and those that are not settled. They may be the same change, and only a person can tell.
+    fn near<'s>(&'s self, tool: &'s ToolFacts) -> impl Iterator<Item = &'s Effect> {
+        self.rows.near.iter().filter(move |effect| {
+            let is_of_turn = effect.onset == self.rows.onset;
+            self.may_happen(effect, tool) && (effect.state != EffectState::Done || is_of_turn)
+        })
     }
 
     /// Whether an earlier request may still land, although a lookup found nothing. A further run is safe only where the tool is
@@ -718,6 +732,8 @@ struct Begin {
 struct NewEffect<'a> {
     effect_id: &'a EffectId,
     key: EffectKey,
+    near: EffectKey,
+    key_spec: &'a Arc<KeySpec>,
     tool: &'a ToolId,
     tool_version: &'a str,
     arguments: &'a Sensitive<String>,
@@ -734,6 +750,8 @@ impl NewEffect<'_> {
         Box::new(Effect {
             effect_id: self.effect_id.clone(),
             key: self.key,
+            near: self.near,
+            key_spec: self.key_spec.clone(),
             tool: self.tool.clone(),
             tool_version: self.tool_version.to_owned(),
             arguments: self.arguments.clone(),

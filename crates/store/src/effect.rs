@@ -3,17 +3,23 @@
 use crate::id::{AttemptNumber, EffectKey, EntryNumber, Nonce, OwnerId, QuestionNumber};
 use crate::log::EffectState;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use windlass_tool::effect_key::KeySpec;
 use windlass_tool::id::{EffectId, SessionId, ToolId};
 use windlass_tool::sensitive::Sensitive;
 
 /// One effect, as it is kept. Only a run creates one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     pub effect_id: EffectId,
     pub key: EffectKey,
+    /// The key without regard to case, width and accents.
+    pub near: EffectKey,
+    /// How the key's arguments were compared, for other versions of the tool.
+    pub key_spec: Arc<KeySpec>,
     pub tool: ToolId,
     pub tool_version: String,
-    /// Canonical JSON.
+    /// JSON with sorted names, numbers and texts as they were written.
     pub arguments: Sensitive<String>,
     pub state: EffectState,
     /// Oldest first; never empty.

@@ -137,7 +137,7 @@ impl ServerKey {
         Self(Sensitive(bytes))
     }
 
-    /// The key of an effect. `effect_arguments` is canonical JSON.
+    /// The key of an effect. `effect_arguments` are in the form in which requests are compared.
     pub fn effect_key(
         &self,
         conversation: &ConversationRef,
@@ -148,7 +148,18 @@ impl ServerKey {
         EffectKey(self.mac("effect", &[tool.as_str(), user, effect_arguments]))
     }
 
-    /// The token with which the user answers a question. `arguments` is canonical JSON.
+    /// The looser key of an effect, by which those are found that differ from it by case, width or accents alone.
+    pub fn near_key(
+        &self,
+        conversation: &ConversationRef,
+        tool: &ToolId,
+        near_arguments: &str,
+    ) -> EffectKey {
+        let user = conversation.user_id.as_str();
+        EffectKey(self.mac("near effect", &[tool.as_str(), user, near_arguments]))
+    }
+
+    /// The token with which the user answers a question. `arguments` is their JSON text.
     pub fn token(
         &self,
         conversation: &ConversationRef,

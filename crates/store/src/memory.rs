@@ -517,6 +517,26 @@ impl Tables for TalkRows<'_> {
         Ok(self.effects(|effect| effect.key == *key && effect.parent.is_none()))
     }
 
+    fn effects_near(&mut self, near: &EffectKey) -> Result<Vec<Effect>, StoreUnavailable> {
+        Ok(self.effects(|effect| effect.near == *near && effect.parent.is_none()))
+    }
+
+    fn effects_of_other_specs(
+        &mut self,
+        tool: &ToolId,
+        fingerprint: i64,
+        effects_max: usize,
+    ) -> Result<Vec<Effect>, StoreUnavailable> {
+        let mut effects = self.effects(|effect| {
+            effect.tool == *tool
+                && effect.parent.is_none()
+                && effect.key_spec.fingerprint() != fingerprint
+        });
+        let surplus = effects.len().saturating_sub(effects_max);
+        effects.drain(..surplus);
+        Ok(effects)
+    }
+
     fn effect(&mut self, effect_id: &EffectId) -> Result<Option<Effect>, StoreUnavailable> {
         Ok(self.talk().and_then(|talk| talk.effect(effect_id)).cloned())
     }

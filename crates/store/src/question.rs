@@ -13,10 +13,12 @@ use windlass_tool::sensitive::Sensitive;
 pub struct Question {
     pub number: QuestionNumber,
     pub key: EffectKey,
+    /// The key without regard to case, width and accents.
+    pub near: EffectKey,
     pub tool: ToolId,
     pub tool_version: String,
     pub handler_hash: Option<String>,
-    /// Those that were shown and will run: canonical JSON.
+    /// The arguments that were shown and will run: JSON with sorted names, numbers and texts as they were written.
     pub arguments: Sensitive<String>,
     /// The text that was shown; empty where the tool has no template.
     pub preview: Sensitive<String>,
@@ -61,7 +63,7 @@ pub struct Earlier {
     pub certainty: Certainty,
     /// When it was done, or begun.
     pub at_unix_ms: u64,
-    /// Canonical JSON.
+    /// JSON with sorted names, numbers and texts as they were written.
     pub arguments: Sensitive<String>,
 }
 

@@ -14,10 +14,13 @@ use windlass_tool::id::{EffectId, SessionId, ToolId};
 pub struct Rows {
     pub conversation: Option<Conversation>,
     pub leg: Option<Leg>,
-    /// The key that a request is about.
+    /// The key that a request is about, and the looser one.
     pub key: Option<EffectKey>,
-    /// Of the command's key, or those that it names; oldest first.
+    pub near_key: Option<EffectKey>,
+    /// Effects of the command's key, under whichever version of the tool, or those that it names; oldest first.
     pub effects: Vec<Effect>,
+    /// Others of the looser key, oldest first.
+    pub near: Vec<Effect>,
     /// Of the command's key, or those that it names; oldest first.
     pub questions: Vec<Question>,
     /// The one that an answer is about.
@@ -72,6 +75,15 @@ pub(crate) trait Tables {
     fn leg_by_token(&mut self, token: &Hash) -> Result<Option<Leg>, StoreUnavailable>;
     /// Oldest first.
     fn effects_of_key(&mut self, key: &EffectKey) -> Result<Vec<Effect>, StoreUnavailable>;
+    /// Effects of the looser key, oldest first.
+    fn effects_near(&mut self, near: &EffectKey) -> Result<Vec<Effect>, StoreUnavailable>;
+    /// The newest effects of a tool whose keys were compared in another way than this, oldest first.
+    fn effects_of_other_specs(
+        &mut self,
+        tool: &ToolId,
+        fingerprint: i64,
+        effects_max: usize,
+    ) -> Result<Vec<Effect>, StoreUnavailable>;
     fn effect(&mut self, effect_id: &EffectId) -> Result<Option<Effect>, StoreUnavailable>;
     fn children(
         &mut self,

@@ -10,6 +10,7 @@ pub mod content;
 pub mod data;
 pub mod depth;
 mod dialect;
+pub mod effect_key;
 pub mod envelope;
 pub mod error;
 pub mod excess;

@@ -2,10 +2,10 @@
 //! session pins the one it began with.
 
 use crate::arguments::Arguments;
+use crate::effect_key::KeySpec;
 use crate::envelope::Meta;
 use crate::handler::Handler;
 use crate::id::ToolId;
-use crate::json;
 use crate::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
 };
@@ -106,26 +106,27 @@ impl Tool {
         self.side_effects == SideEffects::Writes
     }
 
-    /// The arguments that say which effect a call means, as canonical JSON: those that [`Tool::effect_key`] names, or where it
-    /// is empty all but those that are equal to their default. Whether the defaults were filled in before changes nothing.
+    /// How the arguments that say which effect a call means are compared: those that [`Tool::effect_key`] names, or where it is
+    /// empty all but those that are equal to their default.
+    pub fn key_spec(&self) -> &Arc<KeySpec> {
+        self.parameters.key_spec(&self.effect_key)
+    }
+
+    /// The arguments that say which effect a call means, in the form in which two calls are compared. Whether the defaults were
+    /// filled in before changes nothing.
     pub fn effect_arguments(&self, arguments: &Arguments) -> String {
+        self.key_spec().exact(&self.complete(arguments))
+    }
+
+    /// The same without regard to case, width and accents.
+    pub fn near_arguments(&self, arguments: &Arguments) -> String {
+        self.key_spec().near(&self.complete(arguments))
+    }
+
+    fn complete(&self, arguments: &Arguments) -> Arguments {
         let mut complete = arguments.clone();
         self.parameters.apply_defaults(&mut complete);
-        let mut meant = complete.to_map();
-        if self.effect_key.is_empty() {
-            let mut defaults = Arguments::none();
-            self.parameters.apply_defaults(&mut defaults);
-            let defaults = defaults.to_map();
-            let is_default = |name: &str, value: &Value| {
-                let default = defaults.get(name);
-                default.is_some_and(|default| json::canonical(default) == json::canonical(value))
-            };
-            meant.retain(|name, value| !is_default(name, value));
-        } else {
-            meant.retain(|name, _| self.effect_key.iter().any(|key| **key == **name));
-        }
-        let bytes = json::canonical(&Value::Object(meant));
-        String::from_utf8(bytes).expect("canonical JSON is made of texts, which are UTF-8")
+        complete
     }
 
     /// Whether the tool may write without a grant while text that others wrote is in the model's context. Those that may

@@ -7,6 +7,7 @@ use crate::printer::Printer;
 use crate::toolbox::{self, ARTIFACT_FILE, Handlers};
 use crate::watch;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_config::Config;
@@ -117,6 +118,15 @@ fn print_text(compilation: &Compilation, written: Option<&Path>) {
         counted(compilation.count(Severity::Warning), "warning"),
         counted(compilation.count(Severity::Note), "note"),
     ));
+    if written.is_some() {
+        return;
+    }
+    for (tool, arguments) in artifact.keys() {
+        Printer.result(&format!("{tool}: calls that mean one change are known by"));
+        for (name, compared) in arguments {
+            Printer.result(&format!("  {name}: {compared}"));
+        }
+    }
 }
 
 fn print_json(compilation: &Compilation, written: Option<&Path>) {
@@ -126,6 +136,13 @@ fn print_json(compilation: &Compilation, written: Option<&Path>) {
         "artifact": written.map(|path| path.display().to_string()),
         "version": artifact.map(|artifact| artifact.version()),
         "tools": artifact.map(|artifact| artifact.tool_ids().map(|id| id.as_str()).collect::<Vec<_>>()),
+        "effectKeys": artifact.map(|artifact| {
+            let keys = artifact.keys().map(|(tool, arguments)| {
+                let arguments: BTreeMap<String, String> = arguments.into_iter().collect();
+                (tool.to_string(), arguments)
+            });
+            keys.collect::<BTreeMap<_, _>>()
+        }),
         "problems": compilation.problems,
     });
     Printer.result(&report.to_string());

@@ -1,5 +1,6 @@
 //! Every kind of handler through the whole pipeline: each comes to the same answer, whatever its code is and wherever it runs.
 
+mod digits;
 mod surroundings;
 
 use serde_json::{Value, json};

@@ -175,9 +175,11 @@ fn request(nonce: u8) -> Request {
             idempotent: false,
             repeatable: false,
             has_lookup: true,
+            key_spec: Arc::default(),
         },
         arguments: Sensitive("{\"what\":\"table\"}".to_owned()),
         effect_arguments: Sensitive("{\"what\":\"table\"}".to_owned()),
+        near_arguments: Sensitive("{\"what\":\"table\"}".to_owned()),
         origin: RequestOrigin::Model {
             delivery: nonce.to_string(),
             generation: 1,
@@ -215,6 +217,8 @@ fn effect(id: &str, arguments: &str) -> Box<Effect> {
     Box::new(Effect {
         effect_id: EffectId::new(id),
         key: EffectKey([0; 32]),
+        near: EffectKey([0; 32]),
+        key_spec: Arc::default(),
         tool: ToolId::parse("book").unwrap(),
         tool_version: "1.0.0".to_owned(),
         arguments: Sensitive(arguments.to_owned()),

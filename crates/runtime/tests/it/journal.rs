@@ -257,6 +257,8 @@ fn effect() -> Effect {
     Effect {
         effect_id: EffectId::new("effect-1"),
         key: EffectKey([0; 32]),
+        near: EffectKey([0; 32]),
+        key_spec: Arc::default(),
         tool: telling(),
         tool_version: "1.0.0".to_owned(),
         arguments: Sensitive(WITH_PIN.to_owned()),
@@ -288,7 +290,7 @@ fn effect() -> Effect {
 fn question() -> Question {
     let (key, nonce) = (vec![0; 32], vec![0; 16]);
     let question = json!({
-        "number": 1, "key": key, "tool": "telling", "tool_version": "1.0.0", "handler_hash": null,
+        "number": 1, "key": key, "near": key, "tool": "telling", "tool_version": "1.0.0", "handler_hash": null,
         "arguments": WITH_PIN, "preview": "Tell 98705?", "hazards": Hazards::default(), "mode": Mode::Voice,
         "user_id": UserId::new("ada"), "leg": SessionId::new("s-0"), "call": 1, "nonce": nonce,
         "generation": 1, "onset": null, "state": QuestionState::Open, "effect_id": null, "last_entry": 1, "is_heard": true,

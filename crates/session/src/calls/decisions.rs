@@ -31,15 +31,22 @@ impl Calls {
         let (nonce, effect_id) = talk.step.mint();
         let tool = call.tool();
         let preview = tool.confirmation_preview.as_ref();
-        let preview = preview.map(|preview| template::render(preview, call.arguments()));
+        let arguments = call.arguments();
+        let preview = preview.map(|preview| template::render(preview, arguments));
+        // A block is of one session.
+        let of_session = |meant: String| match tool.id.as_str() == BLOCKING_TOOL {
+            true => format!("{} {meant}", talk.step.config.session_id),
+            false => meant,
+        };
         let request = Request {
             nonce,
             effect_id: effect_id.clone(),
             leg: talk.step.config.leg(),
             call: call.number().0,
             tool: ledger::tool_facts(tool),
-            arguments: Sensitive(ledger::canonical(call.arguments())),
-            effect_arguments: Sensitive(effect_arguments(&call, talk)),
+            arguments: Sensitive(arguments.to_text()),
+            effect_arguments: Sensitive(of_session(tool.effect_arguments(arguments))),
+            near_arguments: Sensitive(of_session(tool.near_arguments(arguments))),
             origin: request_origin(&call, talk),
             onset: call.onset,
             may_run: call.refusal.is_none(),
@@ -578,15 +585,6 @@ pub(super) fn await_lease(number: CallNumber, effect: &Effect, talk: &mut Talk) 
     // A moment more, so that the lease is over by the store's clock, too.
     let left = Duration::from_millis(left_ms.saturating_add(100));
     talk.step.set_deadline(Deadline::Lease(number), left);
-}
-
-/// The arguments that say which effect is meant. A block is of one session.
-fn effect_arguments(call: &Call, talk: &Talk) -> String {
-    let meant = call.tool().effect_arguments(call.arguments());
-    match call.tool().id.as_str() == BLOCKING_TOOL {
-        true => format!("{} {meant}", talk.step.config.session_id),
-        false => meant,
-    }
 }
 
 /// Whose request the ledger is asked to decide about.

@@ -1,6 +1,7 @@
 //! What the core is given comes back from a journal as it was: each kind of input, and each kind of result.
 
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::{Input, News, RateDecision, StoreProblem};
@@ -42,6 +43,8 @@ fn effect() -> Effect {
     Effect {
         effect_id: EffectId::new("e-1"),
         key: EffectKey([9; 32]),
+        near: EffectKey([9; 32]),
+        key_spec: Arc::default(),
         tool: ToolId::parse("send").unwrap(),
         tool_version: "1.0.0".to_owned(),
         arguments: Sensitive("{}".to_owned()),
@@ -74,6 +77,7 @@ fn question() -> Question {
     Question {
         number: QuestionNumber(3),
         key: EffectKey([9; 32]),
+        near: EffectKey([9; 32]),
         tool: ToolId::parse("send").unwrap(),
         tool_version: "1.0.0".to_owned(),
         handler_hash: None,

@@ -6,6 +6,8 @@ use crate::effect::Effect;
 use crate::id::{AttemptNumber, QuestionNumber};
 use crate::log::{EffectState, QuestionState};
 use crate::question::{Earlier, Hazards, Question};
+use std::sync::Arc;
+use windlass_tool::effect_key::KeySpec;
 use windlass_tool::id::EffectId;
 
 impl Step<'_> {
@@ -53,9 +55,9 @@ impl Step<'_> {
         }
         let mut hazards = self.hazards(tool);
         if !tool.repeatable {
-            hazards
-                .earlier
-                .extend(self.begun_meanwhile(&question, tool));
+            let mut begun = self.begun_meanwhile(&question, tool);
+            begun.retain(|begun| !hazards.names(&begun.effect_id));
+            hazards.earlier.extend(begun);
         }
         if !covers(&question.hazards, &hazards) {
             return self.ask_anew(&question, answer, approval, hazards);
@@ -74,18 +76,20 @@ impl Step<'_> {
             EffectState::Running | EffectState::Done => false,
         });
         let again = again.map(|effect| effect.effect_id);
-        self.begin_approved(answer, approval, &question, again)
+        let key_spec = &tool.key_spec;
+        self.begin_approved(answer, approval, (&question, key_spec), again)
     }
 
     /// What another connection asked for in the same user turn, and what has begun since the question was put: a model that lost
     /// its connection may have asked for the same change in other words, and the question could not name it.
     fn begun_meanwhile(&self, question: &Question, tool: &ToolFacts) -> Vec<Earlier> {
         let may_be_same = |effect: &&Effect| {
+            let is_lost = effect.leg == question.leg
+                && effect.onset == question.onset
+                && effect.generation != question.generation;
             effect.key != question.key
                 && effect.parent.is_none()
-                && effect.leg == question.leg
-                && effect.onset == question.onset
-                && effect.generation != question.generation
+                && (is_lost || effect.near == question.near)
                 && self.may_happen(effect, tool)
         };
         let begun = self.rows.begun_since.iter().filter(may_be_same);
@@ -96,12 +100,14 @@ impl Step<'_> {
         &mut self,
         answer: &ApprovalAnswer,
         approval: &Approval,
-        question: &Question,
+        (question, key_spec): (&Question, &Arc<KeySpec>),
         again: Option<EffectId>,
     ) -> Reply {
         let new = NewEffect {
             effect_id: &answer.effect_id,
             key: question.key,
+            near: question.near,
+            key_spec,
             tool: &question.tool,
             tool_version: &question.tool_version,
             arguments: &question.arguments,

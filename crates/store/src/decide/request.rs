@@ -293,7 +293,8 @@ impl Step<'_> {
         let in_doubt = earlier.find(|earlier| earlier.certainty == Certainty::MayHaveHappened);
         let told = in_doubt.or(hazards.earlier.last());
         let Some(index) = told.and_then(|earlier| self.place_of(&earlier.effect_id)) else {
-            return Reply::Missing;
+            // An effect near the key is not the same for certain.
+            return Reply::Refused(Refusal::NobodyToAsk);
         };
         match self.effects[index].state {
             EffectState::Done => {
@@ -388,12 +389,17 @@ impl Step<'_> {
     ) -> Reply {
         // Row 17.
         let lost = self.asked_before_reconnect(request, key, generation);
-        if !lost.is_empty() && !request.tool.repeatable && request.tool.writes {
+        let is_near = self.near(&request.tool).next().is_some();
+        if (is_near || !lost.is_empty()) && !request.tool.repeatable && request.tool.writes {
             // It may be the same change in other words, and only a person can tell.
             if !request.can_ask {
                 return Reply::Refused(Refusal::NobodyToAsk);
             }
             let mut hazards = self.hazards(&request.tool);
+            let lost = lost
+                .into_iter()
+                .filter(|lost| !hazards.names(&lost.effect_id));
+            let lost: Vec<Earlier> = lost.collect();
             hazards.earlier.extend(lost);
             return self.ask_naming(request, key, hazards);
         }
@@ -434,6 +440,7 @@ impl Step<'_> {
             effect.key != key
                 && effect.parent.is_none()
                 && effect.leg == request.leg.leg
+                && effect.onset == self.rows.onset
                 && effect.generation != generation
                 && !effect.is_heard
                 && self.may_happen(effect, &request.tool)
@@ -460,6 +467,7 @@ impl Step<'_> {
         let question = Question {
             number: QuestionNumber(0),
             key,
+            near: self.near_key.unwrap_or(key),
             tool: request.tool.id.clone(),
             tool_version: request.tool.version.clone(),
             handler_hash: request.tool.handler_hash.clone(),
@@ -497,6 +505,8 @@ impl Step<'_> {
         let new = NewEffect {
             effect_id: &request.effect_id,
             key,
+            near: self.near_key.unwrap_or(key),
+            key_spec: &request.tool.key_spec,
             tool: &request.tool.id,
             tool_version: &request.tool.version,
             arguments: &request.arguments,

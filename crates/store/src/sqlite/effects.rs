@@ -15,7 +15,7 @@ use windlass_tool::sensitive::Sensitive;
 macro_rules! columns {
     () => {
         "effect_id, key, tool, tool_version, arguments, state, attempts, receipt, parent, ordinal, leg, generation, onset, \
-         first_entry, last_entry, is_heard, lookup, is_audited, intent, begun_at_unix_ms, changed_at_unix_ms"
+         first_entry, last_entry, is_heard, lookup, is_audited, intent, begun_at_unix_ms, changed_at_unix_ms, near, key_spec"
     };
 }
 
@@ -30,6 +30,19 @@ macro_rules! of_conversation {
             " WHERE tenant = ?1 AND conversation_id = ?2 AND ",
             $test,
             " ORDER BY first_entry"
+        )
+    };
+}
+
+/// A query for the newest of one conversation's effects of a tool, `?3`, newest first.
+macro_rules! newest_of_spec {
+    ($test:literal) => {
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM effects INDEXED BY effects_by_spec WHERE tenant = ?1 AND conversation_id = ?2 AND tool = ?3 AND ",
+            $test,
+            " AND parent IS NULL ORDER BY first_entry DESC LIMIT ?5"
         )
     };
 }
@@ -62,6 +75,56 @@ pub(super) fn of_key(
         statement,
         params![of.tenant.as_str(), of.conversation_id.as_str(), key.0],
     )
+}
+
+/// Effects of the looser key.
+pub(super) fn near(
+    connection: &Connection,
+    of: &ConversationRef,
+    near: &EffectKey,
+) -> rusqlite::Result<Vec<Effect>> {
+    let statement = of_conversation!("INDEXED BY effects_by_near", "near = ?3 AND parent IS NULL");
+    select(
+        connection,
+        statement,
+        params![of.tenant.as_str(), of.conversation_id.as_str(), near.0],
+    )
+}
+
+/// Effects of a tool whose keys were compared in another way.
+pub(super) struct OtherSpecs<'a> {
+    pub(super) tool: &'a ToolId,
+    pub(super) fingerprint: i64,
+    pub(super) effects_max: usize,
+}
+
+/// The newest, oldest first. Two ranges of the index, because nothing else lies beside what is left out.
+pub(super) fn of_other_specs(
+    connection: &Connection,
+    of: &ConversationRef,
+    other: &OtherSpecs<'_>,
+) -> rusqlite::Result<Vec<Effect>> {
+    let mut effects = Vec::new();
+    for statement in [
+        newest_of_spec!("key_fingerprint < ?4"),
+        newest_of_spec!("key_fingerprint > ?4"),
+    ] {
+        effects.extend(select(
+            connection,
+            statement,
+            params![
+                of.tenant.as_str(),
+                of.conversation_id.as_str(),
+                other.tool.as_str(),
+                other.fingerprint,
+                bound(other.effects_max)
+            ],
+        )?);
+    }
+    effects.sort_by_key(|effect: &Effect| effect.first_entry);
+    let surplus = effects.len().saturating_sub(other.effects_max);
+    effects.drain(..surplus);
+    Ok(effects)
 }
 
 pub(super) fn find(
@@ -265,9 +328,9 @@ pub(super) fn upsert(
         .prepare_cached(concat!(
             "INSERT INTO effects (",
             columns!(),
-            ", owner, lease_end_unix_ms, lookup_at_unix_ms, tenant, conversation_id)
+            ", key_fingerprint, owner, lease_end_unix_ms, lookup_at_unix_ms, tenant, conversation_id)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-                 ?24, ?25, ?26)
+                 ?24, ?25, ?26, ?27, ?28, ?29)
              ON CONFLICT (tenant, effect_id, conversation_id) DO UPDATE SET
                  tool_version = excluded.tool_version, arguments = excluded.arguments, state = excluded.state,
                  attempts = excluded.attempts, receipt = excluded.receipt, leg = excluded.leg,
@@ -299,6 +362,9 @@ pub(super) fn upsert(
             effect.intent.expose(),
             time(effect.begun_at_unix_ms),
             time(effect.changed_at_unix_ms),
+            effect.near.0,
+            json(&effect.key_spec)?,
+            effect.key_spec.fingerprint(),
             match effect.is_accepted() {
                 true => "",
                 false => newest.owner.0.as_str(),
@@ -330,7 +396,7 @@ fn select_with_conversation(
     values: impl Params,
 ) -> rusqlite::Result<Vec<(ConversationRef, Effect)>> {
     let mut statement = connection.prepare_cached(statement)?;
-    let rows = statement.query_map(values, |row| Ok((read_reference(row, 21)?, read(row)?)))?;
+    let rows = statement.query_map(values, |row| Ok((read_reference(row, 23)?, read(row)?)))?;
     rows.collect()
 }
 
@@ -368,6 +434,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Effect> {
         intent: Sensitive(row.get(18)?),
         begun_at_unix_ms: loaded_time(row.get(19)?),
         changed_at_unix_ms: loaded_time(row.get(20)?),
+        near: EffectKey(row.get(21)?),
+        key_spec: from_json(row, 22, "key_spec")?,
     };
     // Else an effect without attempts would stop the program.
     match effect.attempts.is_empty() {

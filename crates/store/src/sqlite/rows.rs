@@ -164,6 +164,24 @@ impl Tables for ConversationRows<'_> {
         effects::of_key(self.connection, self.of, key).map_err(unavailable)
     }
 
+    fn effects_near(&mut self, near: &EffectKey) -> Result<Vec<Effect>, StoreUnavailable> {
+        effects::near(self.connection, self.of, near).map_err(unavailable)
+    }
+
+    fn effects_of_other_specs(
+        &mut self,
+        tool: &ToolId,
+        fingerprint: i64,
+        effects_max: usize,
+    ) -> Result<Vec<Effect>, StoreUnavailable> {
+        let of = effects::OtherSpecs {
+            tool,
+            fingerprint,
+            effects_max,
+        };
+        effects::of_other_specs(self.connection, self.of, &of).map_err(unavailable)
+    }
+
     fn effect(&mut self, effect_id: &EffectId) -> Result<Option<Effect>, StoreUnavailable> {
         effects::find(self.connection, self.of, effect_id).map_err(unavailable)
     }

@@ -10,7 +10,7 @@ type Step = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Step `n`, counted from 1, leads from version `n - 1` to version `n`. A released step never changes, and a new version is one
 /// function at the end. All that a file lacks run in one transaction.
-const STEPS: &[Step] = &[make_tables, drop_index_by_leg];
+const STEPS: &[Step] = &[make_tables, drop_index_by_leg, compare_keys];
 
 /// How a file stands to this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,4 +235,18 @@ fn make_tables(connection: &Connection) -> rusqlite::Result<()> {
 
 fn drop_index_by_leg(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("DROP INDEX entries_by_leg")
+}
+
+/// Effects from before this step are compared by their arguments: their keys were made in another way.
+fn compare_keys(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "
+    ALTER TABLE effects ADD COLUMN near BLOB NOT NULL DEFAULT x'0000000000000000000000000000000000000000000000000000000000000000';
+    ALTER TABLE effects ADD COLUMN key_spec TEXT NOT NULL DEFAULT '{\"names\":[]}';
+    ALTER TABLE effects ADD COLUMN key_fingerprint INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE questions ADD COLUMN near BLOB NOT NULL DEFAULT x'0000000000000000000000000000000000000000000000000000000000000000';
+    CREATE INDEX effects_by_near ON effects (tenant, conversation_id, near);
+    CREATE INDEX effects_by_spec ON effects (tenant, conversation_id, tool, key_fingerprint);
+",
+    )
 }

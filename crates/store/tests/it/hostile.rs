@@ -713,6 +713,7 @@ impl World {
             idempotent: self.policy.idempotent,
             repeatable: self.policy.repeatable,
             has_lookup: self.policy.lookup,
+            key_spec: Arc::default(),
         }
     }
 
@@ -728,6 +729,7 @@ impl World {
             tool: self.tool(),
             arguments: Sensitive(format!("{{\"key\":{key},\"note\":\"{note}\"}}")),
             effect_arguments: Sensitive(format!("{{\"key\":{key}}}")),
+            near_arguments: Sensitive(format!("{{\"key\":{key}}}")),
             origin: RequestOrigin::Model {
                 delivery: format!("call_{number}"),
                 generation: leg.generation,

@@ -58,6 +58,8 @@ pub(crate) enum Act {
     OtherKey,
     /// The same, and yet another.
     ThirdKey,
+    /// Arguments that differ from [`Act::Request`]'s by case alone.
+    NearKey,
     /// The newest message comes again.
     SameMessage,
     /// The newest message comes again with other arguments.
@@ -314,6 +316,7 @@ impl Ledger {
             tool: self.tool(),
             arguments: Sensitive(arguments.to_owned()),
             effect_arguments: Sensitive(effect_arguments.to_owned()),
+            near_arguments: Sensitive(effect_arguments.to_owned()),
             origin: RequestOrigin::Model {
                 delivery: format!("call_{number}"),
                 generation: self.generation,
@@ -340,6 +343,7 @@ impl Ledger {
             idempotent: self.policy.idempotent,
             repeatable: self.policy.repeatable,
             has_lookup: self.policy.lookup,
+            key_spec: Arc::default(),
         }
     }
 
@@ -375,6 +379,11 @@ impl Ledger {
             Act::OtherWords => self.model("{\"at\":\"noon\",\"note\":\"!\"}", "{\"at\":\"noon\"}"),
             Act::OtherKey => self.model("{\"at\":\"one\"}", "{\"at\":\"one\"}"),
             Act::ThirdKey => self.model("{\"at\":\"three\"}", "{\"at\":\"three\"}"),
+            Act::NearKey => {
+                let mut request = self.request("{\"at\":\"Noon\"}", "{\"at\":\"Noon\"}");
+                request.near_arguments = Sensitive("{\"at\":\"noon\"}".to_owned());
+                self.requests(request)
+            }
             Act::SameMessage => self.same_message(None),
             Act::SameMessageOtherWords => self.same_message(Some("{\"at\":\"two\"}")),
             Act::SameCommand => {

@@ -134,6 +134,7 @@ pub(crate) fn tool() -> ToolFacts {
         idempotent: false,
         repeatable: false,
         has_lookup: false,
+        key_spec: Arc::default(),
     }
 }
 
@@ -147,7 +148,8 @@ pub(crate) fn request(number: u64, leg: &LegRef) -> Request {
         call: number,
         tool: tool(),
         arguments: Sensitive(arguments.clone()),
-        effect_arguments: Sensitive(arguments),
+        effect_arguments: Sensitive(arguments.clone()),
+        near_arguments: Sensitive(arguments),
         origin: RequestOrigin::Model {
             delivery: format!("call_{number}"),
             generation: 1,

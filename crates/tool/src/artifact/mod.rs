@@ -13,11 +13,14 @@ pub use write::{WriteError, write_artifact};
 
 pub(crate) use activate::tool;
 
+use crate::arguments::Arguments;
+use crate::effect_key::KeySpec;
 use crate::guide::Guide;
 use crate::id::ToolId;
 use crate::json;
-use crate::manifest::Manifest;
-use crate::registry::Declarations;
+use crate::kind::SideEffects;
+use crate::manifest::{Manifest, effects::argument_of};
+use crate::registry::{Declarations, STEERING_TOOLS};
 use crate::script_calls::calls_in;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -189,6 +192,23 @@ impl Artifact {
     /// In their order.
     pub fn tool_ids(&self) -> impl Iterator<Item = &ToolId> {
         self.entries.iter().map(|entry| &entry.manifest.tool_id)
+    }
+
+    /// How each argument is compared that says which effect a call means, in words, of each tool that has effects.
+    pub fn keys(&self) -> impl Iterator<Item = (&ToolId, Vec<(String, String)>)> {
+        let writing = self.entries.iter().map(|entry| &entry.manifest);
+        let writing = writing.filter(|manifest| {
+            let is_steering = STEERING_TOOLS.contains(&manifest.tool_id.as_str());
+            manifest.side_effects == SideEffects::Writes && !is_steering
+        });
+        writing.map(|manifest| {
+            let named = manifest.effect_key.iter();
+            let named: Vec<String> = named.map(|named| argument_of(named)).collect();
+            let spec = KeySpec::of(&manifest.parameters, &named, &Arguments::none());
+            let words = spec.words().into_iter();
+            let words = words.map(|(name, words)| (name.to_owned(), words));
+            (&manifest.tool_id, words.collect())
+        })
     }
 
     pub(crate) fn source_hash(&self) -> &str {

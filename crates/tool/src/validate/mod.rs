@@ -6,6 +6,7 @@ mod explain;
 mod formats;
 
 use crate::arguments::Arguments;
+use crate::effect_key::KeySpec;
 use defaults::Defaults;
 use serde_json::Value;
 use std::fmt;
@@ -40,6 +41,8 @@ pub struct Validator {
     /// Built for the first value: most tools of a catalogue are never called.
     judge: OnceLock<Result<jsonschema::Validator, SchemaError>>,
     defaults: Defaults,
+    /// How the arguments of its tool's key are compared. A validator serves one tool, whose key never changes.
+    key_spec: OnceLock<Arc<KeySpec>>,
 }
 
 impl fmt::Debug for Validator {
@@ -86,6 +89,7 @@ impl Validator {
         Self {
             defaults: Defaults::of(&schema),
             judge: OnceLock::new(),
+            key_spec: OnceLock::new(),
             schema,
         }
     }
@@ -97,6 +101,15 @@ impl Validator {
     /// Fills in the defaults that the arguments leave out and returns their JSON pointers.
     pub fn apply_defaults(&self, arguments: &mut Arguments) -> Arc<[Arc<str>]> {
         self.defaults.apply(arguments)
+    }
+
+    /// How arguments are compared, where those say which effect a call means that `names` names, or all.
+    pub(crate) fn key_spec(&self, names: &[Arc<str>]) -> &Arc<KeySpec> {
+        self.key_spec.get_or_init(|| {
+            let mut defaults = Arguments::none();
+            self.apply_defaults(&mut defaults);
+            Arc::new(KeySpec::of(&self.schema, names, &defaults))
+        })
     }
 
     /// Every way in which the value breaks the schema, by pointer and then message; empty where it does not.

@@ -454,7 +454,7 @@ fn all_arguments_say_which_effect_is_meant_but_those_that_are_as_declared() {
             ),
             (
                 json!({"ratio": 1e21, "title": "\u{1F600}\n"}),
-                "{\"ratio\":1e+21,\"title\":\"\u{1F600}\\n\"}",
+                "{\"ratio\":1e+21,\"title\":\"\u{1F600}\"}",
             ),
             (json!({"count": 3}), "{}"),
             (json!({}), "{}"),

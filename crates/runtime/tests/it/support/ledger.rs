@@ -70,9 +70,11 @@ pub(crate) fn request(effect: &str) -> Command {
             idempotent: false,
             repeatable: false,
             has_lookup: false,
+            key_spec: Arc::default(),
         },
         arguments: Sensitive(arguments.clone()),
-        effect_arguments: Sensitive(arguments),
+        effect_arguments: Sensitive(arguments.clone()),
+        near_arguments: Sensitive(arguments),
         origin: RequestOrigin::Model {
             delivery: effect.to_owned(),
             generation: 1,

@@ -93,6 +93,7 @@ fn a_nested_call_is_known_by_its_parent_and_its_place() {
                 },
                 arguments: arguments.clone(),
                 effect_arguments: arguments.clone(),
+                near_arguments: arguments.clone(),
                 ..request(number, &leg)
             }))
         };
@@ -110,6 +111,7 @@ fn a_nested_call_is_known_by_its_parent_and_its_place() {
         let outside = Request {
             arguments: arguments.clone(),
             effect_arguments: arguments.clone(),
+            near_arguments: arguments.clone(),
             ..request(5, &leg)
         };
         ran(world.send(&talk, Command::Request(Box::new(outside))));

@@ -7,6 +7,7 @@ mod engines;
 mod entries;
 mod legs;
 mod pruning;
+mod versions;
 
 use crate::support::World;
 use windlass_store::StoreLimits;

@@ -1,0 +1,133 @@
+//! Texts in the form in which they are compared. Knows no schema.
+
+use super::{Format, instant};
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+/// Canonical composition, without invisible characters, without blanks at the ends, and with one blank for several.
+pub(super) fn exact_text(text: &str) -> String {
+    let is_plain = text.is_ascii()
+        && !text.bytes().any(|byte| byte.is_ascii_control())
+        && !text.starts_with(' ')
+        && !text.ends_with(' ')
+        && !text.contains("  ");
+    match is_plain {
+        true => text.to_owned(),
+        false => with_single_blanks(
+            text.chars()
+                .filter(|character| !is_invisible(*character))
+                .nfc(),
+        ),
+    }
+}
+
+/// Without case, width and accents. It makes the same of an exact text and of its near form.
+pub fn near_text(text: &str) -> String {
+    let folded = |text: &str| -> String {
+        let bare = text
+            .nfkd()
+            .filter(|character| !is_combining_mark(*character) && !is_invisible(*character));
+        // By upper case, so that letters are one that share a capital, such as both small sigmas.
+        bare.flat_map(char::to_uppercase)
+            .flat_map(char::to_lowercase)
+            .collect()
+    };
+    // Folding can bring marks and letters that fold again.
+    let once = folded(&exact_text(text));
+    with_single_blanks(folded(&once).chars())
+}
+
+fn with_single_blanks(characters: impl Iterator<Item = char>) -> String {
+    let mut text = String::new();
+    let mut is_blank_due = false;
+    for character in characters {
+        if is_blank(character) {
+            is_blank_due = !text.is_empty();
+            continue;
+        }
+        if std::mem::take(&mut is_blank_due) {
+            text.push(' ');
+        }
+        text.push(character);
+    }
+    text
+}
+
+fn is_blank(character: char) -> bool {
+    // A Braille cell without dots shows as a blank.
+    character.is_whitespace() || character == '\u{2800}'
+}
+
+/// Whether a character shows as nothing: controls, and those that Unicode lets a renderer ignore
+/// (<https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point>).
+fn is_invisible(character: char) -> bool {
+    (character.is_control() && !is_blank(character))
+        || matches!(
+            character,
+            '\u{00AD}'
+                | '\u{034F}'
+                | '\u{061C}'
+                | '\u{115F}'..='\u{1160}'
+                | '\u{17B4}'..='\u{17B5}'
+                | '\u{180B}'..='\u{180F}'
+                | '\u{200B}'..='\u{200F}'
+                | '\u{202A}'..='\u{202E}'
+                | '\u{2060}'..='\u{206F}'
+                | '\u{3164}'
+                | '\u{FE00}'..='\u{FE0F}'
+                | '\u{FEFF}'
+                | '\u{FFA0}'
+                | '\u{FFF0}'..='\u{FFFB}'
+                | '\u{1BCA0}'..='\u{1BCA3}'
+                | '\u{1D173}'..='\u{1D17A}'
+                | '\u{E0000}'..='\u{E0FFF}'
+        )
+}
+
+/// A text of a format, in its one spelling; `None` of a text that is none of the format.
+pub(super) fn of_format(format: Format, text: &str) -> Option<String> {
+    match format {
+        Format::DateTime => instant::utc(text),
+        Format::Date => is_shaped(text, "dddd-dd-dd").then(|| text.to_owned()),
+        Format::Time => {
+            let is_time = text
+                .get(..8)
+                .is_some_and(|start| is_shaped(start, "dd:dd:dd"));
+            is_time.then(|| text.to_lowercase())
+        }
+        Format::Uuid => {
+            is_shaped(text, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx").then(|| text.to_lowercase())
+        }
+        Format::Email => {
+            let (local, host) = text
+                .rsplit_once('@')
+                .filter(|(_, host)| !host.contains(' '))?;
+            Some(format!("{local}@{}", host.to_lowercase()))
+        }
+        Format::Uri => {
+            let (scheme, rest) = text.split_once("://")?;
+            let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+            let (authority, path) = rest.split_at(end);
+            let (user, host) = match authority.rsplit_once('@') {
+                Some((user, host)) => (format!("{user}@"), host),
+                None => (String::new(), authority),
+            };
+            let (scheme, host) = (scheme.to_lowercase(), host.to_lowercase());
+            Some(format!("{scheme}://{user}{host}{path}"))
+        }
+        Format::Host => (!text.contains(' ')).then(|| text.to_lowercase()),
+    }
+}
+
+/// Whether a text has a shape: `d` for a digit, `x` for a hexadecimal one.
+fn is_shaped(text: &str, shape: &str) -> bool {
+    text.len() == shape.len()
+        && text
+            .bytes()
+            .zip(shape.bytes())
+            .all(|(byte, wanted)| match wanted {
+                b'd' => byte.is_ascii_digit(),
+                b'x' => byte.is_ascii_hexdigit(),
+                other => byte == other,
+            })
+}
