@@ -69,8 +69,8 @@ export async function visit(browser, url, { context = DESK, prepare = async () =
 
 /** Types into the message field and sends with the Enter key. */
 export async function ask(page, text) {
-  await page.getByLabel("Message").fill(text);
-  await page.getByLabel("Message").press("Enter");
+  await page.getByLabel("Message", { exact: true }).fill(text);
+  await page.getByLabel("Message", { exact: true }).press("Enter");
 }
 
 export function state(page) {

@@ -33,8 +33,7 @@ test("a typed question is answered with two tool calls, words, a source and soun
   await visit(browser, server.url, {}, async (page) => {
     await ask(page, QUESTION);
     await untilAnswered(page);
-    // The newest call is on top.
-    assert.deepEqual(await page.locator(".call-name").allTextContents(), ["kb_get", "kb_search"]);
+    assert.deepEqual(await page.locator(".call-name").allTextContents(), ["kb_search", "kb_get"]);
     assert.deepEqual(await page.locator(".call[data-state=done]").count(), 2);
     const answer = page.locator(".line.assistant").last();
     assert.match(await answer.locator(".words").textContent(), /Colin Archer/);
@@ -52,15 +51,18 @@ test("a call that worked shows what it brought, and one that was refused what it
     await ask(page, 'call kb_get {"id": "person:colin_archer"}');
     await untilAnswered(page);
     const done = page.locator(".call[data-state=done]");
-    assert.match(await done.locator(".call-result").textContent(), /^\{.*Colin Archer/);
+    assert.match(await done.locator(".call-result").textContent(), /^Result .*Colin Archer/);
+    assert.equal(await done.locator(".call-value").isVisible(), false);
+    await done.locator(".call-result summary").click();
+    assert.equal(await done.locator(".call-value").isVisible(), true);
     await ask(page, 'call kb_get {"name": "Fram"}');
     await untilAnswered(page, 2);
     const refused = page.locator(".call[data-state=refused]");
     assert.match(await refused.locator(".call-outcome").textContent(), /Refused\s*VALIDATION/);
     // Beside it are the defaults, as with any call.
-    assert.equal(await refused.locator(".args dt").first().textContent(), "name");
-    assert.equal(await refused.locator(".args dd").first().textContent(), "Fram");
-    assert.equal(await refused.locator(".call-result").count(), 0);
+    assert.equal(await refused.locator(".fields dt").first().textContent(), "Name");
+    assert.equal(await refused.locator(".fields dd").first().textContent(), "Fram");
+    assert.equal(await refused.locator(".call-result").isVisible(), false);
     assert.equal(await overflowPixels(page), 0);
   });
 });
@@ -151,13 +153,12 @@ test("a microphone that is refused is explained, and typing works", async () => 
 
 test("the whole conversation works by keyboard alone", async () => {
   await visit(browser, server.url, {}, async (page) => {
-    await page.keyboard.press("Tab");
-    await page.keyboard.press("Enter");
+    // The field has the focus at load.
     await page.keyboard.type(QUESTION);
     await page.keyboard.press("Control+Enter");
     await untilAnswered(page);
     const reached = new Set();
-    for (let presses = 0; presses < 30; presses += 1) {
+    for (let presses = 0; presses < 40; presses += 1) {
       await page.keyboard.press("Tab");
       reached.add(await page.evaluate(() => document.activeElement.id || document.activeElement.className));
       const outline = await page.evaluate(() => {
@@ -166,7 +167,7 @@ test("the whole conversation works by keyboard alone", async () => {
       });
       assert.equal(outline, "solid");
     }
-    for (const place of ["sound", "end", "talk", "message", "send", "citation", "suggestion"]) {
+    for (const place of ["sound", "settings-button", "end", "talk", "message", "send", "citation", "suggestion", "icon copy", "icon for-newest"]) {
       assert.ok(reached.has(place), `${place} is not reached by Tab; reached: ${[...reached].join(", ")}`);
     }
   });
@@ -180,7 +181,7 @@ test("on phones nothing is wider than the screen, and the calls open on demand",
       await untilAnswered(page);
       assert.equal(await overflowPixels(page), 0);
       assert.equal(await page.locator(".call").first().isVisible(), false);
-      await page.locator("#calls summary").click();
+      await page.locator("#calls > summary").click();
       assert.equal(await page.locator(".call").first().isVisible(), true);
       assert.equal(await overflowPixels(page), 0);
     });
@@ -226,6 +227,6 @@ test("a reload takes the session up again with what was said", async () => {
     assert.equal(await page.locator(".line.user").count(), 1);
     assert.match(await page.locator(".line.assistant .words").last().textContent(), /Colin Archer/);
     assert.ok((await page.locator(".citation").count()) >= 1);
-    assert.deepEqual(await page.locator(".call-name").allTextContents(), ["kb_get", "kb_search"]);
+    assert.deepEqual(await page.locator(".call-name").allTextContents(), ["kb_search", "kb_get"]);
   });
 });

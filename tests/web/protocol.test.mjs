@@ -41,9 +41,9 @@ test("pieces of a transcript join, and the final text replaces them", async () =
   await inSession(async (page, endpoint) => {
     endpoint.send({ type: "transcript", role: "assistant", text: "Good ", final: false });
     endpoint.send({ type: "transcript", role: "assistant", text: "mornin", final: false });
-    await page.getByText("Good mornin", { exact: true }).waitFor();
+    await page.locator("#transcript").getByText("Good mornin", { exact: true }).waitFor();
     endpoint.send({ type: "transcript", role: "assistant", text: "Good morning.", final: true });
-    await page.getByText("Good morning.", { exact: true }).waitFor();
+    await page.locator("#transcript").getByText("Good morning.", { exact: true }).waitFor();
     assert.equal(await page.locator(".line.assistant").count(), 1);
   });
 });
@@ -118,9 +118,11 @@ test("messages that the page does not know or cannot read change nothing", async
 test("each way a call can end is told", async () => {
   const outcomes = [
     ["done", { ok: true }, /^Done$/],
-    ["done", { ok: true, result: '{"results":[{"id":"ship:fram"}]}' }, /^Done\{"results":\[\{"id":"ship:fram"\}\]\}$/],
-    ["done", { ok: true, result: "x".repeat(1000) }, /^Donex{300}…$/],
-    ["done", { ok: true, result: { markup: 1 } }, /^Done$/],
+    ["done", { ok: true, result: '{"results":[{"id":"ship:fram"}]}' }, /^Done$/, "Results: (Id: ship:fram)"],
+    ["done", { ok: true, result: '{"id":12345678901234567890,"price":1.10}' }, /^Done$/, "Id: 12345678901234567890; Price: 1.10"],
+    ["done", { ok: true, result: '{"cut":"…' }, /^Done$/, '{"cut":"…'],
+    ["done", { ok: true, result: "x".repeat(1000) }, /^Done$/, `${"x".repeat(89)}…`],
+    ["refused", { ok: false, errorType: "VALIDATION", message: "/query is required" }, /Refused\s*VALIDATION/],
     ["refused", { ok: false, errorType: "CANCELLED" }, /Cancelled/],
     ["failed", { ok: false, errorType: "TRANSIENT" }, /Failed\s*TRANSIENT/],
     ["failed", { ok: false, errorType: "OUTCOME_UNKNOWN" }, /may or may not/],
@@ -129,20 +131,51 @@ test("each way a call can end is told", async () => {
     ["failed", { ok: false }, /Failed/],
   ];
   await inSession(async (page, endpoint) => {
-    for (const [index, [wanted, outcome, words]] of outcomes.entries()) {
+    for (const [index, [wanted, outcome, words, result]] of outcomes.entries()) {
       const callId = `call-${index}`;
       endpoint.send({ type: "tool_call_started", callId, tool: "kb_search", args: { query: "Fram" }, status: "Searching" });
-      const row = page.locator(".call").first();
+      const row = page.locator(".call").last();
       await page.locator(`.call[data-state=running]`).waitFor();
       endpoint.send({ type: "tool_progress", callId, message: "Half way", fraction: 0.5 });
       await row.getByText("Half way").waitFor();
       assert.equal(await row.getByRole("progressbar").evaluate(({ value }) => value), 0.5);
       endpoint.send({ type: "tool_call_finished", callId, tool: "kb_search", durationMs: 1234, ...outcome });
-      await page.locator(".call").first().and(page.locator(`[data-state=${wanted}]`)).waitFor();
+      await page.locator(".call").last().and(page.locator(`[data-state=${wanted}]`)).waitFor();
       assert.match(await row.locator(".call-outcome").textContent(), words);
+      assert.equal(await row.locator(".call-message").textContent(), outcome.message ?? "");
+      assert.deepEqual(await row.locator(".call-message code").allTextContents(), outcome.message ? ["/query"] : []);
+      assert.deepEqual(await row.locator(".call-brief").allTextContents(), result === undefined ? [] : [result]);
       assert.equal(await row.locator(".call-time").textContent(), "1.2 s");
     }
     assert.equal(await page.locator("#calls-summary").textContent(), `${outcomes.length} calls`);
+  });
+});
+
+test("calls stand below the call that made them, and those of a turn share one scale", async () => {
+  await inSession(async (page, endpoint) => {
+    const start = (callId, tool, more = {}) => endpoint.send({ type: "tool_call_started", callId, tool, args: {}, status: "", ...more });
+    const end = (callId, tool, durationMs, more = {}) => endpoint.send({ type: "tool_call_finished", callId, tool, ok: true, durationMs, ...more });
+    start("1", "plan_trip");
+    start("2", "find_ship", { parentCallId: "1" });
+    start("3", "find_crew", { parentCallId: "2" });
+    end("3", "find_crew", 50, { parentCallId: "2" });
+    end("2", "find_ship", 100, { parentCallId: "1" });
+    end("1", "plan_trip", 200);
+    await page.locator(".call[data-state=done]").nth(2).waitFor();
+    const parents = await page.locator(".call").evaluateAll((all) => all.map((call) => {
+      const parent = call.parentElement.closest(".call");
+      return [call, parent].map((each) => each?.querySelector(".call-name").textContent ?? null);
+    }));
+    assert.deepEqual(parents, [["plan_trip", null], ["find_ship", "plan_trip"], ["find_crew", "find_ship"]]);
+    const parts = await page.locator(".call-track span").evaluateAll((all) => all.map(({ style }) => Number(style.getPropertyValue("--part"))));
+    assert.equal(parts[0], 1, "the longest fills the scale");
+    assert.ok(Math.abs(parts[1] - 0.5) < 0.01 && Math.abs(parts[2] - 0.25) < 0.01, `${parts}`);
+    assert.match(await page.locator(".calls-turn").textContent(), / · 3 calls · 200 ms$/);
+    // What the user says next is another turn.
+    await ask(page, "And now?");
+    end("4", "find_port", 10);
+    await page.getByText("find_port").waitFor();
+    assert.deepEqual(await page.locator(".calls-turn").allTextContents().then((all) => all.map((text) => text.split(" · ")[1])), ["1 call", "3 calls"]);
   });
 });
 
@@ -152,8 +185,8 @@ test("a refused call, which never started, shows what it asked for", async () =>
     endpoint.send({ ...refusal, callId: "call-3", args: { query: "Fram", top_k: 3 } });
     await page.locator(".call[data-state=refused]").waitFor();
     assert.match(await page.locator(".call-outcome").textContent(), /Refused\s*BUDGET_EXCEEDED/);
-    assert.deepEqual(await page.locator(".call .args dt").allTextContents(), ["query", "top_k"]);
-    assert.deepEqual(await page.locator(".call .args dd").allTextContents(), ["Fram", "3"]);
+    assert.deepEqual(await page.locator(".call .fields dt").allTextContents(), ["Query", "Top k"]);
+    assert.deepEqual(await page.locator(".call .fields dd").allTextContents(), ["Fram", "3"]);
     assert.equal(await page.locator("#calls-summary").textContent(), "1 call");
   });
 });
@@ -261,23 +294,26 @@ const PROPOSAL = {
   preview: "Create Visit with 2 guests",
 };
 
-test("a confirmation is asked for with its preview, and the answer carries its token", async () => {
+const card = (page, state = "open") => page.locator(`.card[data-state=${state}]`);
+const choice = (page, name) => card(page).getByRole("button", { name, disabled: false });
+
+test("an approval is asked for with its preview, and the answer carries its token", async () => {
   for (const [name, approved] of [["Yes, go ahead", true], ["No, do not", false]]) {
     await inSession(async (page, endpoint) => {
       endpoint.send({ type: "tool_call_started", callId: "call-1", tool: PROPOSAL.tool, args: PROPOSAL.args, status: "" });
       endpoint.send({ type: "tool_call_finished", callId: "call-1", tool: PROPOSAL.tool, ok: false, durationMs: 1, errorType: "CONFIRMATION_REQUIRED" });
       endpoint.send({ ...PROPOSAL, expiresAt: Date.now() + 300_000 });
-      const dialog = page.getByRole("dialog", { name: "May the agent do this?" });
-      await dialog.getByText(PROPOSAL.preview).waitFor();
-      await dialog.getByText(/You can answer for another [45]:\d\d/).waitFor();
-      await dialog.getByRole("button", { name }).click();
+      await card(page).getByText(PROPOSAL.preview).waitFor();
+      await card(page).getByText(/You can answer for another [45]:\d\d/).waitFor();
+      await choice(page, name).click();
       const { token, approved: given } = await endpoint.next("confirm");
       assert.deepEqual([token, given], ["token-1", approved]);
+      await card(page, "answered").getByText(approved ? "You said yes" : "You said no").waitFor();
       const response = approved ? { ok: true, meta: { durationMs: 42 } } : { ok: false, error: { type: "CONFIRMATION_DECLINED" } };
       endpoint.send({ type: "confirmation_result", callId: "call-1", ok: approved, response });
       await page.locator(`.call[data-state=${approved ? "done" : "refused"}]`).waitFor();
-      assert.equal(await dialog.isVisible(), false);
-      assert.equal(await page.locator(".notice[data-subject=declined]").count(), 0);
+      await page.locator("#approvals").waitFor({ state: "hidden" });
+      assert.equal(await page.locator(".notice[data-subject=elsewhere]").count(), 0);
     });
   }
 });
@@ -290,9 +326,9 @@ test("the time to answer begins with five minutes, however long a message of the
       await ask(page, "Hello");
       await endpoint.next("text");
       await page.evaluate(() => {
-        const clock = document.querySelector("#confirmation-clock");
         window.shownTimes = [];
-        new MutationObserver(() => window.shownTimes.push(clock.textContent)).observe(clock, { childList: true });
+        const look = () => window.shownTimes.push(document.querySelector(".card-clock")?.textContent ?? "");
+        new MutationObserver(look).observe(document.querySelector("#approvals"), { childList: true, subtree: true });
       });
       endpoint.send({ ...PROPOSAL, expiresAt: Date.now() + 300_000 });
       await page.getByText(/You can answer/).waitFor();
@@ -305,92 +341,163 @@ test("the time to answer begins with five minutes, however long a message of the
 test("an answer that is not stored is asked for once more, under the same token", async () => {
   await inSession(async (page, endpoint) => {
     endpoint.send({ ...PROPOSAL, expiresAt: Date.now() + 300_000 });
-    const no = page.getByRole("dialog", { name: "May the agent do this?" }).getByRole("button", { name: "No, do not" });
-    await no.click();
+    await choice(page, "No, do not").click();
     await endpoint.next("confirm");
     const response = { ok: false, error: { type: "TRANSIENT", retryable: true } };
     endpoint.send({ type: "confirmation_result", callId: "call-1", ok: false, response });
     await page.locator(".notice[data-subject=answer]").getByText("Your answer is not stored").waitFor();
-    await no.click();
+    await choice(page, "No, do not").click();
+    await card(page, "answered").waitFor();
     assert.deepEqual(endpoint.all("confirm").map(({ token, approved }) => [token, approved]), [["token-1", false], ["token-1", false]]);
   });
 });
 
-test("Escape declines a confirmation, and a key pressed as it opens answers nothing", async () => {
+test("an approval takes no key from somebody who types, and is said to screen readers", async () => {
   await inSession(async (page, endpoint) => {
-    await page.getByLabel("Message").focus();
+    const field = page.getByLabel("Message", { exact: true });
+    await field.pressSequentially("I think ");
     endpoint.send({ ...PROPOSAL, expiresAt: new Date(Date.now() + 300_000).toISOString() });
-    await page.locator("#confirmation[open]").waitFor();
-    assert.equal(await page.getByRole("button", { name: "No, do not" }).isDisabled(), true);
-    await page.locator("#decline:focus").waitFor();
-    assert.equal(endpoint.all("confirm").length, 0);
+    await choice(page, "No, do not").waitFor();
+    await field.pressSequentially(" no, y n");
     await page.keyboard.press("Escape");
-    assert.equal((await endpoint.next("confirm")).approved, false);
+    await page.keyboard.press("Space");
+    assert.equal(await field.inputValue(), "I think  no, y n ");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "message");
+    assert.equal(endpoint.all("confirm").length, 0);
+    assert.match(await page.locator("#urgent").textContent(), /asks for your approval: Create Visit with 2 guests/);
+    assert.equal(await page.title(), "(1) Windlass");
   });
 });
 
-test("a confirmation shows its warning, and one without shows none", async () => {
+test("the keys of an approval count on its card alone", async () => {
+  for (const [key, approved] of [["y", true], ["N", false]]) {
+    await inSession(async (page, endpoint) => {
+      endpoint.send({ ...PROPOSAL, expiresAt: Date.now() + 300_000 });
+      await choice(page, "No, do not").waitFor();
+      await page.getByRole("button", { name: "Your approval is asked for" }).click();
+      await page.locator(".card:focus").waitFor();
+      await page.keyboard.press("Escape");
+      assert.equal(await page.evaluate(() => document.activeElement.id), "message");
+      assert.equal(endpoint.all("confirm").length, 0);
+      await page.getByRole("button", { name: "Your approval is asked for" }).click();
+      await page.keyboard.press(key);
+      assert.equal((await endpoint.next("confirm")).approved, approved);
+    });
+  }
+});
+
+test("several approvals are a list, and a click on one that has just moved answers nothing", async () => {
+  await inSession(async (page, endpoint) => {
+    for (const [callId, preview] of [["call-1", "Pay 10"], ["call-2", "Pay 20"]]) {
+      endpoint.send({ ...PROPOSAL, callId, token: `token-${callId}`, preview, expiresAt: Date.now() + 300_000 });
+    }
+    await page.getByText("2 requests wait for your approval").waitFor();
+    await choice(page, "Yes, go ahead").nth(1).waitFor();
+    await page.evaluate(() => {
+      const [first, second] = [...document.querySelectorAll(".card .primary")];
+      first.click();
+      second.click();
+    });
+    await endpoint.next("confirm");
+    await choice(page, "Yes, go ahead").click();
+    assert.deepEqual(endpoint.all("confirm").map(({ token }) => token), ["token-call-1", "token-call-2"]);
+    endpoint.send({ type: "confirmation_result", callId: "call-2", ok: true, response: { ok: true } });
+    await page.locator(".card", { hasText: "Pay 20" }).waitFor({ state: "hidden" });
+    assert.equal(await page.locator(".card").count(), 1);
+  });
+});
+
+test("arguments and times are in the user's words and zone, with every digit and without JSON", async () => {
+  const args = {
+    start_time: "2026-12-24T16:00:00Z",
+    guestNames: ["Ada", "Bo"],
+    price: { amount: "@AMOUNT@", ids: ["@ID@"], gift: false },
+    day: "2026-12-24",
+    note: "",
+    "raw-text": "a\u202eb",
+  };
+  const warning = 'This was done before, at 2026-11-27T11:03:00Z, with {"amount":@AMOUNT@}. If you approve it, it is done once more.';
+  const context = { locale: "en-GB", timezoneId: "Europe/Oslo" };
+  await inSession(async (page, endpoint) => {
+    const message = { ...PROPOSAL, preview: 'Book 2026-12-24T17:00:00+01:00 for ["Ada","Bo"]', warning, args, expiresAt: Date.now() + 300_000 };
+    const exact = (text) => text.replaceAll('"@AMOUNT@"', "1.10").replaceAll("@AMOUNT@", "1.10").replaceAll('"@ID@"', "12345678901234567890");
+    endpoint.sendText(exact(JSON.stringify(message)));
+    await card(page).waitFor();
+    assert.equal(await page.locator(".card-preview").textContent(), "Book Thu, 24 Dec 2026, 17:00 CET for Ada, Bo");
+    assert.match(await page.locator(".card-warning").textContent(), /at Fri, 27 Nov 2026, 12:03 CET, with Amount: 1\.10\. If/);
+    await page.getByText("What exactly is sent").click();
+    const shown = await page.locator(".card .fields:visible").first().evaluate(({ innerText }) => innerText.split(/\s*\n\s*/));
+    assert.deepEqual(shown, [
+      "Start time", "Thu, 24 Dec 2026, 17:00 CET",
+      "Guest names", "Ada", "Bo",
+      "Price", "Amount", "1.10", "Ids", "12345678901234567890", "Gift", "No",
+      "Day", "Thu, 24 December 2026",
+      "Note", "empty",
+      "Raw text", "a\\u{202e}b",
+    ]);
+  }, { context });
+});
+
+test("an approval shows its warning, and one without shows none", async () => {
   await inSession(async (page, endpoint) => {
     const warning = "The same may have been done already.";
     endpoint.send({ ...PROPOSAL, warning, expiresAt: Date.now() + 300_000 });
-    const dialog = page.getByRole("dialog", { name: "May the agent do this?" });
-    await dialog.getByText(warning).waitFor();
+    await card(page).getByText(warning).waitFor();
     endpoint.send({ ...PROPOSAL, token: "token-2", expiresAt: Date.now() + 300_000 });
-    await page.locator("#confirmation-warning").waitFor({ state: "hidden" });
+    await page.locator(".card-warning").waitFor({ state: "hidden" });
+    assert.equal(await page.locator(".card").count(), 1);
   });
 });
 
-test("a confirmation that expired can only be closed", async () => {
+test("an approval that expired can only be closed", async () => {
   await inSession(async (page, endpoint) => {
     endpoint.send({ ...PROPOSAL, expiresAt: Date.now() - 1 });
     await page.getByRole("heading", { name: "Too late to answer" }).waitFor();
     assert.equal(await page.getByRole("button", { name: "Yes, go ahead" }).isVisible(), false);
-    await page.getByRole("button", { name: "Close" }).click();
-    await page.locator("#confirmation").waitFor({ state: "hidden" });
+    await page.getByRole("button", { name: "Close", disabled: false }).click();
+    await page.locator("#approvals").waitFor({ state: "hidden" });
     assert.equal(endpoint.all("confirm").length, 0);
   });
 });
 
-test("after a resume the new token of a proposal is the one that is sent", async () => {
+test("after a resume the new token of a request is the one that is sent", async () => {
   await inSession(async (page, endpoint) => {
     endpoint.send({ ...PROPOSAL, expiresAt: Date.now() + 300_000 });
     endpoint.send({ ...PROPOSAL, token: "token-2", expiresAt: Date.now() + 300_000 });
-    await page.getByRole("button", { name: "Yes, go ahead" }).click();
+    await choice(page, "Yes, go ahead").click();
     assert.equal((await endpoint.next("confirm")).token, "token-2");
-    await page.locator("#confirmation").waitFor({ state: "hidden" });
+    assert.equal(await page.locator(".card").count(), 1);
   });
 });
 
-test("a question waits for the connection, and is answered under its new token", async () => {
+test("a request waits for the connection, and is answered under its new token", async () => {
   await inSession(async (page, endpoint) => {
     endpoint.send({ ...PROPOSAL, expiresAt: Date.now() + 300_000 });
-    await page.locator("#approve:enabled").waitFor();
+    await choice(page, "Yes, go ahead").waitFor();
     await endpoint.next("start");
     const onStart = endpoint.onStart;
     endpoint.onStart = () => {};
     await endpoint.close(1011);
-    await page.locator("#approve:disabled").waitFor();
-    await page.getByText("The connection broke. You are asked again").waitFor();
-    await page.keyboard.press("Escape");
+    await card(page, "held").getByText("The connection broke. You are asked again").waitFor();
+    await page.evaluate(() => document.querySelector(".card .primary").click());
     await endpoint.next("start");
     onStart();
     await untilState(page, { phase: "live" });
     endpoint.send({ ...PROPOSAL, token: "token-2", expiresAt: Date.now() + 300_000 });
-    await page.getByRole("button", { name: "Yes, go ahead" }).click();
+    await choice(page, "Yes, go ahead").click();
     assert.equal((await endpoint.next("confirm")).token, "token-2");
-    await page.locator("#confirmation").waitFor({ state: "hidden" });
     assert.equal(endpoint.all("confirm").length, 1, "nothing was answered under the old token");
   });
 });
 
-test("a question that is not asked again was settled meanwhile", async () => {
+test("a request that is not asked again was settled meanwhile", async () => {
   await inSession(async (page, endpoint) => {
     endpoint.send({ ...PROPOSAL, expiresAt: Date.now() + 300_000 });
-    await page.locator("#confirmation[open]").waitFor();
+    await card(page).waitFor();
     await endpoint.close(1011);
     await untilState(page, { phase: "reconnecting" });
     await untilState(page, { phase: "live" });
-    await page.locator("#confirmation").waitFor({ state: "hidden" });
+    await page.locator("#approvals").waitFor({ state: "hidden" });
     assert.equal(endpoint.all("confirm").length, 0);
   });
 });
@@ -399,7 +506,7 @@ test("a blocked user sees until when, and can type again after that", async () =
   await inSession(async (page, endpoint) => {
     endpoint.send({ type: "timeout", durationSeconds: 3, timeoutUntil: Date.now() + 3000, farewellMessage: "That was rude." });
     await page.getByText(/That was rude\. You can go on in 0:0\d/).waitFor();
-    assert.equal(await page.getByLabel("Message").isDisabled(), true);
+    assert.equal(await page.getByLabel("Message", { exact: true }).isDisabled(), true);
     assert.equal(await page.locator("#talk").isDisabled(), true);
     await endpoint.close(1000);
     await page.getByRole("heading", { name: "Session ended" }).waitFor();

@@ -106,14 +106,14 @@ test("a question that was open by voice can still be answered, once", async () =
   for (const [button, state] of [["Yes", "done"], ["No", "refused"]]) {
     await onServer(["--config", careful], async (page, restart) => {
       await ask(page, 'call kb_search {"query": "Colin Archer"}');
-      const dialog = page.locator("#confirmation[open]");
-      await dialog.waitFor();
+      const card = page.locator(".card");
+      await card.waitFor();
       await restart();
       await untilState(page, { phase: "live" });
-      await dialog.getByRole("button", { name: new RegExp(`^${button}`) }).click();
-      await page.locator("#confirmation").waitFor({ state: "hidden" });
+      await card.getByRole("button", { name: new RegExp(`^${button}`), disabled: false }).click();
+      await page.locator("#approvals").waitFor({ state: "hidden" });
       await page.locator(`.call[data-state=${state}]`).first().waitFor();
-      assert.equal(await page.locator("#confirmation[open]").count(), 0, "it is asked once");
+      assert.equal(await page.locator(".card").count(), 0, "it is asked once");
     });
   }
 });
@@ -124,13 +124,13 @@ test("a question that was open in the chat can still be answered", async () => {
     const text = ["--text-provider", "openai", "--text-provider-url", model.url];
     await onServer(["--config", careful, ...text], async (page, restart) => {
       await ask(page, "Who designed the Fram?");
-      const dialog = page.locator("#confirmation[open]");
-      await dialog.waitFor();
+      const card = page.locator(".card");
+      await card.waitFor();
       await untilState(page, { generating: false });
       const { turnsCompleted } = await state(page);
       await restart();
-      await dialog.getByRole("button", { name: /^Yes/ }).click();
-      await page.locator("#confirmation").waitFor({ state: "hidden" });
+      await card.getByRole("button", { name: /^Yes/, disabled: false }).click();
+      await page.locator("#approvals").waitFor({ state: "hidden" });
       await untilAnswered(page, turnsCompleted + 1);
       assert.equal(await page.locator(".line.assistant").last().locator(".words").textContent(), "It was looked up.");
     });

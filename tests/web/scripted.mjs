@@ -25,7 +25,7 @@ export async function servePage(info = {}) {
       return;
     }
     const name = path === "/" ? "index.html" : path.slice(1);
-    if (!/^[a-z-]+\.[a-z]+$/.test(name)) {
+    if (!/^(?:vendor\/)?[a-z-]+\.[a-z]+$/.test(name)) {
       response.writeHead(404).end();
       return;
     }

@@ -51,6 +51,7 @@ test("a page that has to sign in says so, refuses what does not count, and goes 
     await page.reload();
     await page.getByText("This is the demo model").waitFor();
     assert.ok(!(await dialog.isVisible()));
+    await page.getByRole("button", { name: "Settings" }).click();
     await page.getByRole("button", { name: "Sign out" }).click();
     await dialog.waitFor();
   });

@@ -1,12 +1,16 @@
 // Owns the wiring: finds the page's elements, hands them to the modules, and shows the session's state in words.
+import { Approvals } from "./approvals.js";
+import { Attachments } from "./attachments.js";
 import { Calls } from "./calls.js";
 import { countdown, countdownText, learnServerTime } from "./clock.js";
-import { Confirmation } from "./confirmation.js";
 import { button, element, textOf } from "./dom.js";
 import { Notices } from "./notices.js";
+import { Reach } from "./reach.js";
 import { Session } from "./session.js";
+import { Settings } from "./settings.js";
 import { SignIn } from "./sign-in.js";
 import { rememberedSession } from "./socket.js";
+import { keep, kept, keptObject } from "./storage.js";
 import { Transcript } from "./transcript.js";
 
 const byId = (id) => document.getElementById(id);
@@ -15,7 +19,13 @@ const MESSAGE_HEIGHT_MAX_PX = 160;
 const ASKED_EARLY_MAX = 8;
 /** The time in a header has whole seconds. */
 const HEADER_COARSE_MS = 2_000;
+const DRAFT_KEY = "windlass.draft";
+const PLACE_KEY = "windlass.place";
+/** Loudness is shown as people hear it: the middle of the meter is quiet speech. */
+const METER_POWER = 0.5;
 
+let hasInfo = false;
+let isSettingUp = false;
 let lastAsked = "";
 /** What is asked before it is known how the server answers, and whether a session is to be taken up; null from then on. */
 let asked = [];
@@ -23,28 +33,31 @@ let stopBlockClock = () => {};
 /** `demo`: whether the voice is the demo model. */
 const info = { demo: false, suggestions: [] };
 const notices = new Notices(byId("notices"));
-const transcript = new Transcript(byId("transcript"), byId("conversation"));
+/** The message that is written takes the place of the last one. */
+let isEditing = false;
+const attachments = new Attachments(byId("attachments"), notices, () => render());
+const transcript = new Transcript(byId("transcript"), byId("conversation"), byId("to-end"), {
+  onEdit: (text) => edit(text),
+  onAgain: (text) => {
+    session.unlock();
+    session.again(text);
+  },
+});
 const calls = new Calls({
   list: byId("calls-list"),
   summary: byId("calls-summary"),
   empty: byId("calls-empty"),
   onChange: () => render(),
 });
-const confirmation = new Confirmation(
+const approvals = new Approvals(
+  { box: byId("approvals"), title: byId("approvals-title"), list: byId("approvals-list") },
   {
-    dialog: byId("confirmation"),
-    title: byId("confirmation-title"),
-    preview: byId("confirmation-preview"),
-    warning: byId("confirmation-warning"),
-    plain: byId("confirmation-plain"),
-    details: byId("confirmation-details"),
-    args: byId("confirmation-args"),
-    clock: byId("confirmation-clock"),
-    approve: byId("approve"),
-    decline: byId("decline"),
+    onAnswer: (token, approved) => session.answerConfirmation(token, approved),
+    onChange: () => render(),
+    onLeave: () => byId("message").focus(),
   },
-  (token, approved) => session.answerConfirmation(token, approved),
 );
+const reach = new Reach(notices, () => serverIsBack());
 const signIn = new SignIn({
   dialog: byId("sign-in"),
   provider: byId("sign-in-provider"),
@@ -53,8 +66,17 @@ const signIn = new SignIn({
   problem: byId("sign-in-problem"),
   leave: byId("sign-out"),
 });
-const view = { checkSignIn: () => signIn.ensure(), transcript, calls, confirmation, notices, render, started, turnCompleted, soundBlocked, blocked, ended, backToChat };
+const view = { checkSignIn: () => signIn.ensure(), transcript, calls, approvals, notices, reach, render, started, turnCompleted, soundBlocked, blocked, ended, backToChat };
 const session = new Session(view);
+const settings = new Settings(
+  {
+    themes: document.querySelectorAll("[name=theme]"),
+    microphone: byId("microphone"),
+    speaker: byId("speaker"),
+    speakerRow: byId("speaker-row"),
+  },
+  (name, deviceId) => (name === "speaker" ? session.useSpeaker(deviceId) : session.useMicrophone(deviceId)),
+);
 
 // Tests and curious people read the counters here.
 window.windlass = { state: session.state };
@@ -75,7 +97,14 @@ function render() {
   byId("anew").hidden = session.isRunning || transcript.isEmpty || phase === "ended" || phase === "blocked";
   byId("interrupt").hidden = !speaking && !generating;
   byId("sound").setAttribute("aria-pressed", String(sound));
-  byId("welcome").hidden = !transcript.isEmpty;
+  byId("welcome").hidden = !transcript.isEmpty || approvals.waiting > 0;
+  byId("attach").hidden = info.demo && !session.canChat;
+  byId("levels").hidden = microphone !== "on" && !speaking;
+  const { waiting } = approvals;
+  byId("review").hidden = waiting === 0;
+  setText(byId("review"), waiting === 1 ? "Your approval is asked for" : `${waiting} approvals are asked for`);
+  const title = waiting === 0 ? "Windlass" : `(${waiting}) Windlass`;
+  if (document.title !== title) document.title = title;
 }
 
 const CONNECTION_WORDS = {
@@ -148,7 +177,8 @@ function startAnew() {
   session.forget();
   transcript.clear();
   calls.clear();
-  confirmation.closeAll();
+  approvals.closeAll();
+  if (isEditing) edit(null);
   notices.hide("error");
   render();
   byId("message").focus();
@@ -167,22 +197,39 @@ function ended({ title, text }) {
   if (hadFocus) again.focus();
 }
 
-function ask(text) {
+function ask(text, pictures = [], options = {}) {
   session.unlock();
   if (asked !== null) {
     if (asked.length >= ASKED_EARLY_MAX) return false;
-    asked.push(text);
+    asked.push([text, pictures, options]);
     return true;
   }
   lastAsked = text;
-  return session.say(text);
+  return session.say(text, pictures, options);
 }
 
 function submit() {
   const field = byId("message");
   const text = field.value.trim();
-  if (text === "" || !ask(text)) return;
-  field.value = "";
+  if ((text === "" && attachments.count === 0) || session.state.phase === "blocked") return;
+  // Nobody is there yet who could take it: it stays where it can be seen.
+  if (asked !== null && (reach.isLost || asked.length >= ASKED_EARLY_MAX)) return;
+  if (!ask(text, attachments.take(), { isEdit: isEditing })) return;
+  edit(null);
+}
+
+/** Puts the last message back into the field, to be changed; with null the field is empty again. */
+function edit(text) {
+  const field = byId("message");
+  isEditing = text !== null && session.canRepeat;
+  byId("editing").hidden = !isEditing;
+  field.value = text ?? "";
+  drafted();
+  if (text !== null) field.focus();
+}
+
+function drafted() {
+  keep("sessionStorage", DRAFT_KEY, byId("message").value);
   fitMessage();
 }
 
@@ -216,10 +263,44 @@ async function loadInfo() {
     if (!answer.ok) throw new Error(`status ${answer.status}`);
     learnServerTime(answer.headers.get("date"), HEADER_COARSE_MS);
     showInfo(await answer.json());
+    return true;
   } catch (error) {
     console.debug("no information about the server", error.message);
-    notices.show("server", { tone: "warning", title: "The server does not answer", text: "Check that it runs, then reload this page." });
+    reach.lost();
+    return false;
   }
+}
+
+/** What the page missed while the server was gone, it asks for now. */
+async function serverIsBack() {
+  if (!hasInfo) hasInfo = await loadInfo();
+  if (hasInfo) setUp();
+}
+
+/** Takes up what was said, and whatever was asked before it was known how the server answers. Once. */
+async function setUp() {
+  if (isSettingUp) return;
+  isSettingUp = true;
+  await session.recall();
+  const remembered = rememberedSession();
+  if (remembered) session.begin(remembered);
+  restorePlace();
+  render();
+  const early = asked;
+  asked = null;
+  early.forEach((given) => ask(...given));
+}
+
+/** A reload begins where the reader was. */
+function restorePlace() {
+  const place = keptObject("sessionStorage", PLACE_KEY);
+  if (place?.read) transcript.goTo(place.read);
+  if (place?.calls) byId("calls").open = true;
+  if (Number.isFinite(place?.callsTop)) byId("calls-scroll").scrollTop = place.callsTop;
+}
+
+function rememberPlace() {
+  keep("sessionStorage", PLACE_KEY, { read: transcript.place, calls: byId("calls").open, callsTop: byId("calls-scroll").scrollTop });
 }
 
 function listen() {
@@ -233,7 +314,22 @@ function listen() {
     event.preventDefault();
     submit();
   });
-  byId("message").addEventListener("input", fitMessage);
+  byId("message").addEventListener("input", drafted);
+  byId("message").addEventListener("paste", (event) => attach(event, event.clipboardData));
+  for (const kind of ["dragover", "drop"]) document.addEventListener(kind, (event) => attach(event, event.dataTransfer));
+  byId("attach").addEventListener("click", () => byId("files").click());
+  byId("files").addEventListener("change", () => {
+    attachments.add([...byId("files").files]);
+    byId("files").value = "";
+    byId("message").focus();
+  });
+  byId("editing-end").addEventListener("click", () => {
+    edit(null);
+    byId("message").focus();
+  });
+  byId("review").addEventListener("click", () => approvals.show());
+  byId("settings").addEventListener("toggle", () => settings.listDevices());
+  addEventListener("pagehide", rememberPlace);
   byId("talk").addEventListener("click", () => {
     session.unlock();
     session.toggleMicrophone();
@@ -246,7 +342,7 @@ function listen() {
   byId("anew").addEventListener("click", startAnew);
   byId("sound").addEventListener("click", () => session.setSound(!session.state.sound));
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !byId("confirmation").open) session.interrupt();
+    if (event.key === "Escape" && !byId("settings").matches(":popover-open")) session.interrupt();
   });
   for (const kind of ["pointerdown", "keydown"]) {
     document.addEventListener(kind, () => {
@@ -255,6 +351,13 @@ function listen() {
       notices.hide("sound");
     });
   }
+}
+
+/** Takes pictures that are pasted or dropped anywhere on the page. */
+function attach(event, transfer) {
+  if (byId("attach").hidden || ![...(transfer?.types ?? [])].includes("Files")) return;
+  event.preventDefault();
+  if (event.type !== "dragover") attachments.add([...transfer.files]);
 }
 
 /** Beside the conversation the calls are always open; on a phone they open on demand. */
@@ -272,34 +375,33 @@ function arrangeCalls() {
   arrange();
 }
 
-/** Moves the wheel's rim with the loudness of the microphone. */
-function showLevel() {
+/** Moves the wheel's rim with the loudness of the microphone, and both meters. */
+function showLevels() {
   const wheel = document.querySelector(".wheel .level");
-  let shown = 0;
+  const shown = { in: 0, out: 0 };
+  let isDrawing = false;
   const draw = () => {
-    const target = session.state.microphone === "on" ? Math.min(1, session.level * 6) : 0;
-    shown += (target - shown) * 0.3;
-    wheel.style.setProperty("--level", shown.toFixed(3));
-    if (session.state.microphone === "on" || shown > 0.01) requestAnimationFrame(draw);
-    else drawing = false;
+    const { microphone, speaking } = session.state;
+    shown.in += ((microphone === "on" ? session.level : 0) - shown.in) * 0.3;
+    shown.out += (session.voiceLevel - shown.out) * 0.3;
+    wheel.style.setProperty("--level", Math.min(1, shown.in * 6).toFixed(3));
+    for (const [name, level] of Object.entries(shown)) byId(`level-${name}`).value = Math.min(1, level ** METER_POWER);
+    isDrawing = microphone === "on" || speaking || shown.in > 0.002;
+    if (isDrawing) requestAnimationFrame(draw);
   };
-  let drawing = false;
   new MutationObserver(() => {
-    if (drawing || session.state.microphone !== "on") return;
-    drawing = true;
+    if (isDrawing || (session.state.microphone !== "on" && !session.state.speaking)) return;
+    isDrawing = true;
     requestAnimationFrame(draw);
-  }).observe(document.body, { attributeFilter: ["data-microphone"] });
+  }).observe(document.body, { attributeFilter: ["data-microphone", "data-speaking"] });
 }
 
 listen();
 arrangeCalls();
-showLevel();
+showLevels();
+byId("message").value = kept("sessionStorage", DRAFT_KEY);
+fitMessage();
+byId("message").focus();
 await signIn.ensure();
-await loadInfo();
-await session.recall();
-const kept = rememberedSession();
-if (kept) session.begin(kept);
-render();
-const early = asked;
-asked = null;
-early.forEach(ask);
+hasInfo = await loadInfo();
+if (hasInfo) await setUp();

@@ -1,10 +1,18 @@
-// Owns the list of tool calls: what was asked for, how long it takes, how it ended. Knows no connection.
-import { element, fillArguments, shorten, textOf, valueText } from "./dom.js";
-import { durationText } from "./clock.js";
+// Owns the tree of tool calls: what was asked for, when and how long it ran, how it ended. Calls of one turn are drawn on one scale,
+// and those that a tool made stand below it. Knows no connection.
+import { clockTime, fillFields, flat, phrase, valueNode } from "./values.js";
+import { copyButton, element, shorten, textOf } from "./dom.js";
+import { durationText, unixMs } from "./clock.js";
+import { numberOf, readJson, writeJson } from "./json.js";
 
-const ROWS_MAX = 100;
+const ROWS_MAX = 200;
 const TICK_MS = 100;
-const RESULT_CHARACTERS_MAX = 301;
+const SUMMARY_CHARACTERS_MAX = 90;
+const MESSAGE_CHARACTERS_MAX = 600;
+/** A wait that is longer than this, for a user or a model, is drawn as long as this. */
+const PAUSE_MS = 2_000;
+/** A part of a tool's message that points at an argument. */
+const POINTER = /(?<![\w/])(\/[\w~-]+(?:\/[\w~-]+)*)/;
 
 // For each error type: whether the call was turned away before it ran, and what that means to a person.
 const OUTCOMES = {
@@ -37,6 +45,9 @@ export class Calls {
   #summary;
   #empty;
   #rows = [];
+  #groups = [];
+  /** The calls that come belong to a turn of their own. */
+  #isTurnOver = true;
   #timer = 0;
   #count = 0;
 
@@ -54,10 +65,16 @@ export class Calls {
     return running ? running.status.textContent || `Using ${running.tool}` : "";
   }
 
-  started({ callId, tool, args, status, parentCallId }) {
+  /** The user said something: what is called from here on answers that. */
+  turnBegins() {
+    this.#isTurnOver = true;
+  }
+
+  started({ callId, tool, args, argsOmitted, status, parentCallId }) {
     const row = (callId ? this.#find(callId, tool) : null) ?? this.#newRow(callId, tool, parentCallId);
-    fillArguments(row.args, args);
-    row.status.textContent = shorten(textOf(status), 300);
+    if (row.state !== "running") row.runs.push({ from: Date.now(), to: null });
+    this.#ask(row, args, argsOmitted);
+    row.status.replaceChildren(...phrase(shorten(textOf(status), 300)));
     this.#setState(row, "running");
     this.#timer ||= setInterval(() => this.#tick(), TICK_MS);
   }
@@ -65,47 +82,62 @@ export class Calls {
   progress({ callId, tool, message, fraction }) {
     const row = this.#find(callId, tool);
     if (!row) return;
-    if (textOf(message)) row.status.textContent = shorten(message, 300);
-    row.bar.hidden = !Number.isFinite(fraction);
-    if (Number.isFinite(fraction)) row.bar.value = Math.max(0, Math.min(1, fraction));
+    if (textOf(message)) row.status.replaceChildren(...phrase(shorten(message, 300)));
+    const part = numberOf(fraction);
+    row.bar.hidden = !Number.isFinite(part);
+    if (Number.isFinite(part)) row.bar.value = Math.max(0, Math.min(1, part));
     this.onChange();
   }
 
-  /** `args` come with a call that never ran, `result` with one that worked. */
-  finished({ callId, tool, ok, durationMs, errorType, accepted, args, result, parentCallId }) {
+  /** `args` come with a call that never ran, `result` with one that worked, `message` with one that did not. */
+  finished({ callId, tool, ok, durationMs, errorType, message, accepted, args, argsOmitted, result, parentCallId }) {
     const row = this.#find(callId, tool) ?? this.#newRow(callId, tool, parentCallId);
-    if (args) fillArguments(row.args, args);
-    const duration = Number.isFinite(durationMs) ? durationMs : performance.now() - row.startedAt;
-    row.time.textContent = durationText(duration);
+    if (args || argsOmitted) this.#ask(row, args, argsOmitted);
+    this.#ran(row, numberOf(durationMs), Date.now());
     if (accepted === true) {
       row.bar.hidden = true;
       row.outcome.replaceChildren(element("strong", "", "Accepted"), "A service is at work. It tells how it ends.");
       this.#setState(row, "waiting");
       return;
     }
-    this.#conclude(row, ok === true, textOf(errorType), textOf(result));
+    this.#conclude(row, { ok: ok === true, errorType: textOf(errorType), message: textOf(message), result });
+  }
+
+  /** A call that ended before the page was loaded, `at` a time of the server. */
+  recalled({ at, turn, mode, callId, tool, ok, durationMs, errorType, message, args, result, parentCallId }) {
+    const key = `${numberOf(turn)} ${textOf(mode)}`;
+    if (Number.isFinite(numberOf(turn)) && this.#groups.at(-1)?.key !== key) this.turnBegins();
+    const row = this.#find(callId, tool) ?? this.#newRow(callId, tool, parentCallId);
+    if (Number.isFinite(numberOf(turn))) row.group.key = key;
+    if (args) this.#ask(row, args, false);
+    row.runs = row.runs.filter(({ to }) => to !== null);
+    this.#ran(row, numberOf(durationMs), unixMs(at) ?? Date.now());
+    this.#conclude(row, { ok: ok === true, errorType: textOf(errorType), message: textOf(message), result });
   }
 
   /** The outcome of a call that had waited for the user's approval. */
   confirmed({ callId, tool, ok, response }) {
     const row = this.#find(callId, tool);
     if (!row) return;
-    const ran = response?.meta?.durationMs;
-    if (Number.isFinite(ran)) row.time.textContent = durationText(ran);
-    this.#conclude(row, ok === true, textOf(response?.error?.type), valueText(response?.data ?? undefined));
+    const error = response?.error;
+    this.#ran(row, numberOf(response?.meta?.durationMs), Date.now());
+    this.#conclude(row, { ok: ok === true, errorType: textOf(error?.type), message: textOf(error?.message), result: response?.data });
   }
 
   /** Nothing more is heard of what still runs or waits, but for these calls. */
   settle(open = []) {
     for (const row of this.#open.filter(({ callId }) => !open.includes(callId))) {
       row.outcome.textContent = "No outcome was reported.";
+      this.#ran(row, NaN, Date.now());
       this.#setState(row, "failed");
     }
   }
 
   clear() {
     this.#rows = [];
+    this.#groups = [];
     this.#count = 0;
+    this.#isTurnOver = true;
     this.#list.replaceChildren();
     this.#render();
   }
@@ -123,45 +155,87 @@ export class Calls {
   /** `parentCallId` is that of the call whose tool asks for this one. */
   #newRow(callId, tool, parentCallId) {
     const name = nameOf(tool);
-    const parent = parentCallId ? this.#find(parentCallId) : undefined;
+    const parent = parentCallId ? this.#rows.findLast((row) => row.callId === parentCallId) : undefined;
+    const group = parent?.group ?? this.#groupNow();
     const row = {
       callId,
       tool: name,
+      group,
       state: "running",
-      startedAt: performance.now(),
+      /** When it ran, by this device's clock; a second time where it waited for the user in between. */
+      runs: [{ from: Date.now(), to: null }],
       time: element("span", "call-time"),
+      track: element("div", "call-track"),
       status: element("p", "call-status"),
-      args: element("dl", "args"),
+      args: element("dl", "fields"),
       bar: element("progress", "call-progress"),
       outcome: element("p", "call-outcome"),
+      message: element("p", "call-message"),
+      result: element("details", "call-result"),
+      children: element("ol", "call-children"),
     };
     row.bar.hidden = true;
+    row.result.hidden = true;
     row.bar.max = 1;
     row.bar.setAttribute("aria-label", `Progress of ${name}`);
-    const asking = parent ? element("span", "call-parent", `for ${parent.tool}`) : "";
-    const head = element("p", "call-head", element("code", "call-name", name), asking, row.time);
-    row.item = element("li", "call", head, row.status, row.bar, row.args, row.outcome);
+    row.track.setAttribute("aria-hidden", "true");
+    row.children.setAttribute("aria-label", `Calls that ${name} made`);
+    row.children.hidden = true;
+    const head = element("p", "call-head", element("code", "call-name", name), row.time);
+    row.item = element("li", "call", head, row.track, row.status, row.bar, row.args, row.outcome, row.message, row.result, row.children);
     this.#rows.push(row);
     this.#count += 1;
-    this.#list.prepend(row.item);
-    if (this.#rows.length > ROWS_MAX) this.#rows.shift().item.remove();
+    (parent?.children ?? group.list).append(row.item);
+    if (parent) parent.children.hidden = false;
+    while (this.#rows.length > ROWS_MAX) this.#forget(this.#groups[0]);
     return row;
   }
 
-  #conclude(row, ok, errorType, result) {
+  #groupNow() {
+    if (!this.#isTurnOver && this.#groups.length > 0) return this.#groups.at(-1);
+    this.#isTurnOver = false;
+    const group = { key: "", heading: element("p", "calls-turn"), list: element("ol", "calls-of-turn") };
+    group.item = element("li", "", group.heading, group.list);
+    this.#groups.push(group);
+    this.#list.prepend(group.item);
+    return group;
+  }
+
+  #forget(group) {
+    group.item.remove();
+    this.#groups = this.#groups.filter((other) => other !== group);
+    this.#rows = this.#rows.filter((row) => row.group !== group);
+  }
+
+  #ask(row, args, isOmitted) {
+    fillFields(row.args, args);
+    if (isOmitted === true) row.args.append(element("div", "", element("dt", "", "Arguments"), element("dd", "", "too long to be shown")));
+  }
+
+  /** A run has ended at `to`. How long it took is the server's to say. */
+  #ran(row, durationMs, to) {
+    const last = row.runs.at(-1);
+    const run = last && last.to === null ? last : { from: to, to: null };
+    if (run !== last) row.runs.push(run);
+    run.to = to;
+    if (Number.isFinite(durationMs)) run.from = to - durationMs;
+    row.time.textContent = durationText(run.to - run.from);
+  }
+
+  #conclude(row, { ok, errorType, message, result }) {
     row.bar.hidden = true;
+    row.message.replaceChildren();
+    row.result.hidden = true;
     if (ok) {
-      const brought = result ? element("span", "call-result", shorten(result, RESULT_CHARACTERS_MAX)) : "";
-      row.outcome.replaceChildren(element("strong", "", "Done"), brought);
+      row.outcome.replaceChildren(element("strong", "", "Done"));
+      showResult(row.result, result);
       this.#setState(row, "done");
       return;
     }
     const [label, meaning] = Object.hasOwn(OUTCOMES, errorType) ? OUTCOMES[errorType] : ["Failed", ""];
-    row.outcome.replaceChildren(
-      element("strong", "", label),
-      errorType ? element("code", "error-type", shorten(errorType, 40)) : "",
-      meaning,
-    );
+    const type = errorType ? element("code", "error-type", shorten(errorType, 40)) : "";
+    row.outcome.replaceChildren(...[element("strong", "", label), type, meaning].filter(Boolean));
+    if (label !== "Waiting for you") row.message.replaceChildren(...withPointers(shorten(message, MESSAGE_CHARACTERS_MAX)));
     const state = { "Failed": "failed", "Outcome unknown": "failed", "Waiting for you": "waiting" }[label] ?? "refused";
     this.#setState(row, state);
   }
@@ -169,15 +243,37 @@ export class Calls {
   #setState(row, state) {
     row.state = state;
     row.item.dataset.state = state;
+    this.#draw(row.group);
     this.#render();
   }
 
   #tick() {
     const running = this.#rows.filter(({ state }) => state === "running");
-    for (const row of running) row.time.textContent = durationText(performance.now() - row.startedAt);
+    for (const row of running) row.time.textContent = durationText(Date.now() - row.runs.at(-1).from);
+    new Set(running.map(({ group }) => group)).forEach((group) => this.#draw(group));
     if (running.length > 0) return;
     clearInterval(this.#timer);
     this.#timer = 0;
+  }
+
+  /** Draws when each call of a turn ran, all on one scale. */
+  #draw(group) {
+    const rows = this.#rows.filter((row) => row.group === group);
+    const now = Date.now();
+    const runs = rows.flatMap((row) => row.runs.map((run) => ({ row, from: run.from, to: run.to ?? now })));
+    const place = scale(runs);
+    const whole = place(Math.max(...runs.map(({ to }) => to)));
+    for (const row of rows) row.track.replaceChildren();
+    for (const { row, from, to } of runs) {
+      const bar = element("span", "");
+      bar.style.setProperty("--from", whole === 0 ? 0 : place(from) / whole);
+      bar.style.setProperty("--part", whole === 0 ? 1 : (place(to) - place(from)) / whole);
+      row.track.append(bar);
+      row.track.title = `Began ${durationText(place(from))} after the first call of the turn`;
+    }
+    const began = Math.min(...runs.map(({ from }) => from));
+    const calls = rows.length === 1 ? "1 call" : `${rows.length} calls`;
+    group.heading.textContent = `${clockTime(began)} · ${calls} · ${durationText(whole)}`;
   }
 
   #render() {
@@ -187,4 +283,40 @@ export class Calls {
     this.#summary.textContent = running > 0 ? `${total}, ${running} running` : total;
     this.onChange();
   }
+}
+
+/** Milliseconds from the first beginning to a time, with pauses in which nothing ran cut to `PAUSE_MS`. */
+function scale(runs) {
+  const cuts = [];
+  let busyUntil = Infinity;
+  for (const { from, to } of [...runs].sort((one, other) => one.from - other.from)) {
+    if (from - busyUntil > PAUSE_MS) cuts.push({ at: from, by: from - busyUntil - PAUSE_MS });
+    busyUntil = busyUntil === Infinity ? to : Math.max(busyUntil, to);
+  }
+  const began = Math.min(...runs.map(({ from }) => from));
+  return (time) => time - began - cuts.filter(({ at }) => at <= time).reduce((sum, { by }) => sum + by, 0);
+}
+
+/** What a call brought, folded: its beginning, and all of it to read and to copy. */
+function showResult(box, result) {
+  if (result === undefined || result === null || result === "") return;
+  const value = typeof result === "string" ? read(result) : result;
+  const text = typeof value === "string" ? value : writeJson(value);
+  const whole = element("div", "call-value", valueNode(value), copyButton("Copy the result", () => text));
+  const beginning = shorten(flat(value).replace(/\s+/g, " "), SUMMARY_CHARACTERS_MAX);
+  box.replaceChildren(element("summary", "", element("span", "", "Result "), element("span", "call-brief", beginning)), whole);
+  box.hidden = false;
+}
+
+/** The value that a text holds as JSON; the text itself where it is none, or was cut. */
+function read(text) {
+  try {
+    return readJson(text);
+  } catch {
+    return text;
+  }
+}
+
+function withPointers(message) {
+  return message.split(POINTER).map((part, at) => (at % 2 === 1 ? element("code", "", part) : part)).filter((part) => part !== "");
 }

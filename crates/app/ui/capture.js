@@ -10,9 +10,10 @@ class MicrophoneError extends Error {
 
 /**
  * Opens the microphone. `onFrame(ArrayBuffer, level)` gets 20 ms of PCM16 at 16 kHz with its loudness (0 to 1), `onLost()`
- * tells that the device went away. Call it from a click. Returns the function that closes it.
+ * tells that the device went away. `deviceId` is the microphone that is wanted, "" for the system's. Call it from a click. Returns
+ * the function that closes it.
  */
-export async function openMicrophone({ onFrame, onLost }) {
+export async function openMicrophone({ onFrame, onLost, deviceId = "" }) {
   if (!window.isSecureContext) throw new MicrophoneError("insecure");
   if (!navigator.mediaDevices?.getUserMedia || !window.AudioWorkletNode) throw new MicrophoneError("unsupported");
   // Some browsers let a context run only if it was made inside the click itself, so it comes before anything is awaited.
@@ -20,7 +21,7 @@ export async function openMicrophone({ onFrame, onLost }) {
   let stream = null;
   try {
     stream = await navigator.mediaDevices.getUserMedia({
-      audio: { channelCount: 1, echoCancellation: true, noiseSuppression: true, autoGainControl: true },
+      audio: { ...(deviceId ? { deviceId: { ideal: deviceId } } : {}), channelCount: 1, echoCancellation: true, noiseSuppression: true, autoGainControl: true },
     });
     await context.audioWorklet.addModule(new URL("capture-worklet.js", import.meta.url));
     await context.resume();

@@ -14,9 +14,14 @@ export function unixMs(value) {
   return Number.isFinite(parsed) ? parsed : null;
 }
 
+/** The server's time now. */
+export function serverNow() {
+  return Date.now() + offsetMs;
+}
+
 /** Milliseconds from now, by the server's clock, until a server time. */
 function remainingMs(serverUnixMs) {
-  return serverUnixMs - (Date.now() + offsetMs);
+  return serverUnixMs - serverNow();
 }
 
 /** Calls `show(remaining ms)` at once and each second, for the last time with 0; returns what ends it early. */

@@ -1,5 +1,4 @@
 // Owns building page elements out of text that others wrote; knows nothing of sessions. Text only ever becomes text nodes.
-import { writtenText } from "./exact.js";
 
 /** An element with a class and children; a string child becomes a text node, an empty one nothing. */
 export function element(tag, className, ...children) {
@@ -15,6 +14,70 @@ export function button(className, label, onClick) {
   made.type = "button";
   made.addEventListener("click", onClick);
   return made;
+}
+
+/** A button that shows a drawing; its name is for the pointer that rests on it, and for screen readers. */
+export function iconButton(className, name, path, onClick) {
+  const made = button(`icon ${className}`, drawing(path), onClick);
+  made.title = name;
+  made.setAttribute("aria-label", name);
+  return made;
+}
+
+function drawing(path) {
+  const namespace = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(namespace, "svg");
+  const line = document.createElementNS(namespace, "path");
+  svg.setAttribute("viewBox", "0 0 24 24");
+  svg.setAttribute("aria-hidden", "true");
+  line.setAttribute("d", path);
+  svg.append(line);
+  return svg;
+}
+
+export const DRAWINGS = {
+  copy: "M9 9h10v11H9zM5 15V4h10",
+  done: "m5 12.5 4.5 4.5L19 7.5",
+  edit: "M4 20h4L19 9l-4-4L4 16zM13 7l4 4",
+  again: "M19 12a7 7 0 1 1-2-5l2 2m0-5v5h-5",
+  remove: "m6 6 12 12M18 6 6 18",
+};
+
+/** Copies `text()` on a click and shows for a moment that it did. */
+export function copyButton(name, text) {
+  let timer = 0;
+  const made = iconButton("copy", name, DRAWINGS.copy, async () => {
+    const worked = await copy(text());
+    made.replaceChildren(drawing(worked ? DRAWINGS.done : DRAWINGS.remove));
+    made.setAttribute("aria-label", worked ? "Copied" : "Copying is not allowed here");
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      made.replaceChildren(drawing(DRAWINGS.copy));
+      made.setAttribute("aria-label", name);
+    }, 1500);
+  });
+  return made;
+}
+
+async function copy(text) {
+  try {
+    if (navigator.clipboard) {
+      await navigator.clipboard.writeText(text);
+      return true;
+    }
+  } catch (error) {
+    console.debug("the clipboard is not open to this page", error.name);
+  }
+  // Over plain http the clipboard is reached through a selection alone.
+  const focused = document.activeElement;
+  const field = element("textarea", "hidden-text");
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  const worked = document.execCommand("copy");
+  field.remove();
+  focused?.focus({ preventScroll: true });
+  return worked;
 }
 
 /** The address if it is http or https (relative ones included), else null: no script or data addresses. */
@@ -39,28 +102,6 @@ export function link(className, label, addressText) {
   return made;
 }
 
-/** Fills a <dl> with the arguments of a call, each value shortened to a length that a person reads. */
-export function fillArguments(list, args) {
-  list.replaceChildren();
-  if (args === null || typeof args !== "object") return;
-  for (const [name, value] of Object.entries(args).slice(0, 30)) {
-    list.append(element("div", "", element("dt", "", name), element("dd", "", shorten(valueText(value), 400))));
-  }
-}
-
-/** The same in full, for somebody who decides by it: what would not be seen, or would move what is, is spelt out. */
-export function fillArgumentsWhole(list, args) {
-  const rows = Object.entries(args !== null && typeof args === "object" ? args : {}).map(([name, value]) =>
-    element("div", "", element("dt", "", visible(name)), element("dd", "", visible(valueText(value)))),
-  );
-  list.replaceChildren(...rows);
-}
-
-/** Text without characters that hide something: each as its number, but for the ends of lines. */
-function visible(text) {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (found) => (found === "\n" ? found : `\\u{${found.codePointAt(0).toString(16)}}`));
-}
-
 export function shorten(text, length) {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text;
 }
@@ -70,7 +111,9 @@ export function textOf(value) {
   return typeof value === "string" ? value : "";
 }
 
-/** What a person reads of any value; "" for none. */
-export function valueText(value) {
-  return typeof value === "string" ? value : writtenText(value) ?? "";
+/** Says something to screen readers alone. */
+export function announce(words, { isUrgent = false } = {}) {
+  const region = document.getElementById(isUrgent ? "urgent" : "spoken");
+  region.append(element("p", "", words));
+  while (region.childElementCount > 3) region.firstElementChild.remove();
 }

@@ -9,10 +9,13 @@ export class Notices {
     this.#box = box;
   }
 
-  /** Shows a notice in place of the last one on the same subject. `tone`: `calm` or `warning`. Returns its text element. */
-  show(subject, { tone = "calm", title, text, lasting = false }) {
+  /**
+   * Shows a notice in place of the last one on the same subject. `tone`: `calm` or `warning`; `action`: a button below the text.
+   * Returns its text element.
+   */
+  show(subject, { tone = "calm", title, text, action = null, lasting = false }) {
     const body = element("p", "notice-text", text);
-    const notice = element("div", `notice ${tone}`, element("p", "notice-title", title), body);
+    const notice = element("div", `notice ${tone}`, element("p", "notice-title", title), body, action);
     notice.dataset.subject = subject;
     if (!lasting) {
       const close = button("notice-close", "×", () => this.hide(subject));

@@ -22,6 +22,8 @@ export class Playback {
   #discardTimer = 0;
   #doneTimer = 0;
   #blockTimer = 0;
+  #meter = null;
+  #speaker = "";
 
   /** `onDone()`: all of a finished turn has been heard. `onChange()`: it began or fell silent. `onBlocked()`: needs a click. */
   constructor({ counters, onDone, onChange, onBlocked }) {
@@ -39,7 +41,10 @@ export class Playback {
       this.#context = new AudioContext({ sampleRate: RATE_HZ });
       this.#volume = this.#context.createGain();
       this.#volume.gain.value = this.#muted ? 0 : 1;
-      this.#volume.connect(this.#context.destination);
+      this.#meter = this.#context.createAnalyser();
+      this.#meter.fftSize = 512;
+      this.#volume.connect(this.#meter).connect(this.#context.destination);
+      this.useSpeaker(this.#speaker);
       this.#voice = this.#newVoice();
       this.#context.addEventListener("statechange", () => {
         this.#schedule();
@@ -47,6 +52,22 @@ export class Playback {
       });
     }
     if (this.#context.state !== "running") this.#context.resume().catch(() => {});
+  }
+
+  /** Plays on a device, "" for the system's, where the browser can choose. */
+  useSpeaker(deviceId) {
+    this.#speaker = deviceId;
+    if (this.#context?.setSinkId && this.#context.sinkId !== deviceId) {
+      this.#context.setSinkId(deviceId).catch((error) => console.debug("the speaker is not used", error.name));
+    }
+  }
+
+  /** How loud it is now, 0 to 1. */
+  get level() {
+    if (!this.#meter || !this.isActive) return 0;
+    const samples = new Float32Array(this.#meter.fftSize);
+    this.#meter.getFloatTimeDomainData(samples);
+    return Math.sqrt(samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length);
   }
 
   mute(muted) {

@@ -1,9 +1,10 @@
 // Owns one session's course: what the user asks for, what the server says, and which of both comes first. Knows no layout;
-// what people see goes through `view`: transcript, calls, confirmation, notices, and what app.js does with them.
+// what people see goes through `view`: transcript, calls, approvals, notices, reach, and what app.js does with them.
 import { Chat, Conversation } from "./chat.js";
 import { openMicrophone } from "./capture.js";
 import { unixMs } from "./clock.js";
 import { textOf } from "./dom.js";
+import { numberOf } from "./json.js";
 import { ERROR_NOTICES, MICROPHONE_NOTICES, outcomeNotice, SEND_AGAIN_NOTICE } from "./notices.js";
 import { Playback } from "./playback.js";
 import { Connection, forgetSession } from "./socket.js";
@@ -42,6 +43,7 @@ export class Session {
     framesDropped: 0,
   };
   level = 0;
+  devices = { microphone: "", speaker: "" };
   /** Whether the server answers by text as well. */
   canChat = false;
 
@@ -60,12 +62,14 @@ export class Session {
       onTurn: () => this.#chatTurnComplete(),
       onVoice: () => this.#goOnByVoice(),
       onTimeout: (data) => this.#timeout(data),
+      onUnreachable: () => view.reach.lost(),
     });
     this.#connection = new Connection({
       counters: this.state,
       onMessage: (message) => this.#received(message),
       onAudio: (frame) => this.#heard(frame),
       onState: (state) => this.#connectionChanged(state),
+      onWait: (delayMs) => view.reach.waits(delayMs, () => this.#connection.dialNow()),
     });
   }
 
@@ -76,6 +80,24 @@ export class Session {
   /** Lets sound play; to be called in any click or key press. */
   unlock() {
     this.#playback.unlock();
+  }
+
+  /** How loud the agent is. */
+  get voiceLevel() {
+    return this.#playback.level;
+  }
+
+  /** Uses another microphone from here on. */
+  async useMicrophone(deviceId) {
+    this.devices.microphone = deviceId;
+    if (this.state.microphone !== "on") return;
+    this.#stopMicrophone();
+    await this.toggleMicrophone();
+  }
+
+  useSpeaker(deviceId) {
+    this.devices.speaker = deviceId;
+    this.#playback.useSpeaker(deviceId);
   }
 
   setSound(on) {
@@ -97,20 +119,20 @@ export class Session {
   /** Shows what was said and asked in this tab's conversation before the page was loaded. */
   async recall() {
     const { entries, questions } = (await this.#conversation.recall()) ?? {};
-    const { transcript, calls, confirmation } = this.#view;
+    const { transcript, calls, approvals } = this.#view;
     for (const entry of Array.isArray(entries) ? entries : []) {
       if (entry?.kind === "words") transcript.receive({ ...entry, final: true });
-      if (entry?.kind === "call") calls.finished(entry);
+      if (entry?.kind === "call") calls.recalled(entry);
     }
     const asked = Array.isArray(questions) ? questions : [];
-    asked.forEach((question) => confirmation.request(question));
+    asked.forEach((question) => approvals.request(question));
     calls.settle(asked.map(({ callId }) => callId));
     this.#view.render();
   }
 
   /** What follows has nothing to do with what was said. */
   forget() {
-    this.#chat.stop();
+    this.#chat.forget();
     this.#conversation.renew();
   }
 
@@ -126,6 +148,7 @@ export class Session {
       const close = await openMicrophone({
         onFrame: (frame, level) => this.#captured(frame, level),
         onLost: () => this.#microphoneFailed("lost"),
+        deviceId: this.devices.microphone,
       });
       if (this.state.microphone !== "asking") {
         close();
@@ -140,24 +163,45 @@ export class Session {
     }
   }
 
-  /** Sends typed words; they cut off an answer that is still being given. */
-  say(text) {
+  /**
+   * Sends typed words and pictures; they cut off an answer that is still being given. An `isEdit` takes the place of the message
+   * before, where it can. `pictures` are those of attachments.js.
+   */
+  say(text, pictures = [], { isEdit = false } = {}) {
     if (this.state.phase === "blocked") return false;
+    const { transcript, calls } = this.#view;
+    transcript.withdrawOffers();
+    calls.turnBegins();
     if (this.canChat && !this.isRunning) {
-      this.#view.transcript.withdrawOffers();
       this.#chat.stop();
-      this.#view.transcript.typed(text);
-      this.#chat.say(text);
+      transcript.typed(text, pictures.map(({ shown }) => shown));
+      this.#chat.say(text, pictures.map(({ part }) => part), { isEdit });
       return true;
     }
     this.begin();
     this.interrupt();
     this.#turnOpen = true;
-    this.#view.transcript.withdrawOffers();
-    this.#view.transcript.typed(text);
-    this.#connection.deliver({ type: "text", text });
+    transcript.typed(text, pictures.map(({ shown }) => shown));
+    for (const { part } of pictures) this.#connection.deliver({ type: "image", mimeType: part.mediaType, data: part.url.split(",")[1] });
+    this.#connection.deliver({ type: "text", text: text || "(a picture)" });
     this.#changed({ generating: true });
     return true;
+  }
+
+  /** Whether the last message can be changed, or answered anew, as the same message. Else it is said once more. */
+  get canRepeat() {
+    return this.canChat && !this.isRunning && this.#chat.canRepeat;
+  }
+
+  /** Another answer to what the user said last, which was `text`. */
+  again(text) {
+    if (this.state.phase === "blocked") return;
+    if (!this.canRepeat) {
+      this.say(text);
+      return;
+    }
+    this.#view.calls.turnBegins();
+    this.#chat.again();
   }
 
   /** The user wants silence now. */
@@ -244,6 +288,7 @@ export class Session {
   #connectionChanged(state) {
     if (state === "closed") return;
     if (state === "lost") {
+      this.#view.reach.lost();
       this.#end({ title: "The connection was lost", text: "The server could not be reached for a minute." });
       return;
     }
@@ -260,9 +305,10 @@ export class Session {
       // A browser does not say why a connection was refused.
       this.#view.checkSignIn();
       this.#mayRepeat = true;
-      this.#view.confirmation.hold();
+      this.#view.approvals.hold();
     }
     if (state === "reconnecting" && this.state.phase === "live") this.#changed({ generating: false });
+    if (state === "live") this.#view.reach.back();
     if (this.state.phase !== "blocked") this.#changed({ phase: state });
   }
 
@@ -277,12 +323,13 @@ export class Session {
     started: (message) => {
       this.#interruption = "none";
       this.#view.started(message);
-      this.#view.confirmation.reconnected();
+      this.#view.approvals.reconnected();
     },
     transcript: (message) => {
       const isLate = message.role === "assistant" && this.#interruption !== "none";
       const isSpeech = this.#view.transcript.receive({ ...message, isLate });
       if (isSpeech) this.#turnOpen = true;
+      if (isSpeech && message.final === true) this.#view.calls.turnBegins();
     },
     model_generating: () => {
       if (this.#interruption === "sent") return;
@@ -300,7 +347,7 @@ export class Session {
     tool_progress: (message) => this.#view.calls.progress(message),
     tool_call_finished: (message) => this.#view.calls.finished(message),
     tools_complete: () => this.#changed({}),
-    confirmation_request: (message) => this.#view.confirmation.request(message),
+    confirmation_request: (message) => this.#view.approvals.request(message),
     confirmation_result: (message) => this.#confirmed(message),
     interrupted: () => this.#interrupted(),
     turn_complete: () => this.#turnComplete(),
@@ -316,12 +363,12 @@ export class Session {
 
   /** What came of a question. One that is open as before is shown again. */
   #confirmed(message) {
-    const { confirmation, calls, notices } = this.#view;
+    const { approvals, calls, notices } = this.#view;
     if (message.response?.error?.retryable === true) {
-      confirmation.again(message.callId);
+      approvals.again(message.callId);
       notices.show("answer", { tone: "warning", ...SEND_AGAIN_NOTICE });
     } else {
-      if (confirmation.resolve(message.callId)) notices.show("elsewhere", outcomeNotice(message.response));
+      if (approvals.resolve(message.callId)) notices.show("elsewhere", outcomeNotice(message.response));
       notices.hide("answer");
     }
     calls.confirmed(message);
@@ -352,7 +399,7 @@ export class Session {
   }
 
   #timeout({ durationSeconds, timeoutUntil, farewellMessage }) {
-    const until = unixMs(timeoutUntil) ?? Date.now() + 1000 * (Number(durationSeconds) || 0);
+    const until = unixMs(timeoutUntil) ?? Date.now() + 1000 * (numberOf(durationSeconds) || 0);
     this.#stopMicrophone();
     this.#changed({ phase: "blocked" });
     this.#view.blocked(until, textOf(farewellMessage));
@@ -390,13 +437,16 @@ export class Session {
     this.#stopMicrophone();
     this.#connection.close();
     forgetSession();
-    this.#view.calls.settle();
-    this.#view.confirmation.closeAll();
+    this.#view.calls.settle(this.canChat ? this.#view.approvals.callIds : []);
+    this.#view.reach.takeOver();
     if (this.canChat && !wasBlocked) {
+      // Every session of the conversation can take an answer.
+      this.#view.approvals.release();
       this.#changed({ phase: "idle", generating: false });
       this.#view.backToChat(ending);
       return;
     }
+    this.#view.approvals.closeAll();
     this.#changed({ phase: wasBlocked ? "blocked" : "ended", generating: false });
     if (!hadEnded) this.#view.ended(ending);
   }

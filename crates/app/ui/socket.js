@@ -1,7 +1,8 @@
 // Owns the WebSocket: opening, the start message, finding back after a loss, and what waits meanwhile. Knows no meaning of
 // messages beyond `connected`, `started`, `pong` and an `error` that answers a start.
 import { learnServerTime } from "./clock.js";
-import { parseExact } from "./exact.js";
+import { readJson } from "./json.js";
+import { keep, keptObject } from "./storage.js";
 
 // The server keeps a session for 60 s after its client was lost.
 const GRACE_MS = 60_000;
@@ -22,26 +23,12 @@ const PASSING_REFUSALS = new Set(["overloaded", "internal", "shutting_down"]);
 
 /** The session of this tab that a reload may take up again, or null. */
 export function rememberedSession() {
-  try {
-    const kept = JSON.parse(sessionStorage.getItem(STORAGE_KEY));
-    return typeof kept?.resumeToken === "string" ? kept : null;
-  } catch {
-    return null;
-  }
+  const session = keptObject("sessionStorage", STORAGE_KEY);
+  return typeof session?.resumeToken === "string" ? session : null;
 }
 
 export function forgetSession() {
-  remember(null);
-}
-
-function remember(kept) {
-  // Storage may be switched off; then a reload simply begins anew.
-  try {
-    if (kept) sessionStorage.setItem(STORAGE_KEY, JSON.stringify(kept));
-    else sessionStorage.removeItem(STORAGE_KEY);
-  } catch (error) {
-    console.debug("session storage is not available", error.name);
-  }
+  keep("sessionStorage", STORAGE_KEY, null);
 }
 
 export class Connection {
@@ -59,12 +46,18 @@ export class Connection {
   #stableTimer = 0;
   #pongDue = false;
 
-  /** `onState` gets `connecting`, `live`, `reconnecting`, `lost`, `taken` by another window, or `closed`. */
-  constructor({ counters, onMessage, onAudio, onState }) {
-    Object.assign(this, { counters, onMessage, onAudio, onState, state: "closed" });
-    addEventListener("online", () => {
-      if (this.state === "reconnecting") this.#dial();
-    });
+  /**
+   * `onState` gets `connecting`, `live`, `reconnecting`, `lost`, `taken` by another window, or `closed`. `onWait(delayMs)` follows
+   * where the next try to reconnect waits, from the second one on.
+   */
+  constructor({ counters, onMessage, onAudio, onState, onWait }) {
+    Object.assign(this, { counters, onMessage, onAudio, onState, onWait, state: "closed" });
+    addEventListener("online", () => this.dialNow());
+  }
+
+  /** Tries to reconnect without waiting any longer. */
+  dialNow() {
+    if (this.state === "reconnecting") this.#dial();
   }
 
   get isClosed() {
@@ -141,7 +134,7 @@ export class Connection {
   #received(text) {
     let message;
     try {
-      message = parseExact(text);
+      message = readJson(text);
     } catch {
       console.debug("a message that is not JSON was ignored");
       return;
@@ -175,7 +168,7 @@ export class Connection {
 
   #started(message) {
     this.#kept = { resumeToken: message.resumeToken, conversationId: message.conversationId };
-    remember(this.#kept);
+    keep("sessionStorage", STORAGE_KEY, this.#kept);
     this.#setState("live");
     this.onMessage(message);
     for (const waiting of this.#waiting.splice(0)) this.send(waiting);
@@ -217,6 +210,7 @@ export class Connection {
     if (this.state !== "reconnecting") return;
     // Jitter, so that a restarted server is not met by all its clients in one instant.
     const delayMs = Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** this.#attempt) * (0.8 + 0.4 * Math.random());
+    if (this.#attempt > 0) this.onWait(delayMs);
     this.#attempt += 1;
     this.#retryTimer = setTimeout(() => this.#dial(), delayMs);
   }

@@ -1,41 +1,107 @@
-// Owns the conversation as it is read: bubbles, citations, images. Knows no connection and no audio.
+// Owns the conversation as it is read: messages, sources, images, and what can be done with each. Knows no connection and no audio.
 // A transcript message that is not final brings the next piece of its speaker's words; a final one brings all of them.
-import { button, element, link, shorten, textOf, webAddress } from "./dom.js";
+import { announce, button, copyButton, DRAWINGS, element, iconButton, link, shorten, textOf, webAddress } from "./dom.js";
+import { Markdown } from "./markdown.js";
 
-const LINES_MAX = 200;
+const LINES_MAX = 10_000;
+/** So many lines are skipped, laid out and drawn together: a browser looks at each such part in every frame. */
+const PART_LINES = 40;
 const TYPED_MAX = 20;
 const CITATIONS_MAX = 12;
+const SPOKEN_CHARACTERS_MAX = 4_000;
 /** So far from its end a reader still reads the end. */
 const END_PX = 240;
+/** So long after a wheel, a finger or a key the window is moved by its reader. */
+const USED_MS = 400;
 const SPEAKERS = { user: "You", assistant: "Agent" };
+
+/** What the user said, as it was typed. */
+class PlainText {
+  #node = document.createTextNode("");
+
+  constructor(box) {
+    box.append(this.#node);
+  }
+
+  get text() {
+    return this.#node.data;
+  }
+
+  append(piece) {
+    this.#node.data += piece;
+  }
+
+  set(text) {
+    this.#node.data = text;
+  }
+
+  settle() {}
+}
 
 export class Transcript {
   #log;
   #scroller;
+  #toEndButton;
   #isAtEnd = true;
+  /** What the window was when it was scrolled last, and when a reader last used it. */
+  #seen = { top: 0, height: 0 };
+  #usedAt = -Infinity;
   #open = { user: null, assistant: null };
   #last = { user: null, assistant: null };
+  /** The lines with which most can be done. */
+  #newest = [];
+  #count = 0;
   #typed = [];
+  /** The answer is given once more: its first words take the place of those that stand there. */
+  #isReplaced = false;
   /** Addresses of the pictures since the user spoke last: each comes at once and again with the whole answer. */
   #shown = new Set();
 
-  constructor(log, scroller) {
+  /** `onEdit(text)` and `onAgain()` where the user wants to change the last message, or another answer. */
+  constructor(log, scroller, toEndButton, { onEdit, onAgain }) {
     this.#log = log;
     this.#scroller = scroller;
-    scroller.addEventListener("scroll", () => (this.#isAtEnd = this.#isNearEnd()), { passive: true });
-    // A keyboard that opens, or a phone that is turned, leaves less room: what was read stays in sight.
-    new ResizeObserver(() => this.#isAtEnd && this.#toEnd()).observe(scroller);
+    this.#toEndButton = toEndButton;
+    Object.assign(this, { onEdit, onAgain });
+    scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) {
+      scroller.addEventListener(kind, () => (this.#usedAt = performance.now()), { passive: true });
+    }
+    // The end stays in sight where lines come or grow, and where a keyboard or a turned phone leaves less room. Once a frame,
+    // for each look at the height has the browser lay out all lines.
+    const follow = new ResizeObserver(() => this.#isAtEnd && this.#toEnd());
+    [scroller, scroller.firstElementChild].forEach((box) => follow.observe(box));
+    toEndButton.addEventListener("click", () => this.#toEnd());
+    log.addEventListener("keydown", (event) => this.#walk(event));
   }
 
   get isEmpty() {
-    return this.#log.childElementCount === 0;
+    return this.#log.querySelector(":scope > .part > *") === null;
+  }
+
+  /** Everything that stands in the conversation, oldest first. */
+  get #entries() {
+    return [...this.#log.querySelectorAll(":scope > .part > *")];
+  }
+
+  /** Puts something at the end. */
+  #add(entry) {
+    let part = this.#log.lastElementChild;
+    if (!part || part.childElementCount >= PART_LINES) {
+      part = element("div", "part");
+      this.#log.append(part);
+    }
+    part.append(entry);
   }
 
   /** Words that the user typed: shown at once, and not once more when the server tells them back. */
-  typed(text) {
+  typed(text, pictures = []) {
     this.#typed.push(text.trim());
     if (this.#typed.length > TYPED_MAX) this.#typed.shift();
-    this.#settle(this.#newLine("user", text));
+    for (const way of this.#log.querySelectorAll(".problem button")) way.remove();
+    const line = this.#newLine("user", text);
+    if (pictures.length > 0) line.article.querySelector(".words").after(element("div", "attached", ...pictures));
+    this.#settle(line);
     this.#toEnd();
   }
 
@@ -47,17 +113,17 @@ export class Transcript {
     if (!Object.hasOwn(SPEAKERS, role)) return false;
     const words = textOf(text);
     if (role === "user" && this.#isEcho(words)) return false;
+    if (role === "assistant" && this.#isReplaced && words !== "") this.#removeAnswer();
     const line = this.#lineFor(role, words, final === true, isLate);
     if (!line) return false;
-    if (final !== true) line.words.data += words;
-    else if (words !== "") line.words.data = words;
+    if (final !== true) line.words.append(words);
+    else if (words !== "") line.words.set(words);
     if (Array.isArray(citations)) this.#cite(line, citations);
     for (const image of Array.isArray(images) ? images : []) {
       const address = this.#newAddress(image);
       if (address) this.#addImage(line, address, image);
     }
     if (final === true) this.#settle(line);
-    this.#follow();
     return role === "user";
   }
 
@@ -66,27 +132,60 @@ export class Transcript {
     const address = this.#newAddress(image);
     if (!address) return;
     this.#addImage(this.#open.assistant ?? this.#newLine("assistant", ""), address, image);
-    this.#follow();
   }
 
   /** The answer under way begins again. */
   takeBack() {
-    if (this.#open.assistant) this.#open.assistant.words.data = "";
+    if (this.#open.assistant) this.#open.assistant.words.set("");
+  }
+
+  /** The answer to the user's last message is given once more. What stands there stays until it begins. */
+  replaceAnswer() {
+    this.#settleProblem();
+    this.#isReplaced = true;
   }
 
   /** The turn is over: nobody's words go on. */
   closeTurn() {
+    this.#isReplaced = false;
     for (const role of Object.keys(SPEAKERS)) if (this.#open[role]) this.#close(this.#open[role]);
+    this.#offerActions();
   }
 
   /** The agent was cut off: what it said last is marked so. */
   markInterrupted() {
     const line = this.#open.assistant ?? this.#last.assistant;
-    if (line && !line.article.classList.contains("interrupted") && line.article === this.#log.lastElementChild) {
-      line.article.classList.add("interrupted");
-      line.article.append(element("p", "remark", "interrupted"));
-    }
+    if (line && !line.article.classList.contains("interrupted") && line.article === this.#log.lastElementChild.lastElementChild) this.#remark(line, "interrupted");
     this.closeTurn();
+  }
+
+  /** The answer broke off: what came of it stays and is marked so. */
+  markCut() {
+    const line = this.#open.assistant;
+    if (line) this.#remark(line, "cut off");
+    this.closeTurn();
+  }
+
+  #remark(line, words) {
+    line.article.classList.add("interrupted");
+    line.article.querySelector(".words").after(element("p", "remark", words));
+  }
+
+  /** Why a message has no answer, or half of one, with a way to try again where there is one. */
+  problem({ title, text, onRetry = null }) {
+    this.#settleProblem();
+    const retry = onRetry
+      ? button("small", "Retry", () => {
+          this.#settleProblem();
+          onRetry();
+        })
+      : "";
+    this.#add(element("section", "problem", element("p", "problem-text", element("strong", "", title), " ", text), retry));
+    announce(`${title} ${text}`);
+  }
+
+  #settleProblem() {
+    this.#log.querySelectorAll(".problem").forEach((problem) => problem.remove());
   }
 
   /** Questions to click beneath the latest words. */
@@ -94,8 +193,7 @@ export class Transcript {
     this.#log.querySelector(".offer")?.remove();
     const list = element("ul", "suggestions offer");
     for (const question of questions) list.append(element("li", "", button("suggestion", question, () => onChoose(question))));
-    this.#log.append(list);
-    this.#follow();
+    this.#add(list);
   }
 
   /** The user goes on: what was offered in place of that is gone. */
@@ -108,16 +206,40 @@ export class Transcript {
     this.closeTurn();
     this.withdrawOffers();
     const card = element("section", "ending", element("h2", "", title), text ? element("p", "", text) : "", action ?? "");
-    this.#log.append(card);
-    this.#follow();
+    this.#add(card);
   }
 
   clear() {
     this.#log.replaceChildren();
     this.#open = { user: null, assistant: null };
     this.#last = { user: null, assistant: null };
+    this.#newest = [];
     this.#typed = [];
+    this.#isReplaced = false;
     this.#shown.clear();
+    this.#isAtEnd = true;
+    this.#scrolled();
+  }
+
+  /** Where the reader is: null at the end, else a line counted from the end and how far its top lies below the window's. */
+  get place() {
+    if (this.#isAtEnd) return null;
+    const top = this.#scroller.getBoundingClientRect().top;
+    const lines = this.#entries;
+    const at = lines.findIndex((line) => line.getBoundingClientRect().bottom > top);
+    return at < 0 ? null : { fromEnd: lines.length - at, offset: lines[at].getBoundingClientRect().top - top };
+  }
+
+  /** Takes the reader back to a place. */
+  goTo({ fromEnd, offset }) {
+    const line = this.#entries.at(-fromEnd);
+    if (!line || !Number.isFinite(offset)) return;
+    this.#isAtEnd = false;
+    this.#toEndButton.hidden = false;
+    // Lines that were never in sight have the height that they are guessed to have; all are measured once.
+    this.#log.classList.add("measured");
+    requestAnimationFrame(() => requestAnimationFrame(() => this.#log.classList.remove("measured")));
+    this.#scroller.scrollTop += line.getBoundingClientRect().top - this.#scroller.getBoundingClientRect().top - offset;
   }
 
   #isEcho(words) {
@@ -132,23 +254,27 @@ export class Transcript {
     if (this.#open[role]) return this.#open[role];
     const last = this.#last[role];
     // A final text may come after its turn was closed, and citations after their final text.
-    if (last && isFinal && (words === "" || (!last.isSettled && words.startsWith(last.words.data)))) return last;
+    if (last && isFinal && (words === "" || (!last.isSettled && words.startsWith(last.words.text)))) return last;
     return isLate || words.trim() === "" ? null : this.#newLine(role, "");
   }
 
   #newLine(role, text) {
-    const words = document.createTextNode(text);
-    const article = element("article", `line ${role}`, element("h3", "speaker", SPEAKERS[role]), element("p", "words", words));
-    const line = { role, article, words, isSettled: false };
+    const box = element(role === "user" ? "p" : "div", "words");
+    box.dir = "auto";
+    const words = role === "user" ? new PlainText(box) : new Markdown(box);
+    const actions = element("div", "actions");
+    const article = element("article", `line ${role}`, element("h2", "speaker", SPEAKERS[role]), box, actions);
+    words.append(text);
     article.dataset.open = "";
-    // Screen readers hear a line once, when it is whole, not piece by piece.
-    article.setAttribute("aria-hidden", "true");
     // Recognised speech often arrives when its answer has begun already; it still belongs before it.
     const answer = role === "user" ? this.#open.assistant : null;
+    this.#count += 1;
+    const line = { role, article, words, actions, order: answer ? answer.order - 0.5 : this.#count, isSettled: false };
     if (role === "user" && !answer) this.#shown.clear();
-    this.#log.insertBefore(article, answer?.article ?? null);
+    if (answer) answer.article.before(article);
+    else this.#add(article);
     this.#open[role] = line;
-    while (this.#log.childElementCount > LINES_MAX) this.#log.firstElementChild.remove();
+    while (this.#log.childElementCount > LINES_MAX / PART_LINES) this.#log.firstElementChild.remove();
     return line;
   }
 
@@ -158,10 +284,58 @@ export class Transcript {
   }
 
   #close(line) {
+    line.words.settle();
+    const isNew = Object.hasOwn(line.article.dataset, "open");
     delete line.article.dataset.open;
-    line.article.removeAttribute("aria-hidden");
     if (this.#open[line.role] === line) this.#open[line.role] = null;
     this.#last[line.role] = line;
+    if (!isNew) return;
+    line.actions.append(copyButton("Copy this message", () => line.words.text));
+    // Screen readers hear an answer once, when it is whole, not piece by piece.
+    const said = line.article.querySelector(".words").textContent;
+    if (line.role === "assistant" && said !== "") announce(shorten(said, SPOKEN_CHARACTERS_MAX));
+    this.#offerActions();
+  }
+
+  /** The newest message can be changed, and the newest answer given anew; only theirs are met by the Tab key. */
+  #offerActions() {
+    for (const { actions } of this.#newest) {
+      actions.classList.remove("newest");
+      actions.querySelector(".for-newest")?.remove();
+      for (const action of actions.children) action.tabIndex = -1;
+    }
+    const { user, assistant } = this.#last;
+    this.#newest = [user, assistant].filter((line) => line?.actions.isConnected);
+    for (const { actions } of this.#newest) {
+      actions.classList.add("newest");
+      for (const action of actions.children) action.tabIndex = 0;
+    }
+    user?.actions.append(iconButton("for-newest", "Edit this message", DRAWINGS.edit, () => this.onEdit(user.words.text)));
+    if (!user || this.#open.assistant || !this.#newest.includes(assistant) || assistant.order < user.order) return;
+    assistant.actions.append(iconButton("for-newest", "Answer again", DRAWINGS.again, () => this.onAgain(user.words.text)));
+  }
+
+  /** Up and down lead from the actions of one message to those of its neighbours. */
+  #walk(event) {
+    if (event.key !== "ArrowUp" && event.key !== "ArrowDown") return;
+    const actions = event.target.closest?.(".actions");
+    if (!actions) return;
+    const all = [...this.#log.querySelectorAll(".actions:has(button)")];
+    const next = all[all.indexOf(actions) + (event.key === "ArrowUp" ? -1 : 1)];
+    if (!next) return;
+    event.preventDefault();
+    next.querySelector("button").focus();
+  }
+
+  /** What the agent said since the user spoke last gives way to what it says now. */
+  #removeAnswer() {
+    this.#isReplaced = false;
+    const asked = this.#last.user?.article;
+    for (const line of asked ? [...this.#log.querySelectorAll(".line.assistant")] : []) {
+      if (asked.compareDocumentPosition(line) & Node.DOCUMENT_POSITION_FOLLOWING) line.remove();
+    }
+    this.#open.assistant = this.#last.assistant = null;
+    this.#shown.clear();
   }
 
   #cite(line, citations) {
@@ -175,7 +349,7 @@ export class Transcript {
       if (id) made.title = id;
       list.append(element("li", "", made));
     }
-    if (list.childElementCount > 0) line.article.append(list);
+    if (list.childElementCount > 0) line.actions.before(list);
   }
 
   /** Where an image is that is not shown yet. */
@@ -193,26 +367,28 @@ export class Transcript {
     if (address.origin === location.origin) {
       const picture = element("img");
       picture.alt = caption || "Image from the agent";
-      picture.addEventListener("load", () => this.#follow());
       picture.src = address.href;
       figure.append(picture, caption ? element("figcaption", "", caption) : "");
     } else {
       figure.append(link("citation", `Open image: ${shorten(caption || address.hostname, 120)}`, address.href));
     }
-    line.article.append(figure);
+    line.actions.before(figure);
   }
 
-  /** Keeps the end in sight, unless the reader has scrolled back. */
-  #follow() {
-    if (this.#isNearEnd()) this.#toEnd();
-  }
-
-  #isNearEnd() {
-    const box = this.#scroller;
-    return box.scrollHeight - box.scrollTop - box.clientHeight < END_PX;
+  /** Only a reader who goes back leaves the end: lines that come, or turn out to be shorter, do not lead away from it. */
+  #scrolled() {
+    const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
+    const isNear = scrollHeight - scrollTop - clientHeight < END_PX;
+    const isReaders = scrollHeight === this.#seen.height || performance.now() - this.#usedAt < USED_MS;
+    const wentBack = isReaders && scrollTop < this.#seen.top;
+    this.#isAtEnd = isNear || (this.#isAtEnd && !wentBack);
+    this.#seen = { top: scrollTop, height: scrollHeight };
+    this.#toEndButton.hidden = this.#isAtEnd;
   }
 
   #toEnd() {
+    this.#isAtEnd = true;
+    this.#toEndButton.hidden = true;
     this.#scroller.scrollTop = this.#scroller.scrollHeight;
   }
 }

@@ -39,27 +39,36 @@ macro_rules! files {
     };
 }
 
-static FILES: [File; 20] = files![
+static FILES: [File; 29] = files![
     "/" => "index.html",
     "/index.html" => "index.html",
     "/app.js" => "app.js",
+    "/approvals.js" => "approvals.js",
+    "/attachments.js" => "attachments.js",
     "/calls.js" => "calls.js",
     "/capture-worklet.js" => "capture-worklet.js",
     "/capture.js" => "capture.js",
     "/chat.js" => "chat.js",
     "/clock.js" => "clock.js",
-    "/confirmation.js" => "confirmation.js",
     "/dom.js" => "dom.js",
-    "/exact.js" => "exact.js",
     "/icon.svg" => "icon.svg",
+    "/json.js" => "json.js",
+    "/markdown.js" => "markdown.js",
     "/notices.js" => "notices.js",
     "/playback.js" => "playback.js",
+    "/reach.js" => "reach.js",
     "/resample.js" => "resample.js",
     "/session.js" => "session.js",
+    "/settings.js" => "settings.js",
     "/sign-in.js" => "sign-in.js",
     "/socket.js" => "socket.js",
+    "/storage.js" => "storage.js",
     "/style.css" => "style.css",
+    "/theme.js" => "theme.js",
     "/transcript.js" => "transcript.js",
+    "/values.js" => "values.js",
+    "/vendor/LICENSES.txt" => "vendor/LICENSES.txt",
+    "/vendor/markdown.js" => "vendor/markdown.js",
 ];
 
 const fn ends_with(name: &str, end: &str) -> bool {
@@ -84,6 +93,8 @@ const fn content_type(name: &str) -> &'static str {
         "text/javascript; charset=utf-8"
     } else if ends_with(name, ".css") {
         "text/css; charset=utf-8"
+    } else if ends_with(name, ".txt") {
+        "text/plain; charset=utf-8"
     } else {
         "image/svg+xml"
     }
@@ -159,11 +170,14 @@ mod tests {
 
     #[test]
     fn every_file_of_the_page_is_embedded() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/ui");
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            let path = format!("/{name}");
-            assert!(FILES.iter().any(|file| file.path == path), "{path}");
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/ui");
+        for folder in ["", "/vendor"] {
+            for entry in std::fs::read_dir(format!("{root}{folder}")).unwrap() {
+                let entry = entry.unwrap();
+                let path = format!("{folder}/{}", entry.file_name().to_str().unwrap());
+                let is_embedded = FILES.iter().any(|file| file.path == path);
+                assert!(is_embedded || entry.path().is_dir(), "{path}");
+            }
         }
     }
 }

@@ -22,12 +22,18 @@ async fn server(data: &std::path::Path) -> (Server, String) {
 async fn the_page_is_served_whole_typed_and_fenced_in() {
     let data = tempfile::tempdir().unwrap();
     let (_server, address) = server(data.path()).await;
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/ui");
-    for entry in fs::read_dir(folder).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        let answer = get(&address, &format!("/{name}"));
-        let content = fs::read_to_string(format!("{folder}/{name}")).unwrap();
-        assert_eq!((answer.status, answer.body), (200, content), "{name}");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/ui");
+    for folder in ["", "/vendor"] {
+        for entry in fs::read_dir(format!("{root}{folder}")).unwrap() {
+            let file = entry.unwrap().path();
+            if file.is_dir() {
+                continue;
+            }
+            let path = format!("{folder}/{}", file.file_name().unwrap().to_str().unwrap());
+            let answer = get(&address, &path);
+            let content = fs::read_to_string(file).unwrap();
+            assert_eq!((answer.status, answer.body), (200, content), "{path}");
+        }
     }
     for (path, content_type, cache) in [
         ("/", "text/html; charset=utf-8", "no-store"),
@@ -35,6 +41,11 @@ async fn the_page_is_served_whole_typed_and_fenced_in() {
         ("/app.js", "text/javascript; charset=utf-8", "no-cache"),
         ("/style.css", "text/css; charset=utf-8", "no-cache"),
         ("/icon.svg", "image/svg+xml", "no-cache"),
+        (
+            "/vendor/LICENSES.txt",
+            "text/plain; charset=utf-8",
+            "no-cache",
+        ),
     ] {
         let answer = get(&address, path);
         assert_eq!(answer.header("content-type"), Some(content_type), "{path}");

@@ -1,0 +1,237 @@
+// Owns asking the user whether calls may run: a card for each request, in the conversation. Never moves the focus, so that no key
+// that somebody types is taken for an answer. Knows no connection; the answer leaves through a callback.
+import { countdown, countdownText, unixMs } from "./clock.js";
+import { announce, button, element, textOf } from "./dom.js";
+import { fillFields, phrase } from "./values.js";
+
+const CARDS_MAX = 20;
+const HELD_WORDS = "The connection broke. You are asked again as soon as it is back.";
+/** Where cards have just moved, a click was meant for what lay there before. */
+const GUARD_MS = 600;
+/** How long a server that is back may take to ask again what is still open. */
+const ASKED_AGAIN_WITHIN_MS = 5_000;
+const KEYS = { y: true, n: false };
+
+export class Approvals {
+  #box;
+  #list;
+  #title;
+  #cards = [];
+  #guardTimer = 0;
+  #heldTimer = 0;
+
+  /** `onAnswer(token, approved)`, `onChange()`, `onLeave()` where the user goes back to typing. */
+  constructor({ box, title, list }, { onAnswer, onChange, onLeave }) {
+    this.#box = box;
+    this.#title = title;
+    this.#list = list;
+    Object.assign(this, { onAnswer, onChange, onLeave });
+  }
+
+  /** How many requests wait for the user. */
+  get waiting() {
+    return this.#cards.filter(({ state }) => state === "open" || state === "held").length;
+  }
+
+  /** The calls that are asked about. */
+  get callIds() {
+    return this.#cards.map(({ message }) => message.callId);
+  }
+
+  /** Takes the user to the oldest request: only ever where the user asks for it. */
+  show() {
+    const card = this.#cards.find(({ state }) => state === "open" || state === "held");
+    card?.item.scrollIntoView({ block: "nearest" });
+    card?.item.focus({ preventScroll: true });
+  }
+
+  /** A `confirmation_request`; one for a call that already asks takes its place. */
+  request(message) {
+    if (typeof message.token !== "string") return;
+    const known = this.#cards.find(({ message: { callId, token } }) => token === message.token || (callId === message.callId && callId));
+    if (!known && this.#cards.length >= CARDS_MAX) return;
+    const card = known ?? this.#newCard();
+    const isNews = !known || known.message.token !== message.token;
+    this.#fill(card, message);
+    if (isNews) announce(`The agent asks for your approval: ${card.summary}`, { isUrgent: true });
+    this.#arrange();
+  }
+
+  /** The connection is gone: what is open is asked again when it is back. */
+  hold() {
+    clearTimeout(this.#heldTimer);
+    for (const card of this.#cards) {
+      if (card.state === "open" || card.state === "answered") this.#setState(card, "held", HELD_WORDS);
+    }
+    this.#arrange();
+  }
+
+  /** The connection is back. What is not asked again was settled meanwhile. */
+  reconnected() {
+    clearTimeout(this.#heldTimer);
+    this.#heldTimer = setTimeout(() => {
+      this.#cards.filter(({ state }) => state === "held").forEach((card) => this.#remove(card));
+    }, ASKED_AGAIN_WITHIN_MS);
+  }
+
+  /** Requests can be answered without the connection that asked them. */
+  release() {
+    clearTimeout(this.#heldTimer);
+    this.#cards.filter(({ state }) => state === "held").forEach((card) => this.#reopen(card));
+  }
+
+  /** The server tells what came of a request. Whether it was open here: then somebody answered it elsewhere, or it was closed. */
+  resolve(callId) {
+    const card = this.#cards.find(({ message }) => message.callId === callId);
+    if (!card) return false;
+    this.#remove(card);
+    return card.state === "open" || card.state === "held";
+  }
+
+  /** The answer that was given here could not be taken: the request is open as before. Whether it was one of these. */
+  again(callId) {
+    return this.#reopen(this.#cards.find((card) => card.state === "answered" && card.message.callId === callId));
+  }
+
+  /** The answer with this token did not reach the server. */
+  notSent(token) {
+    const card = this.#cards.find(({ message }) => message.token === token);
+    if (this.#reopen(card)) card.clock.textContent = "Your answer did not reach the server. Nothing was done; answer once more.";
+  }
+
+  /** The request with this token had its answer, and nothing more is heard of it. */
+  settled(token) {
+    const card = this.#cards.find(({ message, state }) => message.token === token && state === "answered");
+    if (card) this.#remove(card);
+  }
+
+  closeAll() {
+    this.#cards.slice().forEach((card) => this.#remove(card));
+  }
+
+  #reopen(card) {
+    if (!card) return false;
+    this.#fill(card, card.message);
+    this.#arrange();
+    return true;
+  }
+
+  #newCard() {
+    const parts = {
+      title: element("h3", "card-title"),
+      warning: element("p", "card-warning"),
+      preview: element("p", "card-preview"),
+      plain: element("dl", "fields"),
+      sent: element("dl", "fields"),
+      clock: element("p", "card-clock"),
+    };
+    const card = { ...parts, state: "open", message: {}, summary: "", stopClock: () => {} };
+    card.details = element("details", "card-details", element("summary", "", "What exactly is sent"), card.sent);
+    card.decline = button("secondary", "", () => this.#choose(card, false));
+    card.approve = button("primary", "", () => this.#choose(card, true));
+    card.choices = element("div", "choices", card.decline, card.approve);
+    card.item = element("li", "card", card.title, card.warning, card.preview, card.plain, card.details, card.clock, card.choices);
+    card.item.tabIndex = -1;
+    card.item.addEventListener("keydown", (event) => this.#key(card, event));
+    this.#cards.push(card);
+    this.#list.append(card.item);
+    return card;
+  }
+
+  #fill(card, message) {
+    card.message = message;
+    const warning = textOf(message.warning);
+    const words = textOf(message.preview);
+    card.title.textContent = warning ? "Look twice: may the agent do this?" : "May the agent do this?";
+    card.warning.replaceChildren(...phrase(warning));
+    card.warning.hidden = warning === "";
+    card.item.classList.toggle("warns", warning !== "");
+    // Without words of the tool's own the arguments are what is decided by, so that they are not folded away.
+    card.preview.replaceChildren(...(words ? phrase(words) : ["Run ", element("code", "", textOf(message.tool)), " with:"]));
+    fillFields(card.plain, words ? null : message.args, true);
+    fillFields(card.sent, words ? message.args : null, true);
+    card.details.hidden = !words;
+    card.summary = [card.warning.textContent, card.preview.textContent].filter(Boolean).join(" ");
+    setChoice(card.decline, "No, do not", "N");
+    setChoice(card.approve, warning ? "Yes, all the same" : "Yes, go ahead", "Y");
+    this.#setState(card, "open", "");
+    card.stopClock();
+    const expiresAt = unixMs(message.expiresAt);
+    card.stopClock = expiresAt === null ? () => {} : countdown(expiresAt, (leftMs) => this.#tick(card, leftMs));
+  }
+
+  /** `state`: open, held while the connection is gone, answered and not heard of yet, or expired. */
+  #setState(card, state, words) {
+    card.state = state;
+    card.item.dataset.state = state;
+    card.clock.textContent = words;
+    card.approve.hidden = state === "expired";
+    for (const choice of [card.decline, card.approve]) choice.setAttribute("aria-disabled", String(state === "held" || state === "answered"));
+  }
+
+  #tick(card, leftMs) {
+    if (leftMs > 0) {
+      if (card.state === "open") card.clock.textContent = `You can answer for another ${countdownText(leftMs)}.`;
+      return;
+    }
+    if (card.state === "answered") return;
+    card.title.textContent = "Too late to answer";
+    this.#setState(card, "expired", "The time to approve has run out. Nothing was done; ask again if you still want it.");
+    setChoice(card.decline, "Close", "N");
+    announce(`Too late to answer: ${card.summary}`);
+    this.#arrange();
+  }
+
+  #key(card, event) {
+    if (event.key === "Escape") {
+      event.stopPropagation();
+      this.onLeave();
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !Object.hasOwn(KEYS, event.key.toLowerCase())) return;
+    event.preventDefault();
+    if (!event.repeat) this.#choose(card, KEYS[event.key.toLowerCase()]);
+  }
+
+  #choose(card, approved) {
+    if (card.decline.getAttribute("aria-disabled") === "true") return;
+    if (card.state === "expired") {
+      if (!approved) this.#remove(card);
+      return;
+    }
+    const words = approved ? "You said yes." : "You said no.";
+    this.#setState(card, "answered", `${words} The server is told.`);
+    this.onAnswer(card.message.token, approved);
+    this.#arrange();
+  }
+
+  #remove(card) {
+    card.stopClock();
+    this.#cards = this.#cards.filter((other) => other !== card);
+    const hadFocus = card.item.contains(document.activeElement);
+    card.item.remove();
+    this.#arrange();
+    if (!hadFocus) return;
+    if (this.waiting > 0) this.show();
+    else this.onLeave();
+  }
+
+  /** Says how many there are, and lets no click through to a card that has just come to lie under the pointer. */
+  #arrange() {
+    const { waiting } = this;
+    this.#box.hidden = this.#cards.length === 0;
+    this.#title.textContent = waiting > 1 ? `${waiting} requests wait for your approval` : "Waiting for your approval";
+    const usable = () => this.#cards.filter(({ state }) => state === "open" || state === "expired").flatMap(({ decline, approve }) => [decline, approve]);
+    usable().forEach((choice) => choice.setAttribute("aria-disabled", "true"));
+    clearTimeout(this.#guardTimer);
+    this.#guardTimer = setTimeout(() => usable().forEach((choice) => choice.setAttribute("aria-disabled", "false")), GUARD_MS);
+    this.onChange();
+  }
+}
+
+function setChoice(choice, words, key) {
+  const hint = element("kbd", "", key);
+  hint.setAttribute("aria-hidden", "true");
+  choice.replaceChildren(words, hint);
+  choice.setAttribute("aria-keyshortcuts", key);
+}

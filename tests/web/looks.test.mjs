@@ -1,0 +1,189 @@
+// Each state of the page, light and dark, on a desk, a phone and a phone on its side: axe finds nothing, contrasts are those of WCAG
+// AA, nothing is wider than the screen, and the conversation keeps room. WINDLASS_SCREENSHOTS names a folder for pictures of them.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { ask, DESK, launch, lowContrasts, overflowPixels, PHONE, untilState, visit } from "./browser.mjs";
+import { VoiceEndpoint, servePage } from "./scripted.mjs";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const SIDEWAYS = { ...PHONE, viewport: { width: 844, height: 390 } };
+const DEVICES = { desk: DESK, phone: PHONE, sideways: SIDEWAYS };
+const ANSWER = "# Fram\n\nThe **Fram** was designed by *Colin Archer*:\n\n1. Strong hull\n2. Round bottom\n\n> A ship for the ice.\n\n| Voyage | Years |\n|---|---:|\n| Nansen | 1893–96 |\n\n```js\nconst ship = \"Fram\";\n```\n\nSee [the museum](https://frammuseum.no/).";
+
+let files;
+let browser;
+
+before(async () => {
+  files = await servePage({ suggestions: ["Who designed the ship Fram?", "Where is the Fram Museum?"] });
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  files?.close();
+});
+
+async function look(page, name) {
+  // A page that is being drawn has colours that nobody reads.
+  await page.evaluate(() => Promise.all(document.getAnimations().filter(({ effect }) => effect.getTiming().iterations !== Infinity).map(({ finished }) => finished)));
+  if (process.env.WINDLASS_SCREENSHOTS) await page.screenshot({ path: join(process.env.WINDLASS_SCREENSHOTS, `${name}.png`) });
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  assert.deepEqual(violations.map(({ id, nodes }) => `${name}: ${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(" ")}`), []);
+  assert.deepEqual(await lowContrasts(page), [], name);
+  assert.equal(await overflowPixels(page), 0, name);
+}
+
+/** The states that a visitor comes through, one after the other. */
+async function goThrough(page, endpoint, show) {
+  await show("empty");
+  await ask(page, "Who designed the Fram?");
+  await endpoint.next("text");
+  endpoint.send({ type: "tool_call_started", callId: "1", tool: "plan_trip", args: { query: "Fram", start_date: "2026-12-01", topK: 3 }, status: "Planning" });
+  endpoint.send({ type: "tool_call_started", callId: "2", tool: "kb_search", args: { query: "Fram" }, status: "Searching", parentCallId: "1" });
+  endpoint.send({ type: "transcript", role: "assistant", text: ANSWER.slice(0, 90), final: false });
+  endpoint.send({ type: "tool_progress", callId: "2", message: "half way", fraction: 0.5 });
+  await page.getByText("half way").first().waitFor({ state: "attached" });
+  await show("working");
+  endpoint.send({ type: "tool_call_finished", callId: "2", tool: "kb_search", ok: false, durationMs: 40, errorType: "VALIDATION", message: "/query is too short", parentCallId: "1" });
+  endpoint.send({ type: "tool_call_finished", callId: "1", tool: "plan_trip", ok: true, durationMs: 90, result: '{"stops":[{"name":"Oslo"}]}' });
+  endpoint.send({ type: "transcript", role: "assistant", text: ANSWER, final: true, citations: [{ id: "ship:fram", title: "Fram", url: "https://frammuseum.no/" }, { id: "p", title: "Colin Archer" }] });
+  endpoint.send({ type: "turn_complete", turn: 1 });
+  await untilState(page, { turnsCompleted: 1 });
+  await show("answered");
+  const request = { type: "confirmation_request", tool: "pay", args: { amount: 10, recipients: ["Ada", "Bo"], urgent: true, when: { day: "2026-12-24" } }, expiresAt: Date.now() + 300_000 };
+  endpoint.send({ ...request, callId: "3", token: "t3", preview: "Pay 10 on 2026-12-24T17:00:00Z" });
+  endpoint.send({ ...request, callId: "4", token: "t4", warning: 'This was done before, at 2026-11-27T12:03:10Z, with {"amount":10}.' });
+  await page.getByRole("button", { name: "Yes, go ahead", disabled: false }).waitFor();
+  await show("approvals");
+  await page.locator("#settings-button").click();
+  await page.locator("#settings").waitFor();
+  await show("settings");
+  await page.keyboard.press("Escape");
+  await endpoint.close();
+  await untilState(page, { phase: "reconnecting" });
+  await page.getByText("The server cannot be reached").waitFor();
+  await show("unreachable");
+}
+
+for (const [device, context] of Object.entries(DEVICES)) {
+  for (const colorScheme of ["light", "dark"]) {
+    test(`axe finds nothing in any state, ${device}, ${colorScheme}`, async () => {
+      const endpoint = new VoiceEndpoint();
+      const prepare = async (page) => {
+        await endpoint.attach(page);
+        // Who has been in once is refused from then on, so that the page stays without its server.
+        const start = endpoint.onStart;
+        endpoint.onStart = () => {
+          start();
+          endpoint.onStart = () => endpoint.close();
+        };
+      };
+      await visit(browser, files.url, { context: { ...context, colorScheme }, prepare }, async (page) => {
+        await goThrough(page, endpoint, (state) => look(page, `${device}-${colorScheme}-${state}`));
+      });
+    });
+  }
+}
+
+test("on a phone on its side the conversation has most of the screen", async () => {
+  await visit(browser, files.url, { context: SIDEWAYS }, async (page) => {
+    const { width, height } = await page.locator("#conversation").boundingBox();
+    assert.ok(height >= 0.85 * 390 && width >= 0.6 * 844, `${width} by ${height}`);
+    assert.ok((await page.getByLabel("Message", { exact: true }).boundingBox()).width > 100);
+  });
+});
+
+test("the theme is the system's until another is chosen, and stays chosen over a reload", async () => {
+  await visit(browser, files.url, { context: { ...DESK, colorScheme: "light" }, excused: /404/ }, async (page) => {
+    const theme = () => page.evaluate(() => [document.documentElement.dataset.theme, getComputedStyle(document.documentElement).colorScheme]);
+    assert.deepEqual(await theme(), ["light", "light"]);
+    await page.emulateMedia({ colorScheme: "dark" });
+    assert.deepEqual(await theme(), ["dark", "dark"]);
+    await page.locator("#settings-button").click();
+    await page.getByRole("radio", { name: "Light" }).check();
+    assert.deepEqual(await theme(), ["light", "light"]);
+    await page.reload();
+    assert.deepEqual(await theme(), ["light", "light"]);
+    await page.locator("#settings-button").click();
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("ArrowLeft");
+    assert.deepEqual(await theme(), ["dark", "dark"], "by keyboard, back to the system's");
+  });
+});
+
+test("storage that is forbidden takes nothing away but memory", async () => {
+  const prepare = (page) => page.addInitScript(() => {
+    for (const name of ["localStorage", "sessionStorage"]) {
+      Object.defineProperty(window, name, { get: () => { throw new DOMException("forbidden", "SecurityError"); } });
+    }
+  });
+  const endpoint = new VoiceEndpoint();
+  await visit(browser, files.url, { prepare: async (page) => { await prepare(page); await endpoint.attach(page); } }, async (page) => {
+    await page.locator("#settings-button").click();
+    await page.getByRole("radio", { name: "Dark" }).check();
+    assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+    await page.keyboard.press("Escape");
+    await ask(page, "Hello");
+    assert.equal((await endpoint.next("text")).text, "Hello");
+  });
+});
+
+test("microphone and speaker can be chosen, and both are metered", async () => {
+  const endpoint = new VoiceEndpoint();
+  await visit(browser, files.url, { prepare: (page) => endpoint.attach(page) }, async (page) => {
+    await page.getByRole("button", { name: "Talk" }).click();
+    await untilState(page, { microphone: "on", phase: "live" });
+    await page.waitForFunction(() => document.querySelector("#level-in").value > 0);
+    await page.locator("#settings-button").click();
+    const choice = page.getByLabel("Microphone", { exact: true });
+    await page.waitForFunction(() => document.querySelector("#microphone").options.length > 2);
+    const label = await choice.locator("option").nth(2).textContent();
+    await choice.selectOption({ label });
+    await untilState(page, { microphone: "on" });
+    const kept = await page.evaluate(() => localStorage.getItem("windlass.microphone"));
+    assert.equal(kept, await choice.inputValue());
+    assert.notEqual(kept, "");
+    await page.keyboard.press("Escape");
+    endpoint.sendTone(3_000);
+    await page.waitForFunction(() => document.querySelector("#level-out").value > 0);
+  });
+});
+
+test("a server that is gone is said so, tried again, and tried at once on a click", async () => {
+  let isGone = true;
+  const prepare = (page) => page.route(/\/(health|api\/info)$/, (route) => (isGone ? route.abort("connectionrefused") : route.fulfill({ json: { suggestions: [], text: {} } })));
+  const endpoint = new VoiceEndpoint();
+  await visit(browser, files.url, { excused: /ERR_CONNECTION_REFUSED/, prepare: async (page) => { await prepare(page); await endpoint.attach(page); } }, async (page) => {
+    const banner = page.locator(".notice[data-subject=reach]");
+    await banner.getByText(/The next try is in 0:0\d/).waitFor();
+    await ask(page, "Hello");
+    assert.equal(await page.getByLabel("Message", { exact: true }).inputValue(), "Hello", "what nobody can take stays");
+    isGone = false;
+    await banner.getByRole("button", { name: "Try now" }).click();
+    await banner.waitFor({ state: "hidden" });
+    await page.getByLabel("Message", { exact: true }).press("Enter");
+    assert.equal((await endpoint.next("text")).text, "Hello");
+  });
+});
+
+test("of a conversation of 10,000 messages the browser draws what is in sight", async () => {
+  await visit(browser, files.url, {}, async (page) => {
+    const drawn = await page.evaluate(async () => {
+      const { Transcript } = await import(new URL("transcript.js", document.baseURI));
+      const log = document.querySelector("#transcript");
+      const transcript = new Transcript(log, document.querySelector("#conversation"), document.querySelector("#to-end"), { onEdit() {}, onAgain() {} });
+      for (let at = 1; at <= 10_040; at += 1) transcript.receive({ role: at % 2 ? "user" : "assistant", text: `Message **${at}**`, final: true });
+      const frame = () => new Promise(requestAnimationFrame);
+      for (let frames = 0; frames < 3; frames += 1) await frame();
+      const lines = [...log.querySelectorAll(".line")];
+      const inSight = lines.filter((line) => line.checkVisibility({ contentVisibilityAuto: true }));
+      return { lines: lines.length, first: lines[0].querySelector(".words").textContent, inSight: inSight.length, last: inSight.at(-1) === lines.at(-1) };
+    });
+    assert.deepEqual([drawn.lines, drawn.first, drawn.last], [10_000, "Message **41**", true]);
+    assert.ok(drawn.inSight <= 200, `${drawn.inSight} lines are drawn`);
+  });
+});
