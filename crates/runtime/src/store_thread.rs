@@ -5,6 +5,7 @@ mod queue;
 
 use crate::audit::Audit;
 use queue::{Job, Queue};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -269,11 +270,17 @@ impl Worker {
     /// Deletes a little of what has run out, and says when to go on: soon where there is more, so that a long downtime is made
     /// up for between the batches that come.
     fn upkeep(&self) -> Instant {
-        let pause = match self.store.prune() {
-            Ok(0) => self.settings.upkeep,
-            Ok(_) => PRUNING_PAUSE,
-            Err(error) => {
+        // A fault in there costs what is old its end, and no conversation its store.
+        let pruned = catch_unwind(AssertUnwindSafe(|| self.store.prune()));
+        let pause = match pruned {
+            Ok(Ok(0)) => self.settings.upkeep,
+            Ok(Ok(_)) => PRUNING_PAUSE,
+            Ok(Err(error)) => {
                 tracing::warn!(%error, "what has run out cannot be deleted");
+                self.settings.upkeep
+            }
+            Err(_) => {
+                tracing::error!("deleting what has run out broke");
                 self.settings.upkeep
             }
         };

@@ -5,7 +5,7 @@ mod bench;
 
 use crate::support::ledger::{attach, batch, conversation, leg, record, request};
 use crate::support::store_settings;
-use bench::{Bench, full, start, start_with_old};
+use bench::{Bench, full, start, start_broken, start_with_old};
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -79,6 +79,19 @@ fn what_has_run_out_is_deleted_step_by_step_without_waiting_for_the_next_upkeep(
     for effect in ["e", "f", "g"] {
         assert_eq!(bench.begins("c", effect), Ok(true));
     }
+}
+
+#[test]
+fn a_store_that_breaks_while_it_deletes_goes_on_to_take_batches() {
+    let settings = ThreadSettings {
+        upkeep: Duration::from_millis(1),
+        ..ThreadSettings::default()
+    };
+    let bench = start_broken(settings);
+    while bench.disk.prunings.load(Ordering::SeqCst) < 3 {
+        std::thread::yield_now();
+    }
+    assert_eq!(bench.begins("c", "e"), Ok(true));
 }
 
 #[test]

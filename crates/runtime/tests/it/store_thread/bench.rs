@@ -23,6 +23,8 @@ pub(super) struct Disk {
     /// How often there is something old to delete.
     pub(super) old_steps: AtomicUsize,
     pub(super) prunings: AtomicUsize,
+    /// Deleting what is old panics.
+    breaks_at_old: bool,
     /// It takes nothing of this conversation.
     pub(super) refused: Mutex<Option<&'static str>>,
     /// While it is locked, every transaction waits.
@@ -130,6 +132,7 @@ impl Store for Disk {
 
     fn prune(&self) -> Result<usize, StoreUnavailable> {
         self.prunings.fetch_add(1, Ordering::SeqCst);
+        assert!(!self.breaks_at_old, "a test");
         let left = self.old_steps.load(Ordering::SeqCst);
         self.old_steps
             .store(left.saturating_sub(1), Ordering::SeqCst);
@@ -172,16 +175,30 @@ pub(super) fn start(settings: ThreadSettings) -> Bench {
 }
 
 pub(super) fn start_with_old(settings: ThreadSettings, old_steps: usize) -> Bench {
-    let disk = Arc::new(Disk {
+    start_on(settings, disk(old_steps, false))
+}
+
+/// On a store that cannot delete what is old.
+pub(super) fn start_broken(settings: ThreadSettings) -> Bench {
+    start_on(settings, disk(1, true))
+}
+
+fn disk(old_steps: usize, breaks_at_old: bool) -> Disk {
+    Disk {
         store: MemoryStore::new(store_settings(1)),
         transactions: AtomicUsize::new(0),
         is_full: AtomicBool::new(false),
         old_steps: AtomicUsize::new(old_steps),
         prunings: AtomicUsize::new(0),
+        breaks_at_old,
         refused: Mutex::new(None),
         gate: Mutex::new(()),
         begun: AtomicUsize::new(0),
-    });
+    }
+}
+
+fn start_on(settings: ThreadSettings, disk: Disk) -> Bench {
+    let disk = Arc::new(disk);
     let refuses_changes = Arc::new(AtomicBool::new(false));
     let refuses = refuses_changes.clone();
     let surroundings = Surroundings {
