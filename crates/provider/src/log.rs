@@ -148,12 +148,17 @@ impl Default for ConversationLog {
 
 impl ConversationLog {
     pub fn new(limits: Limits) -> Self {
+        Self::counting_from(0, limits)
+    }
+
+    /// Begins to count its answers here, so that ids that are made of the numbers are not those of another log.
+    pub fn counting_from(first_answer: u32, limits: Limits) -> Self {
         Self {
             limits,
             messages: Vec::new(),
             bytes: 0,
             turns: 0,
-            answers: 0,
+            answers: first_answer,
             turns_forgotten: 0,
         }
     }

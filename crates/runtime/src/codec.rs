@@ -44,6 +44,9 @@ pub trait Codec: Send {
     /// Appends the messages that a command becomes, each of its own.
     fn encode(&mut self, command: &ModelCommand, frames: &mut Vec<Vec<u8>>);
 
+    /// Every call of a message has had its answer by now, or gets none.
+    fn calls_settled(&mut self) {}
+
     /// Appends the message that a piece of the microphone becomes: PCM16 mono at 16 kHz.
     fn encode_audio(&mut self, pcm: &[u8], frame: &mut Vec<u8>);
 

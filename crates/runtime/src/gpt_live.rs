@@ -5,6 +5,7 @@ use crate::codec::{Codec, LiveProvider, OpenRequest, Opening, Sink};
 use crate::text::delegate::{Delegate, Step};
 use crate::text::{TextSettings, TextTools};
 use crate::transport::websocket::{self, MessageLimits, SocketLimits, Target};
+use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -77,16 +78,34 @@ impl LiveProvider for GptLive {
         self.settings.has_key
     }
 
-    fn open(&self, _request: OpenRequest<'_>) -> Opening {
+    fn open(&self, request: OpenRequest<'_>) -> Opening {
         let settings = self.settings.clone();
+        let OpenRequest {
+            session,
+            generation,
+            ..
+        } = request;
+        let first_answer = first_answer(session.session_id.as_str(), session.epoch.0, generation);
         Opening {
-            codec: Box::new(Connection::new(self)),
+            codec: Box::new(Connection::new(self, first_answer)),
             connecting: Box::pin(async move {
                 let timeout = settings.connect_timeout;
                 websocket::connect(&settings.target, SOCKET_LIMITS, timeout).await
             }),
         }
     }
+}
+
+/// The number of the first answer behind a connection. Ids of our own are made of such numbers, and an id that was on an earlier
+/// connection of the session would be taken for the same call.
+fn first_answer(session: &str, epoch: u32, generation: u64) -> u32 {
+    let mut hasher = Sha256::new();
+    hasher.update(session);
+    hasher.update(epoch.to_be_bytes());
+    hasher.update(generation.to_be_bytes());
+    let hash: [u8; 32] = hasher.finalize().into();
+    hash.first_chunk()
+        .map_or(0, |first| u32::from_be_bytes(*first))
 }
 
 struct Connection {
@@ -97,6 +116,8 @@ struct Connection {
     said: Vec<HistoryEntry>,
     /// The task at hand and those behind it, by the service's ids; those without came another way.
     tasks: VecDeque<Option<Arc<str>>>,
+    /// The task at hand has calls that are not all settled.
+    waits_for_results: bool,
     /// What the request has come to, until it is handed over.
     step: Option<(Step, Vec<ModelEvent>)>,
     /// The core has heard of an answer that it has not heard the end of.
@@ -108,15 +129,16 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(provider: &GptLive) -> Self {
+    fn new(provider: &GptLive, first_answer: u32) -> Self {
         let instruction = format!("{}{MIND_PART}", provider.system_instruction);
         let text = provider.settings.text.clone();
         Self {
             codec: gpt_live::Codec::default(),
             provider: provider.clone(),
-            delegate: Delegate::new(text, provider.tools.clone(), instruction),
+            delegate: Delegate::new(text, provider.tools.clone(), instruction, first_answer),
             said: Vec::new(),
             tasks: VecDeque::new(),
+            waits_for_results: false,
             step: None,
             is_answering: false,
             quiet: Box::pin(tokio::time::sleep(QUIET)),
@@ -270,10 +292,6 @@ impl Codec for Connection {
                 for response in responses {
                     self.delegate.note(Entry::Result(response.clone()));
                 }
-                if !self.tasks.is_empty() && !self.delegate.waits_for_results() {
-                    self.delegate.ask();
-                    self.wake();
-                }
             }
             ModelCommand::LateResults(responses) => {
                 for response in responses {
@@ -296,6 +314,14 @@ impl Codec for Connection {
             ModelCommand::Resynchronize => self.is_answering = false,
             // It sees nothing, and hears the silence itself.
             ModelCommand::Image { .. } | ModelCommand::AudioEnded => {}
+        }
+    }
+
+    /// A call without an answer reads as one whose outcome is not known.
+    fn calls_settled(&mut self) {
+        if std::mem::take(&mut self.waits_for_results) {
+            self.delegate.ask();
+            self.wake();
         }
     }
 
@@ -329,6 +355,7 @@ impl Codec for Connection {
                     let names = names.collect::<Vec<_>>().join(", ");
                     let progress = format!("Under way: {names}. There is no result yet.");
                     self.codec.thinking(task.as_deref(), &progress, frames);
+                    self.waits_for_results = true;
                     sink.event(ModelEvent::Calls(calls));
                 }
                 Step::Said(text) => self.tell(&text, frames),
@@ -381,5 +408,24 @@ impl gpt_live::Sink for Heard {
 
     fn delegated(&mut self, id: Arc<str>) {
         self.0.push(What::Task(id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_provider::log::{ConversationLog, Limits, own_call_id};
+
+    #[test]
+    fn ids_of_our_own_do_not_begin_anew_with_the_next_connection() {
+        let ids = [("s-1", 1, 1), ("s-1", 1, 2), ("s-1", 2, 1), ("s-2", 1, 1)].map(
+            |(session, epoch, generation)| {
+                let first = first_answer(session, epoch, generation);
+                let log = ConversationLog::counting_from(first, Limits::default());
+                own_call_id(log.next_answer(), 0)
+            },
+        );
+        let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
+        assert_eq!(distinct.len(), ids.len(), "{ids:?}");
     }
 }

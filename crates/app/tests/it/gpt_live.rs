@@ -7,7 +7,8 @@ use crate::support::model_server::{ModelServer, Says};
 use crate::support::provider_peer::{Peer, Provider};
 use crate::support::voice_client::VoiceClient;
 use serde_json::{Value, json};
-use windlass_app::server::{Setup, start};
+use std::sync::Arc;
+use windlass_app::server::{Server, Setup, start};
 
 /// The next event of this kind; the microphone's are passed over.
 async fn expect(peer: &mut Peer, kind: &str) -> Value {
@@ -144,6 +145,96 @@ async fn what_the_voice_hands_over_is_done_with_the_sessions_tools_and_the_users
         "{earlier}"
     );
     server.shut_down().await;
+}
+
+/// A voice session whose model behind the voice makes the same change in each task, under this id.
+async fn begin(id: &'static str, changes: &Arc<Changes>) -> (Talk, Peer) {
+    let folder = tempfile::tempdir().unwrap();
+    let tools = folder.path().join("tools");
+    write_tool(
+        &tools,
+        json!({"allowedModes": ["voice"], "repeatable": true}),
+    );
+    let mut handlers = windlass_handlers::builtin();
+    handlers.extend(changes.handlers());
+    let mind = move |last: &Value| match last["role"].as_str() {
+        Some("tool") => Says::Words("It is done."),
+        _ => Says::CallsAs(id, "change", json!({"what": "it"})),
+    };
+    let (provider, model) = (Provider::open().await, ModelServer::start(mind));
+    let keys = [
+        ("folders.tools", tools.to_str().unwrap()),
+        ("provider.kind", "gpt-live"),
+        ("provider.url", provider.url.as_str()),
+        ("provider.api_key", "k"),
+        ("text.provider", "openai"),
+        ("text.url", model.url.as_str()),
+    ];
+    let server = start(Setup {
+        config: config(&folder.path().join("data"), &keys),
+        handlers,
+        watch: false,
+    })
+    .await
+    .unwrap();
+    let address = server.address().to_string();
+    let started =
+        tokio::spawn(async move { VoiceClient::start(&address, json!({"type": "start"})).await });
+    let mut peer = provider.accept().await;
+    begins(&mut peer, "live_1").await;
+    let (client, _) = started.await.unwrap();
+    let talk = Talk {
+        _folder: folder,
+        _model: model,
+        _client: client,
+        _provider: provider,
+        server,
+    };
+    (talk, peer)
+}
+
+/// The parts of a session.
+struct Talk {
+    _folder: tempfile::TempDir,
+    _model: ModelServer,
+    _client: VoiceClient,
+    _provider: Provider,
+    server: Server,
+}
+
+async fn begins(peer: &mut Peer, id: &str) {
+    expect(peer, "session.start").await;
+    peer.send(&json!({"type": "session.started", "event_id": "e", "session": {"id": id}}))
+        .await;
+}
+
+/// The user says something, and the voice hands it over; what it is told in the end.
+async fn hand_over(peer: &mut Peer, words: &str, task: &str) -> Value {
+    peer.send(&delta("input_transcript", words)).await;
+    peer.send(
+        &json!({"type": "session.delegation.created", "event_id": "e", "offset_ms": 1,
+        "delegation": {"id": task, "target": "client", "type": "delegation"}}),
+    )
+    .await;
+    let mut told = expect(peer, "session.commentary.append").await;
+    assert_eq!(told["delegation_id"], task);
+    told["content"].take()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_gets_no_answer_leaves_no_task_waiting() {
+    let changes = Changes::new();
+    let (talk, mut peer) = begin("call_same_for_ever", &changes).await;
+    // A second call under an id that has had its answer is given none.
+    for (words, task) in [
+        ("Change it.", "dlg_1"),
+        ("Again.", "dlg_2"),
+        ("And again.", "dlg_3"),
+    ] {
+        assert_eq!(hand_over(&mut peer, words, task).await, "It is done.");
+    }
+    assert_eq!(changes.made(), ["it"]);
+    talk.server.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

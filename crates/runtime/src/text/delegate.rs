@@ -42,9 +42,10 @@ impl Delegate {
         settings: Arc<TextSettings>,
         tools: Arc<TextTools>,
         instruction: String,
+        first_answer: u32,
     ) -> Self {
         Self {
-            log: ConversationLog::new(settings.limits.log),
+            log: ConversationLog::counting_from(first_answer, settings.limits.log),
             settings,
             tools,
             instruction,
@@ -58,10 +59,6 @@ impl Delegate {
         if let Err(error) = self.log.append(entry) {
             tracing::debug!(%error, "something is left out for the text model");
         }
-    }
-
-    pub(crate) fn waits_for_results(&self) -> bool {
-        self.log.open_calls() > 0
     }
 
     pub(crate) fn begin(&mut self) {

@@ -324,6 +324,11 @@ impl Link {
         self.send_frames(frames)
     }
 
+    /// Every call of a message has had its answer, or gets none.
+    pub(super) fn calls_settled(&mut self) {
+        self.codec.calls_settled();
+    }
+
     /// Tells the provider that the current answer is void, and how much of it was never heard.
     pub(super) fn discard(&mut self, unplayed: Duration) -> Result<(), LostReason> {
         let mut frames = Vec::new();

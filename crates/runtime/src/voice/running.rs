@@ -194,7 +194,12 @@ impl Running {
                         inputs.push_back(self.lose_link(reason));
                     }
                 }
-                Some(Output::SendClient(update)) => self.tell_client(&update, client),
+                Some(Output::SendClient(update)) => {
+                    if matches!(update, ClientUpdate::ToolsComplete { .. }) {
+                        self.link.calls_settled();
+                    }
+                    self.tell_client(&update, client);
+                }
                 Some(Output::Event(event)) => {
                     if let Some(message) = of_event(&event) {
                         self.say(&message, client);

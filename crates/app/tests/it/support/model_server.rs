@@ -10,6 +10,10 @@ use std::thread;
 pub(crate) enum Says {
     Words(&'static str),
     Calls(&'static str, Value),
+    /// The same by a name that the request gives.
+    CallsNamed(String, Value),
+    /// The same under this id.
+    CallsAs(&'static str, &'static str, Value),
     /// Words, once the gate is open.
     Waits(Arc<Gate>, &'static str),
     /// Status 400.
@@ -71,6 +75,12 @@ impl ModelServer {
     }
 }
 
+fn call_of(id: &str, name: &str, arguments: &Value) -> Value {
+    let function = json!({"name": name, "arguments": arguments.to_string()});
+    let call = json!({"index": 0, "id": id, "type": "function", "function": function});
+    json!({"tool_calls": [call]})
+}
+
 fn serve(stream: TcpStream, log: &Mutex<Vec<Value>>, rule: &dyn Fn(&Value) -> Says) -> Option<()> {
     let mut writer = stream.try_clone().ok()?;
     let mut reader = BufReader::new(stream);
@@ -95,11 +105,14 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Value>>, rule: &dyn Fn(&Value) -> Sa
                 (json!({"content": words}), "stop")
             }
             Says::Calls(name, arguments) => {
-                let function = json!({"name": name, "arguments": arguments.to_string()});
                 let id = format!("call_{number:012}");
-                let call = json!({"index": 0, "id": id, "type": "function", "function": function});
-                (json!({"tool_calls": [call]}), "tool_calls")
+                (call_of(&id, name, &arguments), "tool_calls")
             }
+            Says::CallsNamed(name, arguments) => {
+                let id = format!("call_{number:012}");
+                (call_of(&id, &name, &arguments), "tool_calls")
+            }
+            Says::CallsAs(id, name, arguments) => (call_of(id, name, &arguments), "tool_calls"),
             Says::Refuses => {
                 let error = json!({"error": {"message": "no", "type": "invalid_request_error"}});
                 let (head, body) = ("HTTP/1.1 400 Bad Request\r\n", error.to_string());
