@@ -5,9 +5,7 @@ use crate::path;
 use crate::scripts;
 use serde_json::json;
 use std::sync::Arc;
-use windlass_runtime::worker::{
-    ServedTool, Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram,
-};
+use windlass_runtime::worker::{ServedTool, Worker, WorkerLimits, WorkerOptions, WorkerProgram};
 use windlass_tool::handler::{Execution, Handler, Numbers};
 use windlass_tool::id::ToolId;
 

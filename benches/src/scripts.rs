@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use windlass_runtime::worker::{
-    ServedTool, Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram,
-    WorkerRequest,
+    ServedTool, Worker, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
 };
 use windlass_tool::handler::{Execution, Handler, HandlerResult, Invocation, Numbers};
 use windlass_tool::id::ToolId;

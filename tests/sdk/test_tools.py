@@ -86,6 +86,27 @@ class Tools(unittest.TestCase):
         refused = self.call("order_state", {"order": "4711"}, forged)
         self.assertEqual(refused["error"]["type"], "AUTH")
 
+    def test_a_handler_may_answer_with_what_json_does_not_have(self):
+        handler = """
+import datetime, decimal, math, sys
+
+def execute(args, context):
+    print("to standard output")
+    if args["text"] == "exit":
+        sys.exit(3)
+    return {"data": {"nan": math.nan, "at": datetime.date(2026, 1, 2), "price": decimal.Decimal("10.10"),
+                     "half": "\\ud83d", "set": {1}, "bytes": b"abc"}, "ok": True}
+"""
+        files = {"handler.json": json.dumps({"kind": "process", "command": [sys.executable, "windlass.py"]}), "handler.py": handler}
+        directory = self.tool("odd", "text", files)
+        shutil.copy(ROOT / "crates/app/src/adapters/windlass.py", directory)
+        (self.base / "windlass.toml").write_text("[handlers]\nprocesses = true\n")
+        found = self.call("odd", {"text": "x"})
+        data = {"nan": None, "at": "2026-01-02", "price": 10.1, "half": "\ufffd", "set": [1], "bytes": "abc"}
+        self.assertEqual(found["data"], data)
+        self.assertIn("1 values that JSON cannot hold were left out", found["meta"]["cut"])
+        self.assertEqual(self.call("odd", {"text": "exit"})["error"]["type"], "INTERNAL")
+
     def test_a_process_runs_a_handler_that_uses_a_package_from_pypi(self):
         process = block("json", '"process"').replace('["node", "windlass.mjs"]', json.dumps([sys.executable, "windlass.py"]))
         directory = self.tool(

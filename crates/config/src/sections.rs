@@ -5,7 +5,7 @@ use super::key::section;
 use super::values::{
     AddressRange, AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId,
     Name, NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName,
-    Temperature, WebAddress, Whole, Words, choices,
+    Temperature, VariableName, WebAddress, Whole, Words, choices,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,6 +12,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 use threads::Work;
@@ -62,6 +63,8 @@ struct Running {
     cancellation: Cancellation,
     abort: AbortHandle,
     writes: bool,
+    /// It has a seat, its own or that of the call for which it runs.
+    is_seated: bool,
     deadline: Instant,
 }
 
@@ -207,7 +210,8 @@ impl windlass_driver::Executor for Executor {
         let invocation = self.invocation(call, time, self.cancellation.clone());
         let handler = call.tool().handler.clone();
         let call_ref = call.call();
-        let abort = match handler.placement() {
+        let placement = handler.placement();
+        let abort = match placement {
             Placement::Inline => match contain(|| handler.execute(invocation)) {
                 Err(failure) => return Some((call_ref, Err(failure))),
                 Ok(Execution::Ready(result)) => return Some((call_ref, checked(result))),
@@ -220,6 +224,9 @@ impl windlass_driver::Executor for Executor {
             Placement::Apart => {
                 let work = self.work(&call.tool().id, time);
                 let attempt = async move {
+                    if !own.pass() {
+                        return Err(exhausted());
+                    }
                     checked(match handler.execute(invocation) {
                         Execution::Ready(result) => result,
                         Execution::Pending(future) => future.await,
@@ -265,6 +272,7 @@ impl windlass_driver::Executor for Executor {
             cancellation,
             abort: asked,
             writes: false,
+            is_seated: false,
             deadline: Instant::now() + lookup.timeout,
         });
         None
@@ -364,6 +372,15 @@ impl Executor {
                 }
             }
         }
+    }
+
+    fn is_seated(&self, call: CallNumber) -> bool {
+        let mut running = self.running.iter();
+        running.any(|running| {
+            let is_its = |attempt: &CallRef| attempt.call == call;
+            matches!(&running.purpose, Purpose::Attempt(attempt) if is_its(attempt))
+                && running.is_seated
+        })
     }
 
     fn work(&self, tool: &ToolId, time: Duration) -> Work {

@@ -68,6 +68,8 @@ pub(crate) struct Surroundings {
     console_bytes: Cell<usize>,
     /// Whether the script can hear that its call was taken back, and so may wait for that alone.
     listens: Cell<bool>,
+    /// The script said that its call worked. Its answer may still be on its way.
+    worked: Cell<bool>,
     ending: RefCell<Option<Ending>>,
 }
 
@@ -126,6 +128,7 @@ impl Surroundings {
             timers_made: Cell::new(0),
             console_bytes: Cell::new(0),
             listens: Cell::new(false),
+            worked: Cell::new(false),
             ending: RefCell::default(),
         }
     }
@@ -166,11 +169,16 @@ impl Surroundings {
         let log = move |text: String| own.log(&text);
         natives.set("log", Function::new(ctx.clone(), log)?)?;
         let own = self.clone();
+        natives.set(
+            "worked",
+            Function::new(ctx.clone(), move || own.worked.set(true))?,
+        )?;
+        let own = self.clone();
         let answer = move |text: String| own.answer(text);
         natives.set("answer", Function::new(ctx.clone(), answer)?)?;
         let own = self.clone();
         let broke = move |message: String, stack: String| {
-            own.end(Err((CallFault::Broken, describe(&message, &stack))));
+            own.end(own.without_answer(CallFault::Broken, describe(&message, &stack)));
         };
         natives.set("broke", Function::new(ctx.clone(), broke)?)?;
         natives.set("web", Function::new(ctx.clone(), web)?)?;
@@ -252,15 +260,28 @@ impl Surroundings {
     fn answer(&self, text: String) {
         self.end(match text.len() <= self.limits.message_bytes_max {
             true => Ok(text),
-            false => Err((
+            false => self.without_answer(
                 CallFault::Broken,
                 format!(
                     "the answer is {} bytes long as JSON, and {} is the most",
                     text.len(),
                     self.limits.message_bytes_max
                 ),
-            )),
+            ),
         });
+    }
+
+    /// How a call ends that has no answer that could be sent: a script that said that it worked has worked.
+    fn without_answer(&self, fault: CallFault, problem: String) -> Ending {
+        match self.worked.get() {
+            true => {
+                let problem = serde_json::Value::from(problem);
+                Ok(format!(
+                    "{{\"ok\":true,\"meta\":{{\"problem\":{problem}}}}}"
+                ))
+            }
+            false => Err((fault, problem)),
+        }
     }
 
     /// The first ending counts.
@@ -327,7 +348,8 @@ impl<'a, 'js> Run<'a, 'js> {
             (None, None, Err(halt)) => halt,
             (None, None, Ok(())) => Halt::Idle,
         };
-        Err(self.fault(halt))
+        let (fault, problem) = self.fault(halt);
+        self.surroundings.without_answer(fault, problem)
     }
 
     fn fault(&self, halt: Halt) -> (CallFault, String) {

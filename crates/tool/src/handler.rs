@@ -7,6 +7,7 @@ mod form;
 mod http;
 mod judged;
 mod knowledge;
+mod mending;
 mod message;
 mod response;
 
@@ -29,8 +30,9 @@ pub use knowledge::{
     Facets, GetRequest, Hit, Knowledge, KnowledgeError, KnowledgeReader, Record, SearchAnswer,
     SearchRequest, Snippet,
 };
+pub use mending::{Glance, Mended, glance, mend};
 pub use message::{HandlerMessage, ReplyNumber};
-pub use response::read_response;
+pub use response::{noted, read_response};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -446,6 +448,36 @@ pub struct Success {
     /// The ledger hears of it by the handler's [`Callbacks`]. On a call without an effect it says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_until_unix_ms: Option<u64>,
+    /// The lost parts of an answer whose call worked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Box<Loss>>,
+}
+
+/// A part of the answer of a call that worked could not be kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    /// For the model and the client.
+    pub words: String,
+    /// How the answer breaks the contract, for the log. A change that was made stays made; a call that only reads has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breach: Option<String>,
+}
+
+impl Loss {
+    /// Something was replaced, and the rest is there.
+    pub fn replaced(words: impl Into<String>) -> Self {
+        Self {
+            words: words.into(),
+            breach: None,
+        }
+    }
+
+    pub fn breach(problem: impl Into<String>) -> Self {
+        Self {
+            words: "it worked, and details of its result could not be kept".to_owned(),
+            breach: Some(problem.into()),
+        }
+    }
 }
 
 /// A null that is there is a value.
@@ -466,6 +498,23 @@ impl Success {
             data: Some(data.into()),
             ..Self::default()
         }
+    }
+
+    /// Notes what else is lacking.
+    #[must_use]
+    pub fn with_loss(mut self, loss: Loss) -> Self {
+        let loss = match self.loss.take() {
+            None => loss,
+            Some(before) => Loss {
+                words: match before.words == loss.words {
+                    true => before.words,
+                    false => format!("{}, and {}", before.words, loss.words),
+                },
+                breach: before.breach.or(loss.breach),
+            },
+        };
+        self.loss = Some(Box::new(loss));
+        self
     }
 
     /// With a type of one's own as data: what costs least, because nothing but its text is made of it. Fails, as a broken

@@ -6,7 +6,6 @@
 // A handler may import { ToolError, ErrorType, IntentType } from './windlass.mjs'. What it prints goes to the server's log.
 
 import { Console } from 'node:console';
-import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 
 export const ErrorType = Object.freeze(
@@ -42,6 +41,17 @@ let lastId = 0;
 
 function send(message) {
   write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+}
+
+// A call that has worked stays so where its answer cannot be written: the server is told that, and why the rest is missing.
+function answer(id, result) {
+  const { ok, ...rest } = result ?? { ok: true };
+  try {
+    send({ id, result: { ok, ...rest } });
+  } catch (error) {
+    if (ok !== true) throw error;
+    send({ id, result: { ok, meta: { problem: String(error?.message ?? error) } } });
+  }
 }
 
 // Asks the server for something within a call.
@@ -97,7 +107,7 @@ async function run(execute, id, given) {
     const context = contextOf(id, given, cancellation.signal);
     // Both forms are taken: execute({ args, context }), and execute(context) with context.args.
     const result = await execute({ ...context, args: given.args, context });
-    send({ id, result: result ?? { ok: true } });
+    answer(id, result);
   } catch (error) {
     if (error instanceof ToolError || error?.name === 'ToolError') {
       const { type, message, options = {} } = error;
@@ -130,9 +140,20 @@ export function serve(execute) {
   // Only messages belong on standard output.
   process.stdout.write = process.stderr.write.bind(process.stderr);
   globalThis.console = new Console(process.stderr, process.stderr);
-  const lines = createInterface({ input: process.stdin, crlfDelay: Infinity });
-  lines.on('line', (line) => take(execute, line));
-  lines.on('close', () => process.exit(0));
+  // An error that nobody caught is of one call, and other calls go on.
+  for (const event of ['uncaughtException', 'unhandledRejection']) process.on(event, (error) => console.error(error));
+  // A line ends with \n alone: other separators may stand in its texts.
+  let begun = [];
+  process.stdin.on('data', (bytes) => {
+    let start = 0;
+    for (let end; (end = bytes.indexOf(10, start)) >= 0; start = end + 1) {
+      const line = Buffer.concat([...begun, bytes.subarray(start, end)]).toString();
+      begun = [];
+      if (line.trim()) take(execute, line);
+    }
+    if (start < bytes.length) begun.push(bytes.subarray(start));
+  });
+  process.stdin.on('end', () => process.exit(0));
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {

@@ -4,15 +4,22 @@
     handler.py     def execute(args, context): return {"ok": True, "data": ...}
 
 `execute` may be `async def`; then what the context offers is awaited. A handler may `from windlass import ToolError`. What it
-prints goes to the server's log.
+prints goes to the server's log. Dates, decimals, sets, bytes and numbers of NumPy become what JSON has for them; what it has
+nothing for becomes null, and the server is told so.
 """
 
 import asyncio
 import base64
+import collections.abc
+import dataclasses
+import datetime
+import decimal
+import enum
 import importlib.util
 import inspect
 import itertools
 import json
+import math
 import os
 import sys
 import threading
@@ -46,6 +53,90 @@ class RequestError(Exception):
     def __init__(self, error):
         super().__init__(error["message"])
         self.code = (error.get("data") or {}).get("code", error["code"])
+
+
+class Plain:
+    """Makes values of Python such that JSON can hold them, and counts those that had to be left out."""
+
+    DEPTH_MAX = 100
+
+    def __init__(self):
+        self.left_out = 0
+        self.around = []
+
+    def of(self, value):
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if len(self.around) > self.DEPTH_MAX or id(value) in self.around:
+            return self.without()
+        self.around.append(id(value))
+        try:
+            return self.converted(value)
+        except Exception:
+            return self.without()
+        finally:
+            self.around.pop()
+
+    def without(self):
+        self.left_out += 1
+        return None
+
+    def converted(self, value):
+        if isinstance(value, enum.Enum):
+            return self.of(value.value)
+        if isinstance(value, (bool, int, str)):
+            # A subclass may have a text of its own, as members of enums have.
+            return bool(value) if isinstance(value, bool) else int(value) if isinstance(value, int) else str.__str__(value)
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else self.without()
+        if isinstance(value, decimal.Decimal):
+            return self.number(value)
+        if isinstance(value, (datetime.date, datetime.time)):
+            return value.isoformat()
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            value = bytes(value)
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return base64.b64encode(value).decode()
+        if isinstance(value, collections.abc.Mapping):
+            return {self.key(key): self.of(item) for key, item in value.items()}
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            names = (field.name for field in dataclasses.fields(value))
+            return {name: self.of(getattr(value, name)) for name in names}
+        # Numbers and arrays of NumPy, and models of Pydantic.
+        for method in ("tolist", "model_dump"):
+            if callable(getattr(type(value), method, None)):
+                return self.of(getattr(value, method)())
+        if isinstance(value, (collections.abc.Sequence, collections.abc.Set)):
+            return [self.of(item) for item in value]
+        return str(value)
+
+    def number(self, value):
+        if not value.is_finite():
+            return self.without()
+        if value == value.to_integral_value() and value.adjusted() < 40:
+            return int(value)
+        # A float where that is the same number, else its digits.
+        return float(value) if decimal.Decimal(repr(float(value))) == value else str(value)
+
+    def key(self, key):
+        if isinstance(key, str):
+            return str.__str__(key)
+        key = self.of(key)
+        return key if isinstance(key, str) else json.dumps(key)
+
+
+def written(message):
+    """The line of a message. Most hold nothing that JSON cannot."""
+    try:
+        return json.dumps(message, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        plain = Plain()
+        message = plain.of(message)
+        if plain.left_out and isinstance(result := message.get("result"), dict) and result.get("ok") is True:
+            result["meta"] = {**(result.get("meta") or {}), "cut": f"{plain.left_out} values that JSON cannot hold were left out"}
+        return json.dumps(message, allow_nan=False)
 
 
 class Signal:
@@ -110,6 +201,13 @@ class Context(dict):
         return self._ask("http.fetch", **params)
 
 
+def answer(result):
+    """Says first whether the call has worked, whatever becomes of the rest."""
+    if isinstance(result, collections.abc.Mapping) and "ok" in result:
+        return {"ok": result["ok"], **result}
+    return result
+
+
 class Server:
     def __init__(self, execute):
         self.execute = execute
@@ -122,7 +220,7 @@ class Server:
         self.running = set()
 
     def send(self, message):
-        line = json.dumps({"jsonrpc": "2.0", **message}) + "\n"
+        line = written({"jsonrpc": "2.0", **message}) + "\n"
         with self.lock:
             self.output.write(line)
             self.output.flush()
@@ -140,11 +238,14 @@ class Server:
                 result = await self.execute(given["args"], context)
             else:
                 result = await asyncio.to_thread(self.execute, given["args"], context)
-            self.send({"id": id, "result": {"ok": True} if result is None else result})
+            self.send({"id": id, "result": {"ok": True} if result is None else answer(result)})
         except ToolError as error:
             failure = {**error.options, "type": error.type, "message": error.message}
             self.send({"id": id, "result": {"ok": False, "error": failure}})
-        except Exception as error:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            # Also one that would end the program, and with it the calls of others.
             traceback.print_exc()
             self.send({"id": id, "error": {"code": -32000, "message": str(error)}})
         finally:

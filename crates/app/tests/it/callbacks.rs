@@ -142,7 +142,11 @@ impl Studio {
     }
 
     fn say(&self, message: &str) {
-        let body = json!({"id": "talk", "message": message}).to_string();
+        self.say_in("talk", message);
+    }
+
+    fn say_in(&self, conversation: &str, message: &str) {
+        let body = json!({"id": conversation, "message": message}).to_string();
         let answer = post(&self.address, "/api/chat", body.as_bytes());
         assert_eq!(answer.status, 200, "{}", answer.body);
     }
@@ -153,7 +157,11 @@ impl Studio {
     }
 
     fn state(&self, effect: &str) -> String {
-        let path = format!("/api/effects/{effect}?conversationId=talk");
+        self.state_in("talk", effect)
+    }
+
+    fn state_in(&self, conversation: &str, effect: &str) -> String {
+        let path = format!("/api/effects/{effect}?conversationId={conversation}");
         let body: Value = serde_json::from_str(&get(&self.address, &path).body).unwrap();
         body["state"].as_str().unwrap_or_default().to_owned()
     }
@@ -266,6 +274,30 @@ fn the_end_of_an_accepted_change_is_the_one_signed_message_about_it() {
     let reads = studio.model_reads();
     assert!(reads.contains("by the window"), "{reads}");
     assert!(service.orders.try_recv().is_err());
+}
+
+#[test]
+fn an_accepted_change_that_was_made_is_done_whatever_its_result_holds() {
+    let service = Service::accepting();
+    let studio = Studio::open(&service, "writes");
+    for (index, data) in [
+        "\"\\ud83d\"",
+        "\"\\u0000\"",
+        "NaN",
+        &format!("\"{}\"", "x".repeat(500_000)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let conversation = format!("talk-{index}");
+        studio.say_in(&conversation, "order");
+        let effect = service.orders.recv().unwrap();
+        let body = format!(r#"{{"effectId":"{effect}","ok":true,"data":{data}}}"#);
+        let signed = (SECRET, now_unix_ms() / 1_000);
+        let answer = call_back_with(&studio.address, &effect, signed, &body);
+        check(&answer, 200, "\"recorded\":true");
+        assert_eq!(studio.state_in(&conversation, &effect), "done");
+    }
 }
 
 #[test]

@@ -79,9 +79,22 @@ export async function execute({ args, context }) {
   const options = { method: 'POST', body: JSON.stringify(args) };
   const answer = await context.http.fetch('URL', options).catch(() => { throw 'it crashes'; });
   if (answer.status === 409) throw new ToolError('CONFLICT', 'taken');
+  const odd: Record<string, unknown> = { half: '\\ud83d', nul: '\\0', nan: NaN, large: 'x'.repeat(2 << 20) };
+  if (args.text in odd) return { ok: true, data: { said: odd[args.text] } };
   return { ok: true, data: await answer.json() };
 }
 ";
+
+/// The value of `said` in the JSON of the kinds that write it themselves.
+fn odd(text: &str) -> Option<String> {
+    match text {
+        "half" => Some("\"\\ud83d\"".to_owned()),
+        "nul" => Some("\"\\u0000\"".to_owned()),
+        "nan" => Some("NaN".to_owned()),
+        "large" => Some(format!("\"{}\"", "x".repeat(2_000))),
+        _ => None,
+    }
+}
 
 /// A web service; for a webhook it speaks ToolResponses.
 async fn serve(mut stream: TcpStream, kind: Kind, runs: Arc<AtomicUsize>, gone: Dropped) {
@@ -116,10 +129,18 @@ async fn serve(mut stream: TcpStream, kind: Kind, runs: Arc<AtomicUsize>, gone: 
             json!({"ok": false, "error": {"type": "CONFLICT", "message": "taken"}}),
         ),
         ("conflict", _) => (409, json!({"message": "taken"})),
+        (text, _) if text.parse::<u16>().is_ok() => (text.parse().unwrap(), json!({})),
         (text, Kind::Webhook) => (200, json!({"ok": true, "data": {"said": text}})),
         (text, _) => (200, json!({ "said": text })),
     };
-    let body = body.to_string();
+    let mut body = body.to_string();
+    match (odd(&text), kind) {
+        (Some(odd), Kind::Http) => body = format!(r#"{{"said":{odd}}}"#),
+        (Some(odd), Kind::Webhook) => {
+            body = format!(r#"{{"ok":true,"data":{{"said":{odd}}}}}"#);
+        }
+        _ => {}
+    }
     let head = format!(
         "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
@@ -184,13 +205,20 @@ impl Backend {
                 echo run >> '{0}'; case $line in
                 *'"hang"'*) ;;
                 *'"crash"'*) exit 1;;
+                *'"half"'*) printf '{{"id":%s,"result":{{"ok":true,"data":{{"said":"\\ud83d"}}}}}}\n' $id;;
+                *'"nul"'*) printf '{{"id":%s,"result":{{"ok":true,"data":{{"said":"\\u0000"}}}}}}\n' $id;;
+                *'"nan"'*) printf '{{"id":%s,"result":{{"ok":true,"data":{{"said":NaN}}}}}}\n' $id;;
+                *'"large"'*) printf '{{"id":%s,"result":{{"ok":true,"data":"' $id; head -c 9000000 /dev/zero | tr '\0' x; printf '"}}}}\n';;
                 *'"conflict"'*) printf '{{"id":%s,"result":{{"ok":false,"error":{{"type":"CONFLICT","message":"taken"}}}}}}\n' $id;;
                 *) printf '{{"id":%s,"result":{{"ok":true,"data":{{"said":"tea"}}}}}}\n' $id;; esac; done"#,
             self.log().display()
         );
         let declared = match self.kind {
             Kind::Rust => return None,
-            Kind::JavaScript => return Some(("handler.js", SCRIPT.replace("URL", &url))),
+            Kind::JavaScript => {
+                let plain = SCRIPT.replace(": Record<string, unknown>", "");
+                return Some(("handler.js", plain.replace("URL", &url)));
+            }
             #[cfg(feature = "typescript")]
             Kind::TypeScript => {
                 let typed =

@@ -104,6 +104,7 @@ impl Handler for HttpFile {
                 Ok(answer) => Answered {
                     template: &inner.file.request,
                     answer: &answer,
+                    writes: context.effect_id.is_some(),
                 }
                 .result(),
                 Err(error) => {
@@ -148,6 +149,7 @@ impl OutcomeLookup for HttpFile {
                 Ok(answer) => Answered {
                     template,
                     answer: &answer,
+                    writes: true,
                 }
                 .finding(),
                 Err(error) => {

@@ -6,9 +6,7 @@ mod signature;
 mod webhook;
 
 use crate::fetch::{Endpoint, FetchLimits, Fetcher, Places, Resolver, WayOut};
-use crate::worker::{
-    ServedTool, Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram,
-};
+use crate::worker::{ServedTool, Worker, WorkerLimits, WorkerOptions, WorkerProgram};
 use ::http::Uri;
 pub use signature::{SigningKey, SigningRefusal};
 use std::collections::BTreeMap;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{
     Callback, CallbackRefused, Callbacks, Cause, Context, ContextForm, Execution, Failure,
-    FetchError, Handler, HandlerResult, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, Invocation,
-    Placement, Redirects, Success, downstream_key, read_response,
+    FetchError, Handler, HandlerResult, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY,
+    IncompleteBody, Invocation, Loss, Placement, Redirects, Success, downstream_key, glance, mend,
+    read_response,
 };
 use windlass_tool::handler_file::{Webhook, status_failure, unanswered};
 use windlass_tool::id::EffectId;
@@ -106,9 +107,9 @@ impl Handler for WebhookFile {
 
 fn answered(answer: &HttpAnswer, context: &Context) -> HandlerResult {
     match (answer.status, &context.effect_id) {
-        (200, _) => read_response(&answer.body),
+        (200, _) => read_response(body),
         (202, Some(effect_id)) => {
-            accepted(&answer.body, effect_id, context.world.now_unix_ms()).map_err(broken)
+            accepted(body, effect_id, context.world.now_unix_ms()).map_err(broken)
         }
         (202, None) => Err(broken(
             "the service answered 202, which it may do for tools that write alone".to_owned(),
@@ -161,7 +162,7 @@ impl Callbacks for WebhookFile {
         self.key
             .verify(message.signature, message.body, message.now_unix_ms / 1_000)
             .map_err(|refusal| CallbackRefused::Unsigned(refusal.to_string()))?;
-        let named: NamedEffect = serde_json::from_slice(message.body)
+        let named: NamedEffect = serde_json::from_str(&mend(message.body).text)
             .map_err(|_| CallbackRefused::Unfit("the body is no JSON object".to_owned()))?;
         if named.effect_id.as_deref() != Some(effect_id.as_str()) {
             let problem = "the body's effectId is not the effect of the address";

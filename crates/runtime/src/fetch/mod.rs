@@ -7,8 +7,8 @@ use crate::transport::Stream;
 use crate::transport::websocket::{Address, ConnectError, open_at};
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, COOKIE, HeaderName, HeaderValue, LOCATION};
 use http::{HeaderMap, Method, Request, Uri};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::{Body, Bytes};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 pub use places::{Endpoint, Places, UnfitPlace};
@@ -19,10 +19,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
 use windlass_tool::handler::{
-    CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest, Redirects,
+    CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest, IncompleteBody, Redirects,
 };
 
 /// Redirects that are followed.
@@ -87,7 +87,11 @@ impl Fetcher {
         })
     }
 
-    async fn fetch_whole(&self, request: HttpRequest) -> Result<HttpAnswer, FetchError> {
+    async fn fetch_whole(
+        &self,
+        request: HttpRequest,
+        within: &Within,
+    ) -> Result<HttpAnswer, FetchError> {
         let HttpRequest {
             method,
             url,
@@ -102,8 +106,15 @@ impl Fetcher {
             headers: headers_of(&headers)?,
             body: body.into(),
         };
-        for _ in 0..=REDIRECTS_MAX {
-            let answer = self.ask(&asked).await?;
+        let is_change = !matches!(asked.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        // The first place has done its part, whatever becomes of the way on.
+        let on_the_way = |error: FetchError, hop: usize| match is_change && hop > 0 {
+            true => FetchError::Unanswered(error.to_string()),
+            false => error,
+        };
+        for hop in 0..=REDIRECTS_MAX {
+            let answer = self.ask(&asked, within).await;
+            let answer = answer.map_err(|error| on_the_way(error, hop))?;
             let target = match redirects {
                 Redirects::Follow => redirect(&answer),
                 Redirects::Keep => None,
@@ -111,15 +122,21 @@ impl Fetcher {
             let Some(target) = target else {
                 return Ok(answer);
             };
-            let uri = self.uri(&resolved_against(&asked.uri, &target))?;
-            if asked.uri.scheme_str() == Some("https") && uri.scheme_str() == Some("http") {
-                return Err(refused("a redirect leads from https to http"));
-            }
+            let uri = self.led_to(&asked, &target);
+            let uri = uri.map_err(|error| on_the_way(error, hop + 1))?;
             asked.follow(answer.status, uri);
         }
         Err(FetchError::Unanswered(
             "the service redirects without an end".to_owned(),
         ))
+    }
+
+    fn led_to(&self, asked: &PendingRequest, target: &str) -> Result<Uri, FetchError> {
+        let uri = self.uri(&resolved_against(&asked.uri, target))?;
+        match (asked.uri.scheme_str(), uri.scheme_str()) {
+            (Some("https"), Some("http")) => Err(refused("a redirect leads from https to http")),
+            _ => Ok(uri),
+        }
     }
 
     /// A URL to which requests may go.
@@ -139,29 +156,15 @@ impl Fetcher {
         }
     }
 
-    async fn ask(&self, asked: &PendingRequest) -> Result<HttpAnswer, FetchError> {
+    async fn ask(&self, asked: &PendingRequest, within: &Within) -> Result<HttpAnswer, FetchError> {
         let mut request = Request::new(Full::new(asked.body.clone()));
         *request.method_mut() = asked.method.clone();
         *request.uri_mut() = asked.uri.clone();
         *request.headers_mut() = asked.headers.clone();
-        let (head, body) = self
-            .client
-            .request(request)
-            .await
-            .map_err(|error| failed(&error))?
-            .into_parts();
-        let bytes_max = self.limits.body_bytes_max;
-        let too_long =
-            || FetchError::Unanswered(format!("the answer is longer than {bytes_max} bytes"));
-        // What says its length beforehand is not begun.
-        if usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes > bytes_max) {
-            return Err(too_long());
-        }
-        let body = Limited::new(body, bytes_max).collect().await;
-        let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
-            Some(_) => too_long(),
-            None => FetchError::Unanswered(format!("the answer broke off: {error}")),
-        })?;
+        let answered = timeout_at(within.until, self.client.request(request)).await;
+        let answered = answered.map_err(|_| FetchError::Unanswered(within.too_late()))?;
+        let (head, body) = answered.map_err(|error| failed(&error))?.into_parts();
+        let body = whole(body, self.limits.body_bytes_max, within).await;
         let headers = head.headers.iter().map(|(name, value)| {
             let value = String::from_utf8_lossy(value.as_bytes());
             (name.as_str().to_owned(), value.into_owned())
@@ -170,9 +173,52 @@ impl Fetcher {
             status: head.status.as_u16(),
             url: asked.uri.to_string(),
             headers: headers.collect(),
-            body: body.to_bytes().into(),
+            body,
         })
     }
+}
+
+/// The time that one request has, with all places that it is led to.
+struct Within {
+    time: Duration,
+    until: Instant,
+}
+
+impl Within {
+    fn too_late(&self) -> String {
+        format!(
+            "there was no whole answer within {} ms",
+            self.time.as_millis()
+        )
+    }
+}
+
+async fn whole(
+    mut body: Incoming,
+    bytes_max: usize,
+    within: &Within,
+) -> Result<Vec<u8>, IncompleteBody> {
+    let mut read = Vec::new();
+    let problem = loop {
+        let frame = match timeout_at(within.until, body.frame()).await {
+            Ok(None) => return Ok(read),
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(error))) => break format!("the answer broke off: {error}"),
+            Err(_) => break within.too_late(),
+        };
+        let Some(data) = frame.data_ref() else {
+            continue;
+        };
+        let room = bytes_max - read.len();
+        read.extend_from_slice(&data[..data.len().min(room)]);
+        if data.len() > room {
+            break format!("the answer is longer than {bytes_max} bytes");
+        }
+    };
+    Err(IncompleteBody {
+        beginning: read,
+        problem,
+    })
 }
 
 /// A way out, as tools are given it.
@@ -183,13 +229,8 @@ impl Http for WayOut {
         let fetcher = self.0.clone();
         let time = Duration::from_millis(request.timeout_ms).min(fetcher.limits.timeout);
         Box::pin(async move {
-            let answered = timeout(time, fetcher.fetch_whole(request)).await;
-            answered.unwrap_or_else(|_| {
-                Err(FetchError::Unanswered(format!(
-                    "there was no whole answer within {} ms",
-                    time.as_millis()
-                )))
-            })
+            let until = Instant::now() + time;
+            fetcher.fetch_whole(request, &Within { time, until }).await
         })
     }
 }

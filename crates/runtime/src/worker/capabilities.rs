@@ -331,9 +331,16 @@ async fn fetch(context: &Context, asked: Fetch) -> CapabilityAnswer {
         };
         RpcError::named(name, error.to_string())
     })?;
-    let (body, encoded) = match String::from_utf8(answer.body) {
-        Ok(text) => (Some(text), None),
-        Err(bytes) => (None, Some(STANDARD.encode_to_string(bytes.as_bytes()))),
+    let (body, encoded, problem) = match answer.body {
+        Ok(body) => match String::from_utf8(body) {
+            Ok(text) => (Some(text), None, None),
+            Err(bytes) => (
+                None,
+                Some(STANDARD.encode_to_string(bytes.as_bytes())),
+                None,
+            ),
+        },
+        Err(incomplete) => (None, None, Some(incomplete.problem)),
     };
     Ok(json!({
         "status": answer.status,
@@ -341,5 +348,6 @@ async fn fetch(context: &Context, asked: Fetch) -> CapabilityAnswer {
         "headers": answer.headers,
         "body": body,
         "bodyBase64": encoded,
+        "bodyProblem": problem,
     }))
 }

@@ -14,10 +14,14 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
-use windlass_tool::handler::{HandlerResult, read_response};
+use windlass_tool::handler::{
+    HandlerResult, Loss, Mended, Success, glance, mend, noted, read_response,
+};
 
 /// How long what belongs to a process's end may take: its status, and the rest of its output.
 const END_GRACE: Duration = Duration::from_millis(500);
+/// How much longer than it may be a line is read, to learn which call it is of.
+const LONGEST: usize = 4;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 * 1024;
 
@@ -108,7 +112,7 @@ impl Serving {
             lines: Lines {
                 output: BufReader::with_capacity(READ_BYTES, output),
                 line: Vec::new(),
-                bytes_max: shared.limits.line_bytes_max,
+                bytes_max: shared.limits.line_bytes_max.saturating_mul(LONGEST),
             },
             limit: LineLimit::new(),
         };
@@ -244,28 +248,25 @@ struct OfCall {
 }
 
 impl<R: AsyncRead + Unpin> OutputReader<R> {
-    /// Reads and serves lines until there are no more, or one that is no message.
+    /// Reads and serves lines until there are no more, or one without an end.
     async fn read(&mut self) -> Option<String> {
         loop {
             match self.lines.next().await {
                 Line::End => return None,
                 Line::TooLong => {
-                    return Some(format!(
+                    let line = std::mem::take(&mut self.lines.line);
+                    let problem = format!(
                         "the worker wrote more than {} bytes without an end of line",
                         self.lines.bytes_max
-                    ));
+                    );
+                    self.serve_unread(&line, &problem);
+                    return Some(problem);
                 }
                 Line::Whole => {}
             }
             let mut line = std::mem::take(&mut self.lines.line);
-            let problem = match line.trim_ascii().is_empty() {
-                true => None,
-                false => self.serve(&line).err(),
-            };
-            if problem.is_some() {
-                return problem.map(|problem| {
-                    format!("{problem}; only messages belong on standard output, and everything else on standard error")
-                });
+            if !line.trim_ascii().is_empty() {
+                self.serve(&line);
             }
             line.clear();
             if line.capacity() > READ_BYTES {
@@ -275,12 +276,59 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
         }
     }
 
-    fn serve(&mut self, line: &[u8]) -> Result<(), String> {
-        match wire::read(line)? {
+    fn serve(&mut self, line: &[u8]) {
+        let bytes_max = self.shared.limits.line_bytes_max;
+        if line.len() > bytes_max {
+            let problem = format!("the worker wrote a line of more than {bytes_max} bytes");
+            return self.serve_unread(line, &problem);
+        }
+        let problem = match wire::read(line) {
+            Ok(message) => return self.take(message, None),
+            Err(problem) => problem,
+        };
+        let mended = mend(line);
+        // A print without an end of line stands before the next message.
+        let start = mended.text.find("{\"").unwrap_or(0);
+        let text = &mended.text.as_bytes()[start..];
+        match wire::read(text) {
+            Ok(message) => self.take(message, Some(&mended)),
+            Err(_) => self.serve_unread(text, &problem),
+        }
+    }
+
+    /// A line that is no message costs the call that it is of, where that can be known, and no other one.
+    fn serve_unread(&mut self, line: &[u8], problem: &str) {
+        let glance = glance(line);
+        let result = match glance.ok {
+            Some(true) => Ok(Success::default().with_loss(Loss::breach(problem))),
+            Some(false) | None => Err(broken(problem)),
+        };
+        let mut pool = self.shared.pool();
+        let only = pool.only_call(self.number);
+        let call = glance.call.or(only).filter(|_| glance.is_message);
+        let is_of_call = call.is_some_and(|call| pool.settled(self.number, call, result));
+        drop(pool);
+        if is_of_call {
+            self.shared.assign();
+        }
+        self.warn(&format!(
+            "{problem}; only messages belong on standard output, and everything else on standard error"
+        ));
+    }
+
+    fn take(&mut self, message: Incoming<'_>, mended: Option<&Mended>) {
+        match message {
             Incoming::Answer(id, answer) => {
+                let read = |answer: Result<&RawValue, RpcError>| {
+                    let result = response(answer);
+                    match mended {
+                        Some(mended) => noted(result, mended),
+                        None => result,
+                    }
+                };
                 let is_known = id.is_some_and(|id| {
                     let mut pool = self.shared.pool();
-                    pool.answered(self.number, id, answer, response)
+                    pool.answered(self.number, id, answer, read)
                 });
                 match is_known {
                     true => self.shared.assign(),
@@ -299,7 +347,6 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
                 }
             }
         }
-        Ok(())
     }
 
     fn context(&self, params: &RawValue) -> Option<(u64, windlass_tool::handler::Context)> {

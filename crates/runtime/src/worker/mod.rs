@@ -55,7 +55,8 @@ pub struct WorkerLimits {
     pub waiting_max: usize,
     /// What a call may ask for at a time, while it runs.
     pub requests_max: usize,
-    /// Bytes of one line. A process that writes more without an end is ended.
+    /// Bytes of one line. Of a longer one it is only read which call it answers, and whether that worked. A process that writes
+    /// four times as much without an end is ended.
     pub line_bytes_max: usize,
     /// How long a process may take until it has answered what it is asked before its first call.
     pub start_timeout: Duration,

@@ -282,6 +282,17 @@ impl Pool {
             let _ = request.send(answer.map(ToOwned::to_owned));
             return true;
         }
+        match child.calls.contains_key(&id) {
+            true => self.settled(number, id, read(answer)),
+            false => false,
+        }
+    }
+
+    /// Ends a call of a child as it said itself. `false` where it has no such call.
+    pub(super) fn settled(&mut self, number: u64, id: u64, result: HandlerResult) -> bool {
+        let Some(child) = self.child(number) else {
+            return false;
+        };
         let Some(open) = child.calls.remove(&id) else {
             return false;
         };
@@ -290,12 +301,18 @@ impl Pool {
         if child.recent.len() > RECENT_MAX {
             child.recent.pop_front();
         }
-        open.end(read(answer));
+        open.end(result);
         if child.phase == Phase::Draining && child.calls.is_empty() {
             child.signals.stop.notify_one();
         }
         self.failures = 0;
         true
+    }
+
+    /// The call that a child has open, where it is the only one.
+    pub(super) fn only_call(&mut self, number: u64) -> Option<u64> {
+        let mut calls = self.child(number)?.calls.keys();
+        calls.next().copied().filter(|_| calls.next().is_none())
     }
 
     /// The context of a call that a child has open, for what it asks within it.

@@ -47,7 +47,8 @@ struct Server {
 }
 
 /// Answers each request with these bytes, `PORT` in them being its own port, and closes the connection.
-async fn server(answer: &'static str) -> Server {
+async fn server(answer: impl Into<String>) -> Server {
+    let answer = answer.into();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let requests: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -181,7 +182,7 @@ async fn only_listed_places_at_public_or_listed_addresses_are_asked() {
     ] {
         let answer = fetch(&listed, at(&addresses), get(&*url)).await;
         match (answer, expected) {
-            (Ok(answer), Ok(())) => assert_eq!(answer.body, b"ok", "{url}"),
+            (Ok(answer), Ok(())) => assert_eq!(answer.body.unwrap(), b"ok", "{url}"),
             (Err(FetchError::Refused(problem)), Err(expected)) => {
                 assert!(problem.contains(expected), "{url}: {problem}");
             }
@@ -203,7 +204,7 @@ async fn a_name_that_changes_between_look_up_and_connection_changes_nothing() {
     });
     let listed = [name.clone(), format!("127.0.0.1:{}", server.port)];
     let answer = fetch(&listed, names.clone(), get(format!("http://{name}/"))).await;
-    assert_eq!(answer.unwrap().body, b"ok");
+    assert_eq!(answer.unwrap().body.unwrap(), b"ok");
     assert_eq!(names.lookups.load(Ordering::SeqCst), 1);
     let refused = fetch(&listed, names, get(format!("http://{name}/"))).await;
     assert!(
@@ -249,7 +250,7 @@ async fn a_redirect_leads_to_listed_places_alone_and_only_where_it_is_followed()
         };
         let names = Arc::new(Names::default());
         match (fetch(&[here], names, request).await, expected) {
-            (Ok(answer), Ok(body)) => assert_eq!(answer.body, body.as_bytes()),
+            (Ok(answer), Ok(body)) => assert_eq!(answer.body.unwrap(), body.as_bytes()),
             (Err(error), Err(expected)) => {
                 assert!(error.to_string().contains(expected), "{error}");
             }
@@ -260,29 +261,36 @@ async fn a_redirect_leads_to_listed_places_alone_and_only_where_it_is_followed()
 
 #[tokio::test]
 async fn what_is_too_long_too_late_or_no_answer_is_an_error_that_says_so() {
-    for (answer, expected) in [
+    let long = format!(
+        "HTTP/1.1 201 OK\r\nContent-Length: 1001\r\n\r\n{}",
+        "x".repeat(1_001)
+    );
+    for (answer, beginning, expected) in [
+        (long.as_str(), 1_000, "longer than 1000 bytes"),
         (
-            "HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n",
-            "longer than 1000 bytes",
-        ),
-        (
-            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbroken",
+            "HTTP/1.1 201 OK\r\nContent-Length: 9\r\n\r\nbroken",
+            6,
             "broke off",
         ),
-        ("nonsense\r\n\r\n", "invalid HTTP"),
     ] {
         let server = server(answer).await;
         let here = format!("127.0.0.1:{}", server.port);
-        let error = fetch(
-            std::slice::from_ref(&here),
-            Arc::default(),
-            get(format!("http://{here}/")),
-        )
-        .await
-        .unwrap_err();
-        assert!(matches!(error, FetchError::Unanswered(_)), "{error:?}");
-        assert!(error.to_string().contains(expected), "{error}");
+        let asked = get(format!("http://{here}/"));
+        let answer = fetch(std::slice::from_ref(&here), Arc::default(), asked).await;
+        // The status says what became of the request.
+        let answer = answer.unwrap();
+        assert_eq!(answer.status, 201);
+        let incomplete = answer.body.unwrap_err();
+        assert_eq!(incomplete.beginning.len(), beginning);
+        assert!(incomplete.problem.contains(expected), "{incomplete:?}");
     }
+    let server = server("nonsense\r\n\r\n").await;
+    let here = format!("127.0.0.1:{}", server.port);
+    let asked = get(format!("http://{here}/"));
+    let error = fetch(std::slice::from_ref(&here), Arc::default(), asked).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, FetchError::Unanswered(_)), "{error:?}");
+    assert!(error.to_string().contains("invalid HTTP"), "{error}");
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let here = format!("127.0.0.1:{}", silent.local_addr().unwrap().port());
     let request = HttpRequest {

@@ -143,13 +143,19 @@ async fn call_within(worker: &Arc<Worker>, time_ms: u64) -> String {
     shown(run(&handler(worker), given).await)
 }
 
-/// A result in words: its data, that it broke, or its type of error and whether something may have been done.
+/// A result in words: its data and what it lacks, that it broke, or its type of error and whether something may have been done.
 fn shown(result: HandlerResult) -> String {
     match result {
-        Ok(success) => match success.data.as_deref() {
-            Some(Value::String(text)) => text.clone(),
-            other => format!("{other:?}"),
-        },
+        Ok(success) => {
+            let mut shown = match success.data.as_deref() {
+                Some(Value::String(text)) => text.clone(),
+                other => format!("{other:?}"),
+            };
+            if let Some(loss) = success.loss {
+                shown = format!("{shown}; {}", loss.words);
+            }
+            shown
+        }
         Err(failure) => match failure.cause {
             Cause::Broken(problem) => format!("broken: {problem}"),
             Cause::Reported(report) => format!(
@@ -251,19 +257,9 @@ async fn a_bad_process_costs_its_own_call_one_answer_and_is_replaced() {
             "broken: the worker did not answer in time",
         ),
         (
-            "read -r line; echo hello; sleep 60",
-            10_000,
-            "broken: a line is no JSON",
-        ),
-        (
-            "read -r line; echo '[1]'; sleep 60",
-            10_000,
-            "broken: a line ",
-        ),
-        (
             "read -r line; head -c 52428800 /dev/zero; sleep 60",
             10_000,
-            "broken: the worker wrote more than 8388608 bytes without an end of line",
+            "broken: the worker wrote more than 33554432 bytes without an end of line",
         ),
     ] {
         check_once_bad(bad, time_ms, expected).await;
@@ -301,6 +297,82 @@ async fn an_answer_that_is_no_response_breaks_its_call_alone() {
     ] {
         assert_eq!(call(&worker).await, expected);
     }
+}
+
+/// Has a process read two calls, of two conversations, write something, and answer the second. What both come to.
+async fn two_calls(writes: &str) -> [String; 2] {
+    let script = format!(
+        "read -r line; id_of \"$line\"; one=$id; read -r line; id_of \"$line\"; two=$id
+        {writes}
+        answer $two fine; cat > /dev/null"
+    );
+    let worker = worker(&script, limits());
+    let (first, second) = tokio::join!(call_within(&worker, 500), call(&worker));
+    [first, second]
+}
+
+#[tokio::test]
+async fn a_line_that_is_no_message_costs_the_call_that_it_is_of_and_no_other_one() {
+    const LATE: &str = "broken: the worker did not answer in time";
+    for (writes, expected) in [
+        // Text that is no message at all costs no call anything.
+        (
+            "echo hello; echo '[1]'; echo '{\"level\":30,\"msg\":\"at work\"}'",
+            LATE,
+        ),
+        ("printf 'no end of line '; answer $one tea", "tea"),
+        // A change that has worked stays so, whatever else its line has.
+        (
+            r#"printf '{"id":%s,"result":{"ok":true,"data":NaN}}\n' $one"#,
+            "Some(Null); 1 characters or numbers that JSON cannot hold were replaced",
+        ),
+        (
+            r#"printf '{"id":%s,"result":{"ok":true,"data":"\\ud83d"}}\n' $one"#,
+            "\u{fffd}; 1 characters or numbers that JSON cannot hold were replaced",
+        ),
+        (
+            r#"printf '{"id":%s,"result":{"ok":true,"data":"\377"}}\n' $one"#,
+            "\u{fffd}; 1 characters or numbers that JSON cannot hold were replaced",
+        ),
+        (
+            r#"printf '{"id":%s,"result":{"ok":true,"data":{,}}}\n' $one"#,
+            "None; it worked, and details of its result could not be kept",
+        ),
+        (
+            r#"printf '{"id":%s,"result":{"ok":true,"content":"text"}}\n' $one"#,
+            "None; it worked, and details of its result could not be kept",
+        ),
+        (
+            r#"printf '{"id":%s,"result":{"data":"' $one; head -c 9000000 /dev/zero | tr '\0' x; printf '","ok":true}}\n'"#,
+            "None; it worked, and details of its result could not be kept",
+        ),
+        // The outcome of a call that has not said so is unknown.
+        (
+            r#"printf '{"id":%s,"result":{"ok":,}}\n' $one"#,
+            "broken: a line is no JSON",
+        ),
+        (
+            r#"printf '{"id":%s,"error":"text of a user"}\n' $one"#,
+            "broken: a line has members that JSON-RPC does not have so",
+        ),
+        (
+            r#"printf '{"id":"w1","method":"kb.get","params":{"call":%s,,}}\n' $one"#,
+            "broken: a line is no JSON",
+        ),
+        // The call of this line cannot be known.
+        (r#"printf '{"jsonrpc":"2.0","result":{,}}\n'"#, LATE),
+    ] {
+        let [first, second] = two_calls(writes).await;
+        assert!(first.starts_with(expected), "{writes}: {first}");
+        assert_eq!(second, "fine", "{writes}");
+    }
+    // A call that is alone in its process is the only one that it can be of.
+    let alone = worker(
+        r#"read -r line; printf '{"jsonrpc":"2.0","result":{,}}\n'; cat > /dev/null"#,
+        limits(),
+    );
+    let first = call(&alone).await;
+    assert!(first.starts_with("broken: a line is no JSON"), "{first}");
 }
 
 #[tokio::test]

@@ -158,7 +158,10 @@ export default (function (native) {
 
   function responseOf(value) {
     if (value === null || typeof value !== 'object') throw new TypeError(`execute returned ${kindOf(value)}: return { ok: true, data } or { ok: false, error }`);
-    const { ok, data, content, intents, scheduling, error } = value;
+    const { ok } = value;
+    // From here on the call has worked, whatever becomes of its answer.
+    if (ok === true) native.worked();
+    const { data, content, intents, scheduling, error } = value;
     if (typeof ok !== 'boolean') throw new TypeError('execute returned an object without `ok`: return { ok: true, data } or { ok: false, error }');
     if (ok) {
       if (typeof data === 'function' || typeof data === 'symbol') throw new TypeError(`execute returned ${kindOf(data)} as \`data\`, which JSON cannot hold`);

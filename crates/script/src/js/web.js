@@ -395,8 +395,16 @@ export default (function (native, request, call) {
     }
   }
 
+  // Makes reading the body of a response an error.
+  let lose;
+
   class Response {
     #body;
+    #problem;
+
+    static {
+      lose = (response, problem) => (response.#problem = problem);
+    }
 
     constructor(body = null, { status = 200, statusText = '', headers = {}, url = '' } = {}) {
       this.#body = body === null || typeof body === 'string' ? (body ?? '') : body instanceof URLSearchParams ? body.toString() : bytesOf(body);
@@ -418,6 +426,7 @@ export default (function (native, request, call) {
     }
 
     #take() {
+      if (this.#problem) throw Object.assign(new TypeError(`fetch failed: ${this.#problem}`), { code: 'UNANSWERED' });
       if (this.bodyUsed) throw new TypeError('the body has been read already');
       this.bodyUsed = true;
       return this.#body;
@@ -444,7 +453,9 @@ export default (function (native, request, call) {
 
     clone() {
       if (this.bodyUsed) throw new TypeError('the body has been read already');
-      return new Response(this.#body, this);
+      const clone = new Response(this.#body, this);
+      clone.#problem = this.#problem;
+      return clone;
     }
   }
 
@@ -482,7 +493,10 @@ export default (function (native, request, call) {
       throw error instanceof DOMException ? error : Object.assign(new TypeError(`fetch failed: ${error.message}`), { code: error.code, cause: error });
     });
     const content = typeof answer.bodyBase64 === 'string' ? fromBase64(answer.bodyBase64) : (answer.body ?? '');
-    return new Response(content, { ...answer, url: answer.url ?? String(input) });
+    const response = new Response(content, { ...answer, url: answer.url ?? String(input) });
+    // The status counts. A reader of the body learns that its end did not come.
+    if (answer.bodyProblem) lose(response, answer.bodyProblem);
+    return response;
   }
 
   return {

@@ -2,6 +2,8 @@
 
 use crate::worker::{ENTRY, Host, context, data, limits, result};
 use serde_json::{Value, json};
+use std::time::Duration;
+use windlass_script::Limits;
 
 fn check(body: &str, expected: Value) {
     let source = format!(
@@ -113,6 +115,23 @@ fn what_is_no_response_is_the_handlers_fault() {
             "return { ok: false };",
             "TypeError: execute returned { ok: false } without an `error` object",
         ),
+        ("throw 'no';", "threw a string: no"),
+        ("throw undefined;", "threw undefined: undefined"),
+        ("throw { code: 1 };", "threw an object: {\"code\":1}"),
+    ] {
+        let source = format!("export async function execute() {{ {body} }}");
+        let answer = Host::of_handler(&source).call(json!({}));
+        let said = answer["error"]["message"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{body}: {answer}"));
+        assert!(said.ends_with(message), "{body}: {said}");
+        assert_eq!(answer["error"]["code"], -32_000);
+    }
+}
+
+#[test]
+fn a_call_that_has_worked_stays_so_where_its_answer_cannot_be_sent() {
+    for (body, problem) in [
         (
             "return { ok: true, data: () => 1 };",
             "TypeError: execute returned a function as `data`, which JSON cannot hold",
@@ -125,17 +144,31 @@ fn what_is_no_response_is_the_handlers_fault() {
             "return { ok: true, data: { n: 1n } };",
             "TypeError: BigInt are forbidden in JSON.stringify",
         ),
-        ("throw 'no';", "threw a string: no"),
-        ("throw undefined;", "threw undefined: undefined"),
-        ("throw { code: 1 };", "threw an object: {\"code\":1}"),
+        (
+            "return { ok: true, get data() { throw new Error('gone'); } };",
+            "Error: gone",
+        ),
+        (
+            "return { ok: true, data: { toJSON() { for (;;); } } };",
+            "the call computed for longer than 200 ms",
+        ),
+        (
+            "return { ok: true, data: 'x'.repeat(2 << 20) };",
+            "bytes long as JSON, and 1048576 is the most",
+        ),
     ] {
         let source = format!("export async function execute() {{ {body} }}");
-        let answer = Host::of_handler(&source).call(json!({}));
-        let said = answer["error"]["message"]
-            .as_str()
-            .unwrap_or_else(|| panic!("{body}: {answer}"));
-        assert!(said.ends_with(message), "{body}: {said}");
-        assert_eq!(answer["error"]["code"], -32_000);
+        let limits = Limits {
+            compute_max: Duration::from_millis(200),
+            ..limits()
+        };
+        let answer = Host::of_files(limits, ENTRY, [(ENTRY, &source)]).call(json!({}));
+        assert_eq!(answer["result"]["ok"], true, "{body}: {answer}");
+        let said = answer["result"]["meta"]["problem"].as_str();
+        assert!(
+            said.is_some_and(|said| said.ends_with(problem)),
+            "{body}: {answer}"
+        );
     }
 }
 

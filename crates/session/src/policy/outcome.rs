@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use windlass_store::AttemptOutcome;
+use windlass_tool::data::Data;
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType, FailureKind};
 use windlass_tool::excess;
@@ -60,14 +61,19 @@ pub(crate) fn judge(tool: &Arc<Tool>, result: HandlerResult, characters_max: usi
                 cut: None,
                 problem,
             };
-            judged.cut_to(tool, characters_max, cut)
+            judged.cut_to(tool, characters_max, (None, cut))
         }
     }
 }
 
 impl Judged {
-    /// Shortens what else there is, and says all that was cut.
-    fn cut_to(mut self, tool: &Tool, characters_max: usize, cut: Option<String>) -> Self {
+    /// Shortens what else there is, and says all that was lost or cut.
+    fn cut_to(
+        mut self,
+        tool: &Tool,
+        characters_max: usize,
+        (lost, cut): (Option<String>, Option<String>),
+    ) -> Self {
         let of_content = match &mut self.outcome {
             Outcome::Success { content, .. } => excess::shorten_content(content, characters_max),
             Outcome::Failure(_) => None,
@@ -77,18 +83,20 @@ impl Judged {
             .into_iter()
             .flatten()
             .collect();
-        if words.is_empty() {
-            return self;
+        let cut = (!words.is_empty()).then(|| words.join(", and "));
+        if let Some(cut) = &cut {
+            // That it broke says more than that it said so at length.
+            self.problem.get_or_insert_with(|| {
+                format!(
+                    "the result of {} is over {characters_max} characters long: {cut}",
+                    tool.id
+                )
+            });
         }
-        let cut = words.join(", and ");
-        // That it broke says more than that it said so at length.
-        self.problem.get_or_insert_with(|| {
-            format!(
-                "the result of {} is over {characters_max} characters long: {cut}",
-                tool.id
-            )
-        });
-        self.cut = Some(cut.into());
+        self.cut = match (lost, cut) {
+            (Some(lost), Some(cut)) => Some(format!("{lost}, and {cut}").into()),
+            (lost, cut) => lost.or(cut).map(Into::into),
+        };
         self
     }
 }
@@ -100,54 +108,60 @@ fn judge_success(tool: &Arc<Tool>, success: Success, characters_max: usize) -> J
         intents,
         scheduling,
         accepted_until_unix_ms,
+        loss,
     } = success;
-    // Of what is accepted there is no result yet that could break the contract.
-    let breaks_contract = accepted_until_unix_ms.is_none()
-        && match (&tool.response, &data) {
-            (Some(schema), Some(data)) => !schema.is_valid(data),
-            (Some(schema), None) => !schema.is_valid(&serde_json::Value::Null),
-            (None, _) => false,
-        };
-    if !breaks_contract {
-        let shortened = data
-            .as_ref()
-            .and_then(|data| data.shortened(characters_max));
-        let (data, cut) = match shortened {
-            None => (data, None),
-            Some((shortened, cut)) => (Some(shortened), Some(cut)),
-        };
-        let judged = Judged {
-            outcome: Outcome::Success { data, content },
-            intents,
-            scheduling,
-            accepted_until_unix_ms,
-            cut: None,
-            problem: None,
-        };
-        return judged.cut_to(tool, characters_max, cut);
-    }
-    let problem = Some(format!(
-        "the result of {} breaks its responseSchema",
-        tool.id
-    ));
-    // A change that was made stays made: its details are lost, its success is not.
-    let outcome = if tool.writes() {
-        Outcome::Success {
-            data: None,
-            content: Vec::new(),
-        }
-    } else {
-        Outcome::Failure(broken(tool).into())
+    let breach = match loss.as_ref().and_then(|loss| loss.breach.as_deref()) {
+        Some(problem) => Some(format!("the result of {} was lost: {problem}", tool.id)),
+        // Of what is accepted there is no result yet that could break the contract.
+        None if accepted_until_unix_ms.is_none() && breaks_schema(tool, data.as_ref()) => Some(
+            format!("the result of {} breaks its responseSchema", tool.id),
+        ),
+        None => None,
     };
-    let judged = Judged {
+    let breach = breach.map(|breach| excess::beginning(breach, PROBLEM_CHARACTERS_MAX));
+    let is_kept = |data: &Data| loss.is_some() && !breaks_schema(tool, Some(data));
+    let (outcome, accepted_until_unix_ms) = match &breach {
+        None => (Outcome::Success { data, content }, accepted_until_unix_ms),
+        // A change that was made stays made: its details are lost, its success is not.
+        Some(_) if tool.writes() => {
+            let outcome = Outcome::Success {
+                data: data.filter(is_kept),
+                content: if loss.is_some() { content } else { Vec::new() },
+            };
+            (outcome, None)
+        }
+        Some(_) => (Outcome::Failure(broken(tool).into()), None),
+    };
+    let mut judged = Judged {
         outcome,
         intents,
         scheduling,
-        accepted_until_unix_ms: None,
+        accepted_until_unix_ms,
         cut: None,
-        problem,
+        problem: breach,
     };
-    judged.cut_to(tool, characters_max, None)
+    let (mut lost, mut cut) = (None, None);
+    if let Outcome::Success { data, .. } = &mut judged.outcome {
+        lost = loss.map(|loss| loss.words);
+        let shortened = data
+            .as_ref()
+            .and_then(|data| data.shortened(characters_max));
+        if let Some((shortened, words)) = shortened {
+            *data = Some(shortened);
+            cut = Some(words);
+        }
+    }
+    judged.cut_to(tool, characters_max, (lost, cut))
+}
+
+fn breaks_schema(tool: &Tool, data: Option<&Data>) -> bool {
+    let Some(schema) = &tool.response else {
+        return false;
+    };
+    match data {
+        Some(data) => !schema.is_valid(data),
+        None => !schema.is_valid(&serde_json::Value::Null),
+    }
 }
 
 fn reported(tool: &Tool, report: Report) -> CallError {

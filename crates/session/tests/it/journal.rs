@@ -177,6 +177,7 @@ fn what_models_and_clients_say_comes_back() {
 #[test]
 fn what_handlers_bring_comes_back() {
     let success = |data| Success {
+        loss: None,
         data,
         content: vec![ContentPart::Image {
             mime_type: "image/png".to_owned(),

@@ -2,6 +2,7 @@
 
 use super::{CapabilityFuture, Context, downstream_key};
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The header that names an effect to an outside API.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
@@ -50,6 +51,13 @@ impl HttpRequest {
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }
+
+    fn may_change(&self) -> bool {
+        let reads = ["GET", "HEAD", "OPTIONS"];
+        !reads
+            .iter()
+            .any(|method| self.method.eq_ignore_ascii_case(method))
+    }
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -58,7 +66,20 @@ pub struct HttpAnswer {
     /// Where it came from in the end.
     pub url: String,
     pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
+    pub body: Result<Vec<u8>, IncompleteBody>,
+}
+
+/// A body whose end did not come. The status tells all the same what became of the request.
+#[derive(Clone, PartialEq, Eq)]
+pub struct IncompleteBody {
+    pub beginning: Vec<u8>,
+    pub problem: String,
+}
+
+impl fmt::Debug for IncompleteBody {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "IncompleteBody({})", self.problem)
+    }
 }
 
 impl HttpAnswer {
@@ -110,21 +131,28 @@ impl Context {
             .saturating_sub(self.world.now_unix_ms())
     }
 
-    /// One request on behalf of this attempt: within its time, and with its effect's key in the header `Idempotency-Key`, where
-    /// it has an effect and the request says no other.
+    /// One request on behalf of this attempt: within its time, and, where it may change something for an effect, with a key in the
+    /// header `Idempotency-Key` unless it says another. Each such request of a run has a key of its own, and the same one when the
+    /// run is repeated.
     pub fn fetch(
         &self,
         mut request: HttpRequest,
     ) -> CapabilityFuture<Result<HttpAnswer, FetchError>> {
+        let refuse = |problem: &str| -> CapabilityFuture<Result<HttpAnswer, FetchError>> {
+            let refusal = FetchError::Refused(problem.to_owned());
+            Box::pin(std::future::ready(Err(refusal)))
+        };
         request.timeout_ms = request.timeout_ms.min(self.left_ms());
         if request.timeout_ms == 0 {
-            let late = FetchError::Refused("the call's time is up".to_owned());
-            return Box::pin(std::future::ready(Err(late)));
+            return refuse("the call's time is up");
         }
         if let Some(effect_id) = &self.effect_id
+            && request.may_change()
             && request.header(IDEMPOTENCY_KEY).is_none()
         {
-            let key = downstream_key(effect_id);
+            let Some(key) = self.writes.key(effect_id, &request) else {
+                return refuse("the call has made too many requests");
+            };
             request.headers.push((IDEMPOTENCY_KEY.to_owned(), key));
         }
         self.world.http().fetch(request)

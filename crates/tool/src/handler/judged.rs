@@ -1,18 +1,16 @@
 //! The depth of what a handler brought back. Knows no tool.
 
-use super::{Cause, Failure, HandlerResult};
+use super::{Cause, Failure, HandlerResult, Loss};
 use crate::depth::{DEPTH_MAX, dismantle, is_too_deep};
 use crate::intent::Intent;
 
-/// A result that is no deeper than it may be; any other is that of a broken handler.
+/// A result that is no deeper than it may be. A failure that is deeper is that of a broken handler; of a call that worked, what is
+/// too deep is left out.
 pub fn judged(mut result: HandlerResult) -> HandlerResult {
     let mut is_deep = false;
     let intents = match &mut result {
         Ok(success) => {
-            is_deep |= success
-                .data
-                .as_ref()
-                .is_some_and(|data| data.was_too_deep());
+            is_deep |= success.data.take_if(|data| data.was_too_deep()).is_some();
             &mut success.intents
         }
         Err(failure) => {
@@ -25,20 +23,22 @@ pub fn judged(mut result: HandlerResult) -> HandlerResult {
             &mut failure.intents
         }
     };
-    for intent in intents {
-        if let Intent::Unknown(value) = intent
-            && is_too_deep(value)
-        {
+    intents.retain_mut(|intent| match intent {
+        Intent::Unknown(value) if is_too_deep(value) => {
             is_deep = true;
             dismantle(value.take());
+            false
         }
+        _ => true,
+    });
+    if !is_deep {
+        return result;
     }
-    match is_deep {
-        false => result,
-        true => Err(Failure {
-            cause: Cause::Broken(format!(
-                "its result is nested deeper than {DEPTH_MAX} levels; make it flatter"
-            )),
+    let problem = format!("its result is nested deeper than {DEPTH_MAX} levels; make it flatter");
+    match result {
+        Ok(success) => Ok(success.with_loss(Loss::breach(problem))),
+        Err(_) => Err(Failure {
+            cause: Cause::Broken(problem),
             intents: Vec::new(),
         }),
     }
@@ -60,9 +60,11 @@ mod tests {
     }
 
     fn check(result: HandlerResult, is_sound: bool) {
-        let judged = judged(result);
-        let is_broken = |failure: &Failure| matches!(failure.cause, Cause::Broken(_));
-        assert_eq!(!judged.as_ref().is_err_and(is_broken), is_sound);
+        let is_broken = match judged(result) {
+            Ok(success) => success.loss.is_some_and(|loss| loss.breach.is_some()),
+            Err(failure) => matches!(failure.cause, Cause::Broken(_)),
+        };
+        assert_eq!(!is_broken, is_sound);
     }
 
     #[test]

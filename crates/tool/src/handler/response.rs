@@ -1,17 +1,23 @@
 //! The JSON form of a ToolResponse as a handler writes it that is no Rust: a script, a worker, a web service. Whatever is not
-//! of the contract becomes a broken handler.
+//! of the contract becomes a broken handler, but for an answer that says that the call worked: that stays true whatever else cannot
+//! be read of it.
 
-use super::{Cause, ContentPart, Failure, HandlerResult, Report, Success};
+use super::mending::{Mended, glance, mend};
+use super::{Cause, ContentPart, Failure, HandlerResult, Loss, Report, Success};
 use crate::data::Data;
 use crate::envelope::RESPONSE_VERSION;
 use crate::error::{ErrorType, FailureKind};
 use crate::intent::Intent;
 use crate::kind::Scheduling;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Characters of a handler's own words that go into the log.
 const QUOTED_MAX: usize = 40;
+/// Characters of a handler's own words about what its answer lacks.
+const LOSS_MAX: usize = 200;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,6 +41,40 @@ struct Form {
 #[serde(rename_all = "camelCase")]
 struct MetaForm {
     response_schema_version: Option<String>,
+    /// Words about replaced or omitted values.
+    cut: Option<String>,
+    /// Why the result of a call that worked is not here.
+    problem: Option<String>,
+}
+
+impl MetaForm {
+    fn loss(&self) -> Option<Loss> {
+        let loss = match (&self.problem, &self.cut) {
+            (Some(problem), _) => Loss::breach(brief(problem)),
+            (None, Some(cut)) => Loss::replaced(brief(cut)),
+            (None, None) => return None,
+        };
+        Some(loss)
+    }
+}
+
+/// The members of an answer, each unread.
+#[derive(Deserialize)]
+struct Parts<'a> {
+    #[serde(borrow)]
+    ok: Option<&'a RawValue>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    intents: Option<&'a RawValue>,
+    #[serde(borrow)]
+    scheduling: Option<&'a RawValue>,
+    #[serde(borrow)]
+    meta: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -60,48 +100,109 @@ fn even_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Data>,
     Data::deserialize(deserializer).map(Some)
 }
 
-/// Reads what a handler answered.
+/// Reads what a handler answered. An answer that says that the call worked is a success, with a note of what cannot be kept of it.
 ///
 /// # Errors
 ///
-/// The failure that it reports; and [`Cause::Broken`] for everything that is no ToolResponse.
+/// The failure that it reports; and [`Cause::Broken`] for everything else that is no ToolResponse.
 pub fn read_response(text: &[u8]) -> HandlerResult {
-    let form: Form = serde_json::from_slice(text).map_err(|error| {
+    let strict = serde_json::from_slice::<Form>(text);
+    let problem = match strict.map(Form::result) {
+        Ok(Ok(result)) => return result,
+        Ok(Err(breach)) => breach,
         // The parser's words about a wrong type quote the value, which may be a user's.
-        let problem = match error.is_data() {
-            true => format!(
-                "a member has another type than the contract says, before column {}",
-                error.column()
-            ),
-            false => error.to_string(),
-        };
-        broken(format!("the answer is no ToolResponse: {problem}"))
-    })?;
-    let version = form.meta.and_then(|meta| meta.response_schema_version);
-    if let Some(version) = version.filter(|version| version != RESPONSE_VERSION) {
-        return Err(broken(format!(
-            "the answer is of response version {}, and this program speaks {RESPONSE_VERSION}",
-            quoted(&version)
-        )));
+        Err(error) if error.is_data() => format!(
+            "the answer is no ToolResponse: a member has another type than the contract says, before column {}",
+            error.column()
+        ),
+        Err(error) => format!("the answer is no ToolResponse: {error}"),
+    };
+    let mended = mend(text);
+    if let Ok(Ok(result)) = serde_json::from_str::<Form>(&mended.text).map(Form::result) {
+        return noted(result, &mended);
     }
-    let intents = form.intents.unwrap_or_default();
-    match (form.ok, form.error) {
-        (Some(true), None) => Ok(Success {
-            data: form.data,
-            content: form.content.unwrap_or_default(),
-            intents,
-            scheduling: form.scheduling,
-            accepted_until_unix_ms: None,
-        }),
-        (Some(false), Some(error)) => Err(Failure {
-            cause: error.cause(),
-            intents,
-        }),
-        (Some(true), Some(_)) => Err(broken("the answer has `ok: true` and an error")),
-        (Some(false), None) => Err(broken("the answer has `ok: false` and no error")),
-        (None, _) => Err(broken(
-            "the answer has no `ok`; a ToolResponse is { \"ok\": true, \"data\": … } or { \"ok\": false, \"error\": … }",
-        )),
+    match worked(mended.text.as_bytes()) {
+        Some(success) => Ok(success.with_loss(Loss::breach(problem))),
+        None => Err(broken(problem)),
+    }
+}
+
+/// Says what was replaced in the text of an answer.
+pub fn noted(result: HandlerResult, mended: &Mended) -> HandlerResult {
+    result.map(|success| match mended.words() {
+        Some(words) => success.with_loss(Loss::replaced(words)),
+        None => success,
+    })
+}
+
+/// The readable parts of an answer that says that the call worked.
+fn worked(text: &[u8]) -> Option<Success> {
+    let Ok(parts) = serde_json::from_slice::<Parts<'_>>(text) else {
+        return (glance(text).ok == Some(true)).then(Success::default);
+    };
+    let is_null = |part: &&RawValue| part.get() == "null";
+    let says_error = parts.error.is_some_and(|error| !is_null(&error));
+    if parts.ok?.get() != "true" || says_error {
+        return None;
+    }
+    fn read<T: DeserializeOwned>(part: Option<&RawValue>) -> Option<T> {
+        serde_json::from_str(part?.get()).ok()
+    }
+    let meta = read::<MetaForm>(parts.meta);
+    let version = meta
+        .as_ref()
+        .and_then(|meta| meta.response_schema_version.as_deref());
+    // The members of another version may mean something else.
+    if version.is_some_and(|version| version != RESPONSE_VERSION) {
+        return Some(Success::default());
+    }
+    let success = Success {
+        data: read(parts.data),
+        content: read(parts.content).unwrap_or_default(),
+        intents: read(parts.intents).unwrap_or_default(),
+        scheduling: read(parts.scheduling),
+        ..Success::default()
+    };
+    Some(match meta.and_then(|meta| meta.loss()) {
+        Some(loss) => success.with_loss(loss),
+        None => success,
+    })
+}
+
+impl Form {
+    /// The result that it states; `Err` says how it breaks the contract.
+    fn result(self) -> Result<HandlerResult, String> {
+        let loss = self.meta.as_ref().and_then(MetaForm::loss);
+        let version = self.meta.and_then(|meta| meta.response_schema_version);
+        if let Some(version) = version.filter(|version| version != RESPONSE_VERSION) {
+            return Err(format!(
+                "the answer is of response version {}, and this program speaks {RESPONSE_VERSION}",
+                quoted(&version)
+            ));
+        }
+        let intents = self.intents.unwrap_or_default();
+        match (self.ok, self.error) {
+            (Some(true), None) => {
+                let success = Success {
+                    data: self.data,
+                    content: self.content.unwrap_or_default(),
+                    intents,
+                    scheduling: self.scheduling,
+                    ..Success::default()
+                };
+                Ok(Ok(match loss {
+                    Some(loss) => success.with_loss(loss),
+                    None => success,
+                }))
+            }
+            (Some(false), Some(error)) => Ok(Err(Failure {
+                cause: error.cause(),
+                intents,
+            })),
+            (Some(true), Some(_)) => Err("the answer has `ok: true` and an error".to_owned()),
+            (Some(false), None) => Err("the answer has `ok: false` and no error".to_owned()),
+            (None, _) => Err("the answer has no `ok`; a ToolResponse is { \"ok\": true, \"data\": … } or { \"ok\": false, \"error\": … }".to_owned()),
+        }
     }
 }
 
@@ -152,6 +253,11 @@ fn broken(problem: impl Into<String>) -> Failure {
         cause: Cause::Broken(problem.into()),
         intents: Vec::new(),
     }
+}
+
+/// The beginning of a handler's words about its own answer.
+fn brief(words: &str) -> String {
+    words.chars().take(LOSS_MAX).collect()
 }
 
 /// The beginning of somebody's words on one line.
@@ -226,10 +332,6 @@ mod tests {
                 "broken: the answer has `ok: true` and an error",
             ),
             (
-                json!({"ok": true, "meta": {"responseSchemaVersion": "3.0.0"}}),
-                "broken: the answer is of response version \"3.0.0\"",
-            ),
-            (
                 json!({"ok": false, "error": {"type": "LOOP_DETECTED", "message": "m"}}),
                 "broken: the handler reports \"LOOP_DETECTED\", which a handler may not report",
             ),
@@ -252,5 +354,59 @@ mod tests {
         ] {
             check(answer, Err(expected));
         }
+    }
+
+    #[test]
+    fn an_answer_that_says_that_the_call_worked_is_a_success_whatever_else_it_says() {
+        for (answer, data, loss) in [
+            (
+                r#"{"ok":true,"meta":{"responseSchemaVersion":"3.0.0"},"data":1}"#,
+                None,
+                "the answer is of response version \"3.0.0\"",
+            ),
+            (
+                r#"{"ok":true,"data":{"n":1},"content":"text","intents":7}"#,
+                Some(json!({"n": 1})),
+                "a member has another type than the contract says",
+            ),
+            (
+                r#"{"ok":true,"data":"\ud83d","scheduling":"soon"}"#,
+                Some(json!("\u{fffd}")),
+                "the answer is no ToolResponse",
+            ),
+            (
+                r#"{"ok":true,"data":1e,"#,
+                None,
+                "the answer is no ToolResponse",
+            ),
+            (
+                r#"{"ok":true,"meta":{"problem":"it is a circle"}}"#,
+                None,
+                "it is a circle",
+            ),
+        ] {
+            let read = read_response(answer.as_bytes()).unwrap();
+            assert_eq!(read.data.as_deref(), data.as_ref(), "{answer}");
+            let breach = read.loss.and_then(|loss| loss.breach).unwrap();
+            assert!(
+                breach.starts_with(loss) || breach.contains(loss),
+                "{breach}"
+            );
+        }
+        let deep = format!(
+            r#"{{"ok":true,"data":{}1{}}}"#,
+            "[".repeat(500),
+            "]".repeat(500)
+        );
+        assert!(read_response(deep.as_bytes()).unwrap().loss.is_some());
+        let replaced = r#"{"ok":true,"data":["\ud83d",NaN,"\u0000"]}"#;
+        let read = read_response(replaced.as_bytes()).unwrap();
+        assert_eq!(*read.data.unwrap(), json!(["\u{fffd}", null, "\0"]));
+        assert_eq!(
+            read.loss,
+            Some(Box::new(Loss::replaced(
+                "2 characters or numbers that JSON cannot hold were replaced"
+            )))
+        );
     }
 }

@@ -2,7 +2,9 @@
 
 use super::HttpTemplate;
 use crate::error::FailureKind;
-use crate::handler::{FetchError, Finding, HandlerResult, HttpAnswer, Report, Success};
+use crate::handler::{
+    FetchError, Finding, HandlerResult, HttpAnswer, Loss, Mended, Report, Success, mend,
+};
 use serde_json::Value;
 
 /// Characters of a service's own words about an error.
@@ -22,43 +24,57 @@ const WORDS: [&str; 6] = [
 pub struct Answered<'a> {
     pub template: &'a HttpTemplate,
     pub answer: &'a HttpAnswer,
+    /// Whether the request was to change something.
+    pub writes: bool,
 }
 
 impl Answered<'_> {
     /// What the call came to.
     pub fn result(&self) -> HandlerResult {
-        match self.answer.status {
-            200..=299 => Ok(self.data().map_or_else(Success::default, Success::new)),
-            status => Err(self.failure(status).into()),
+        match (self.answer.status, &self.answer.body) {
+            (200..=299, Ok(body)) => Ok(self.success(body)),
+            // The status says that it was done, and only the details are lost.
+            (200..=299, Err(incomplete)) if self.writes => {
+                Ok(Success::default().with_loss(Loss::breach(incomplete.problem.as_str())))
+            }
+            (200..=299, Err(incomplete)) => {
+                let message = format!("the service did not answer whole: {}", incomplete.problem);
+                Err(Report::new(FailureKind::Transient, message).into())
+            }
+            (status, _) => Err(self.failure(status).into()),
         }
     }
 
     /// What became of the effect that was asked about.
     pub fn finding(&self) -> Finding {
-        match self.answer.status {
-            200..=299 => match (self.template.result.is_some(), self.data()) {
-                // What was pointed at is not there: a search that found nothing.
-                (true, None | Some(Value::Null)) => Finding::NotHappened,
-                (_, data) => {
-                    let success = data.map_or_else(Success::default, Success::new);
-                    Finding::Happened(Box::new(success))
+        match (self.answer.status, &self.answer.body) {
+            (200..=299, Ok(body)) => {
+                let success = self.success(body);
+                let is_found = success.data.as_ref().is_some_and(|data| !data.is_null());
+                match self.template.result.is_some() && !is_found {
+                    // What was pointed at is not there: a search that found nothing.
+                    true => Finding::NotHappened,
+                    false => Finding::Happened(Box::new(success)),
                 }
-            },
-            404 | 410 => Finding::NotHappened,
+            }
+            (404 | 410, _) => Finding::NotHappened,
             _ => Finding::Unknown,
         }
     }
 
-    fn data(&self) -> Option<Value> {
-        let body = self.body()?;
-        match &self.template.result {
+    fn success(&self, body: &[u8]) -> Success {
+        let Some((body, mended)) = read(body) else {
+            return Success::default();
+        };
+        let data = match &self.template.result {
             Some(pointer) => body.pointer(pointer).cloned(),
             None => Some(body),
+        };
+        let success = data.map_or_else(Success::default, Success::new);
+        match mended.and_then(|mended| mended.words()) {
+            Some(words) => success.with_loss(Loss::replaced(words)),
+            None => success,
         }
-    }
-
-    fn body(&self) -> Option<Value> {
-        body_of(self.answer)
     }
 
     fn failure(&self, status: u16) -> Report {
@@ -112,19 +128,25 @@ fn kind_of(status: u16) -> FailureKind {
     }
 }
 
-/// The body as JSON, where it is JSON, else as text; `None` of an empty one.
-fn body_of(answer: &HttpAnswer) -> Option<Value> {
-    let body = &answer.body;
+/// The body as JSON, where it is JSON or can be made so, else as text; `None` of an empty one.
+fn read(body: &[u8]) -> Option<(Value, Option<Mended>)> {
     if body.trim_ascii().is_empty() {
         return None;
     }
-    let read = serde_json::from_slice(body);
-    Some(read.unwrap_or_else(|_| String::from_utf8_lossy(body).into_owned().into()))
+    if let Ok(read) = serde_json::from_slice(body) {
+        return Some((read, None));
+    }
+    let mended = mend(body);
+    if let Ok(read) = serde_json::from_str(&mended.text) {
+        return Some((read, Some(mended)));
+    }
+    Some((String::from_utf8_lossy(body).into_owned().into(), None))
 }
 
 fn message(answer: &HttpAnswer) -> String {
     let status = answer.status;
-    match body_of(answer).as_ref().and_then(words) {
+    let body = answer.body.as_ref().ok().and_then(|body| read(body));
+    match body.as_ref().and_then(|(body, _)| words(body)) {
         Some(words) => {
             let words: String = words.chars().take(WORDS_CHARACTERS_MAX).collect();
             format!("the service answered {status}: {words}")
@@ -186,7 +208,7 @@ mod tests {
                 status: 429,
                 url: String::new(),
                 headers: headers.into_iter().chain(date).collect(),
-                body: Vec::new(),
+                body: Ok(Vec::new()),
             };
             let found = status_failure(&answer).retry_after_ms;
             assert_eq!(found, expected, "{retry_after}");

@@ -12,6 +12,7 @@ pub use request::{Filling, Rendered, Unrenderable};
 
 use crate::error::FailureKind;
 use crate::number::Numbers;
+use crate::sensitive::Sensitive;
 use std::collections::{BTreeMap, BTreeSet};
 use template::{BodyTemplate, Template};
 

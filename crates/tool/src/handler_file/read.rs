@@ -86,7 +86,11 @@ pub(crate) fn read(
         );
         return None;
     };
-    let mut reader = HandlerFileReader { judged, report };
+    let mut reader = HandlerFileReader {
+        judged,
+        report,
+        origin: String::new(),
+    };
     match object.get("kind").and_then(Value::as_str) {
         Some("http") => reader
             .http(object)
@@ -111,6 +115,8 @@ pub(crate) fn read(
 struct HandlerFileReader<'r, 'a, 't> {
     judged: &'r Judged<'a>,
     report: &'r mut Report<'t>,
+    /// Where the request goes that is being read.
+    origin: String,
 }
 
 impl HandlerFileReader<'_, '_, '_> {
@@ -224,6 +230,7 @@ impl HandlerFileReader<'_, '_, '_> {
                 return None;
             }
         };
+        origin.clone_into(&mut self.origin);
         let template = self.template(path, &here, Presence::Sure);
         for piece in &template.0 {
             if let Piece::Text(text) = piece
@@ -395,7 +402,7 @@ impl HandlerFileReader<'_, '_, '_> {
                 return errors;
             }
         };
-        for (status, kind) in members {
+        for (status, declared) in members {
             let here = pointer(&here, status);
             let is_status = status.len() == 3
                 && matches!(status.as_bytes()[0], b'3'..=b'5')
@@ -407,15 +414,11 @@ impl HandlerFileReader<'_, '_, '_> {
                     "write one such as 404, or 5xx for all that begin so",
                 );
             }
-            match serde_json::from_value::<FailureKind>(kind.clone()) {
-                Ok(kind) => {
-                    errors.insert(status.clone(), kind);
+            if let Some(error) = self.declared_error(declared, &here) {
+                if is_status && self.judged.writes && at.is_empty() {
+                    self.judge_certainty(status, error, &here);
                 }
-                Err(_) => self.report.error(
-                    &here,
-                    "this is no type of error that a handler may report",
-                    "write VALIDATION, NOT_FOUND, TRANSIENT, PERMANENT, RATE_LIMIT, AUTH or CONFLICT",
-                ),
+                errors.insert(status.clone(), error);
             }
         }
         errors

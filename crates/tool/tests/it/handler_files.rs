@@ -3,7 +3,7 @@
 use crate::fixture::{Folder, GUIDE, manifest};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::artifact::{Artifact, DeclaredTool, FileLoader, Loaders, write_artifact};
@@ -369,7 +369,7 @@ fn an_answer_is_read_as_the_file_says() {
         status,
         url: String::new(),
         headers: vec![("retry-after".to_owned(), "7".to_owned())],
-        body: body.as_bytes().to_vec(),
+        body: Ok(body.as_bytes().to_vec()),
     };
     let shown = |file: &HttpHandler, status, body| {
         let answer = answer(status, body);
@@ -377,6 +377,7 @@ fn an_answer_is_read_as_the_file_says() {
         match (Answered {
             template,
             answer: &answer,
+            writes: true,
         })
         .result()
         {
@@ -447,7 +448,8 @@ fn an_answer_is_read_as_the_file_says() {
         assert_eq!(
             (Answered {
                 template: lookup,
-                answer: &answer
+                answer: &answer,
+                writes: true
             })
             .finding(),
             expected
