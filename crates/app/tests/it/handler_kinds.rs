@@ -241,7 +241,8 @@ impl Backend {
             "sideEffects": "none", "idempotent": true, "requiresConfirmation": false,
             "allowedModes": ["text"], "latencyBudgetMs": 100, "timeoutMs": 5_000,
             "parameters": {"type": "object", "additionalProperties": false, "required": ["text"],
-                "properties": {"text": {"type": "string", "enum": ["tea", "conflict", "crash", "hang"]}}}
+                "properties": {"text": {"type": "string", "enum": ["tea", "conflict", "crash", "hang", "half", "nul", "nan", "large",
+                        "303", "308", "408", "425", "499", "418", "503", "404", "405", "413", "501"]}}}
         });
         for (name, value) in changes.as_object().unwrap() {
             schema[name] = value.clone();
@@ -410,6 +411,80 @@ async fn a_change_is_made_once_however_often_it_is_asked_for() {
         assert!(second.is_ok(), "{kind:?}: {second:?}");
         assert_eq!(backend.runs(), 1, "{kind:?}");
         session.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_was_made_is_done_whatever_its_result_holds() {
+    for kind in KINDS.iter().copied() {
+        for (text, expected) in [
+            ("half", "{\"said\":\"\u{fffd}\"}"),
+            ("nul", "{\"said\":\"\\u0000\"}"),
+            ("nan", "{\"said\":null}"),
+            ("large", "null"),
+        ] {
+            let backend = Backend::new(kind).await;
+            let changes = json!({"sideEffects": "writes"});
+            let mut session = DirectSession::begin(backend.request(Mode::Text, &changes));
+            session.user_says("say it");
+            let first = session.call(say("call-00001", text)).await;
+            let second = session.call(say("call-00002", text)).await;
+            // The ledger has it as done: asked for again, it is not made again.
+            for response in [&first, &second] {
+                assert!(response.is_ok(), "{kind:?}, {text}: {response:?}");
+            }
+            assert_eq!(backend.runs(), 1, "{kind:?}, {text}");
+            let meta = serde_json::to_value(&first).unwrap()["meta"].take();
+            let is_said = meta["cut"].is_string();
+            match (kind, text) {
+                // It has such texts in memory, and no JSON of its own.
+                (Kind::Rust, _) => {}
+                _ => {
+                    assert_eq!(shown(&first), expected, "{kind:?}");
+                    // The language's own JSON has null for such a number.
+                    let is_own = text == "nan"
+                        && !matches!(kind, Kind::Http | Kind::Webhook | Kind::Process);
+                    assert_eq!(
+                        is_said,
+                        text != "nul" && !is_own,
+                        "{kind:?}, {text}: {meta}"
+                    );
+                }
+            }
+            session.end().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_an_answer_that_proves_it_leaves_a_change_undone() {
+    for kind in [Kind::Http, Kind::Webhook] {
+        for (status, expected) in [
+            ("303", "OUTCOME_UNKNOWN"),
+            ("308", "OUTCOME_UNKNOWN"),
+            ("408", "OUTCOME_UNKNOWN"),
+            ("425", "OUTCOME_UNKNOWN"),
+            ("499", "OUTCOME_UNKNOWN"),
+            ("418", "OUTCOME_UNKNOWN"),
+            ("503", "OUTCOME_UNKNOWN"),
+            ("404", "NOT_FOUND"),
+            ("405", "PERMANENT"),
+            ("413", "PERMANENT"),
+            ("501", "PERMANENT"),
+        ] {
+            let backend = Backend::new(kind).await;
+            let changes = json!({"sideEffects": "writes"});
+            let mut session = DirectSession::begin(backend.request(Mode::Text, &changes));
+            session.user_says("say it");
+            let first = session.call(say("call-00001", status)).await;
+            assert_eq!(shown(&first), expected, "{kind:?}, {status}");
+            // Asked again, nothing is sent where it may have been done.
+            session.user_says("say it again");
+            drop(session.call(say("call-00002", status)).await);
+            let runs = if expected == "OUTCOME_UNKNOWN" { 1 } else { 2 };
+            assert_eq!(backend.runs(), runs, "{kind:?}, {status}");
+            session.end().await;
+        }
     }
 }
 

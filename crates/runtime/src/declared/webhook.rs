@@ -106,6 +106,11 @@ impl Handler for WebhookFile {
 }
 
 fn answered(answer: &HttpAnswer, context: &Context) -> HandlerResult {
+    let body = match &answer.body {
+        Ok(body) => body,
+        Err(incomplete) if answer.status == 200 => return cut_off(incomplete),
+        Err(_) => return Err(status_failure(answer, context.effect_id.is_some()).into()),
+    };
     match (answer.status, &context.effect_id) {
         (200, _) => read_response(body),
         (202, Some(effect_id)) => {
@@ -117,7 +122,16 @@ fn answered(answer: &HttpAnswer, context: &Context) -> HandlerResult {
         (status @ 201..=299, _) => Err(broken(format!(
             "the service answered {status}, and not 200 with a ToolResponse"
         ))),
-        _ => Err(status_failure(answer).into()),
+        (_, effect_id) => Err(status_failure(answer, effect_id.is_some()).into()),
+    }
+}
+
+/// The beginning may say already that the call worked. If not, the service did not answer.
+fn cut_off(incomplete: &IncompleteBody) -> HandlerResult {
+    let problem = incomplete.problem.clone();
+    match glance(mend(&incomplete.beginning).text.as_bytes()).ok {
+        Some(true) => Ok(Success::default().with_loss(Loss::breach(problem))),
+        Some(false) | None => Err(unanswered(&FetchError::Unanswered(problem)).into()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the answer of a web service, or its silence, says of a call. Knows no connection.
 
-use super::HttpTemplate;
+use super::{DeclaredError, HttpTemplate};
 use crate::error::FailureKind;
 use crate::handler::{
     FetchError, Finding, HandlerResult, HttpAnswer, Loss, Mended, Report, Success, mend,
@@ -82,18 +82,38 @@ impl Answered<'_> {
         let named = errors
             .get(&status.to_string())
             .or_else(|| errors.get(&format!("{}xx", status / 100)));
-        let kind = named.copied().unwrap_or_else(|| kind_of(status));
-        report(kind, self.answer)
+        let declared = DeclaredError {
+            kind: kind_of(status),
+            not_done: false,
+        };
+        report(named.copied().unwrap_or(declared), self.answer, self.writes)
     }
 }
 
 /// What an answer that is no success says of a call, where nothing else is declared.
-pub fn status_failure(answer: &HttpAnswer) -> Report {
-    report(kind_of(answer.status), answer)
+pub fn status_failure(answer: &HttpAnswer, writes: bool) -> Report {
+    let declared = DeclaredError {
+        kind: kind_of(answer.status),
+        not_done: false,
+    };
+    report(declared, answer, writes)
 }
 
-fn report(kind: FailureKind, answer: &HttpAnswer) -> Report {
+/// Whether a status proves by itself that a request has changed nothing. Every other one may stand for a change that was made: a
+/// redirect after a form was taken, a gateway that gave up waiting.
+pub(crate) fn is_definite(status: u16) -> bool {
+    matches!(
+        status,
+        400 | 401 | 403 | 404 | 405 | 409 | 410 | 413 | 415 | 422 | 429 | 501
+    )
+}
+
+fn report(declared: DeclaredError, answer: &HttpAnswer, writes: bool) -> Report {
+    let DeclaredError { kind, not_done } = declared;
     let mut report = Report::new(kind, message(answer));
+    if writes {
+        report.partial_side_effects = Some(!not_done && !is_definite(answer.status));
+    }
     if kind == FailureKind::RateLimit || answer.status == 503 {
         let seconds = retry_after_seconds(answer);
         report.retry_after_ms = seconds.map(|seconds| seconds.saturating_mul(1_000));
@@ -123,6 +143,7 @@ fn kind_of(status: u16) -> FailureKind {
         404 => FailureKind::NotFound,
         409 => FailureKind::Conflict,
         429 => FailureKind::RateLimit,
+        501 => FailureKind::Permanent,
         500.. => FailureKind::Transient,
         _ => FailureKind::Permanent,
     }
@@ -187,6 +208,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_an_answer_that_proves_it_says_that_a_change_was_not_made() {
+        let definite: Vec<u16> = (300..600).filter(|status| is_definite(*status)).collect();
+        assert_eq!(
+            definite,
+            [400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 429, 501]
+        );
+        for status in 300..600 {
+            let answer = HttpAnswer {
+                status,
+                url: String::new(),
+                headers: Vec::new(),
+                body: Ok(Vec::new()),
+            };
+            let report = status_failure(&answer, true);
+            assert_eq!(report.partial_side_effects, Some(!is_definite(status)));
+            assert_eq!(status_failure(&answer, false).partial_side_effects, None);
+        }
+    }
+
+    #[test]
     fn a_service_says_in_seconds_or_by_a_date_when_to_come_back() {
         const NOW: &str = "Tue, 24 Nov 2026 10:00:00 GMT";
         for (retry_after, date, expected) in [
@@ -210,7 +251,7 @@ mod tests {
                 headers: headers.into_iter().chain(date).collect(),
                 body: Ok(Vec::new()),
             };
-            let found = status_failure(&answer).retry_after_ms;
+            let found = status_failure(&answer, true).retry_after_ms;
             assert_eq!(found, expected, "{retry_after}");
         }
     }

@@ -6,6 +6,7 @@ mod read;
 mod request;
 mod template;
 
+pub(crate) use answer::is_definite;
 pub use answer::{Answered, status_failure, unanswered};
 pub(crate) use read::{Judged, read};
 pub use request::{Filling, Rendered, Unrenderable};
@@ -50,7 +51,15 @@ pub struct HttpTemplate {
     /// The JSON pointer of the answer's part that is the call's data.
     pub(crate) result: Option<String>,
     /// By status, such as `404` or `5xx`.
-    pub(crate) errors: BTreeMap<String, FailureKind>,
+    pub(crate) errors: BTreeMap<String, DeclaredError>,
+}
+
+/// The meaning of a status that the file names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeclaredError {
+    pub(crate) kind: FailureKind,
+    /// The author vouches that nothing was done.
+    pub(crate) not_done: bool,
 }
 
 impl HttpTemplate {

@@ -386,7 +386,7 @@ impl HandlerFileReader<'_, '_, '_> {
         }
     }
 
-    fn errors(&mut self, object: &Map<String, Value>, at: &str) -> BTreeMap<String, FailureKind> {
+    fn errors(&mut self, object: &Map<String, Value>, at: &str) -> BTreeMap<String, DeclaredError> {
         let here = pointer(at, "errors");
         let mut errors = BTreeMap::new();
         let members = match object.get("errors") {
@@ -422,6 +422,59 @@ impl HandlerFileReader<'_, '_, '_> {
             }
         }
         errors
+    }
+
+    /// A type, or an object of a type and `notDone`.
+    fn declared_error(&mut self, declared: &Value, here: &str) -> Option<DeclaredError> {
+        let (kind, not_done) = match declared {
+            Value::Object(members) => {
+                self.unknown(members, &["type", "notDone"], here);
+                (members.get("type"), members.get("notDone"))
+            }
+            kind => (Some(kind), None),
+        };
+        let kind = kind.and_then(|kind| serde_json::from_value::<FailureKind>(kind.clone()).ok());
+        if kind.is_none() {
+            self.report.error(
+                here,
+                "this is no type of error that a handler may report",
+                "write VALIDATION, NOT_FOUND, TRANSIENT, PERMANENT, RATE_LIMIT, AUTH or CONFLICT",
+            );
+        }
+        let not_done = match not_done {
+            None => Some(false),
+            Some(Value::Bool(not_done)) => Some(*not_done),
+            Some(other) => {
+                self.wrong(&pointer(here, "notDone"), "notDone", other, "true or false");
+                None
+            }
+        };
+        Some(DeclaredError {
+            kind: kind?,
+            not_done: not_done?,
+        })
+    }
+
+    /// Points at an answer that does not prove what the author says of it.
+    fn judge_certainty(&mut self, status: &str, error: DeclaredError, here: &str) {
+        let number = status.parse().ok();
+        let is_definite = number.is_some_and(is_definite);
+        let is_of_server = status.starts_with('5') && !is_definite;
+        if error.not_done && is_of_server {
+            self.report.at_pointer(
+                Severity::Warning,
+                here,
+                format!("`notDone` says of {status} that nothing was done, and a service may answer so after it has done its work"),
+                "leave `notDone` out, unless the service promises that it did nothing: a call that is repeated may do the same twice",
+            );
+        } else if !error.not_done && !is_definite && error.kind != FailureKind::Transient {
+            self.report.at_pointer(
+                Severity::Note,
+                here,
+                format!("{status} does not prove that nothing was done, so the outcome stays unknown whatever its type"),
+                "write {\"type\": …, \"notDone\": true} if the service promises that nothing was done",
+            );
+        }
     }
 
     fn webhook(&mut self, object: &Map<String, Value>) -> Option<Webhook> {

@@ -110,6 +110,24 @@ fn a_file_wins_over_a_built_in_handler_and_a_note_says_so() {
 }
 
 #[test]
+fn a_mapping_that_calls_an_uncertain_answer_definite_is_pointed_at() {
+    check(
+        "writes",
+        r#"{"kind": "http", "method": "POST", "url": "https://a.example/o", "errors": {
+  "404": "CONFLICT",
+  "418": {"type": "PERMANENT", "notDone": true},
+  "5xx": {"type": "PERMANENT", "notDone": true},
+  "502": "CONFLICT",
+  "303": {"type": "PERMANENT", "notdone": true, "notDone": 1}
+}}"#,
+        expect![[r#"
+            tools/some-tool/handler.json:4:3: warning: `notDone` says of 5xx that nothing was done, and a service may answer so after it has done its work (leave `notDone` out, unless the service promises that it did nothing: a call that is repeated may do the same twice)
+            tools/some-tool/handler.json:6:32: error: there is no member `notdone` here (did you mean `notDone`?)
+            tools/some-tool/handler.json:6:49: error: `notDone` is a number, not true or false (write true or false)"#]],
+    );
+}
+
+#[test]
 fn what_is_wrong_is_said_with_its_place_and_a_cure() {
     check(
         "none",
