@@ -46,7 +46,7 @@ fn measured() -> Result<(usize, f64), String> {
             program: "sh".into(),
             arguments: vec!["-c".into(), ECHO.into()],
             folder: None,
-            environment: WorkerEnvironment::Inherited,
+            variables: Vec::new(),
         },
         limits: WorkerLimits::default(),
         first_requests: Box::new(Vec::new),

@@ -68,7 +68,8 @@ class Tools(unittest.TestCase):
         service = block("python", "standardwebhooks")
         self.assertLessEqual(len([line for line in service.splitlines() if line.strip()]), 20)
         self.tool("order-state", "order", {"handler.json": block("json", '"webhook"').replace("9001", str(port))})
-        environment = {"SHOP_WEBHOOK": SECRET, "PORT": str(port)}
+        (self.base / "windlass.toml").write_text(f'[secrets.SHOP_WEBHOOK]\nhosts = ["127.0.0.1:{port}"]\n')
+        environment = {"SHOP_WEBHOOK": SECRET, "WINDLASS_SECRET_SHOP_WEBHOOK": SECRET, "PORT": str(port)}
         program = subprocess.Popen(
             [sys.executable, "-c", service], env={**os.environ, **environment}, stderr=subprocess.DEVNULL
         )

@@ -95,7 +95,8 @@ test('a webhook of twenty lines checks the signature with the official package a
   const hook = block('json', '"webhook"').replace('9001', String(port));
   const directory = await tool('order-state', 'order', { 'handler.json': hook });
   await writeFile(join(directory, '../../service.mjs'), service);
-  const environment = { SHOP_WEBHOOK: SECRET, PORT: String(port) };
+  await writeFile(join(folder, 'order-state/windlass.toml'), `[secrets.SHOP_WEBHOOK]\nhosts = ["127.0.0.1:${port}"]\n`);
+  const environment = { SHOP_WEBHOOK: SECRET, WINDLASS_SECRET_SHOP_WEBHOOK: SECRET, PORT: String(port) };
   const program = spawn('node', [join(folder, 'order-state/service.mjs')], {
     env: { ...process.env, ...environment },
     stdio: ['ignore', 'ignore', 'inherit'],
@@ -106,7 +107,7 @@ test('a webhook of twenty lines checks the signature with the official package a
   assert.deepEqual(found.data, { state: 'on its way' });
   const missing = await call('order-state', { order: '1' }, environment);
   assert.equal(missing.error.type, 'NOT_FOUND');
-  const forged = { ...environment, SHOP_WEBHOOK: 'whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA' };
+  const forged = { ...environment, WINDLASS_SECRET_SHOP_WEBHOOK: 'whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA' };
   const refused = await call('order-state', { order: '4711' }, forged);
   assert.equal(refused.error.type, 'AUTH');
 });

@@ -323,7 +323,8 @@ impl Workshop {
         DeclaredHandlers {
             folder: folder.unwrap_or_default(),
             processes: config.handlers.processes,
-            secrets: config.handler_secrets.clone(),
+            secrets: config.handler_secrets(),
+            variables: config.process_variables(),
             unlogged: config.unlogged(),
             fetch: config.handlers.fetch_limits(),
             worker: config.handlers.worker_limits(),

@@ -9,21 +9,19 @@ mod values;
 pub use key::{Key, Kind};
 pub use overlay::{ConfigError, Environment, Flag, Sources};
 pub use sections::{
-    Access, Audit, AuthKind, Config, EmbedderKind, Folders, Handlers, Journal, Knowledge, Log,
-    LogFormat, LogLevel, ModelChange, Namespace, NamespaceReaders, Oidc, Provider, ProviderKind,
-    RateLimitChange, ReadersKind, Scripts, Server, Shares, Store, Text, TextProvider,
+    Access, Audit, AuthKind, Config, EmbedderKind, Folders, HandlerSecret, Handlers, Journal,
+    Knowledge, Log, LogFormat, LogLevel, ModelChange, Namespace, NamespaceReaders, Oidc, Provider,
+    ProviderKind, RateLimitChange, ReadersKind, Scripts, Server, Shares, Store, Text, TextProvider,
     TextProviderKind, Threads, ToolChange, Vertex, Voice,
 };
 pub use values::{
     AddressRange, AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId,
     Name, NamespaceName, NoNamespace, NoSecretName, ProfileRow, ProviderUrl, ProxyAddress,
-    RoleName, Secret, SecretName, Temperature, Unfit, WebAddress, Whole, Words,
+    RoleName, Secret, SecretName, Temperature, Unfit, VariableName, WebAddress, Whole, Words,
 };
 
 use overlay::Overlay;
-use std::collections::BTreeMap;
 use windlass_provider::profile::{RealtimeForm, openai_realtime};
-use windlass_tool::sensitive::Sensitive;
 
 /// All keys, section by section.
 pub fn keys() -> Vec<Key> {
@@ -67,7 +65,6 @@ impl Loaded {
         config.tightenings = tools
             .map(|(id, change)| (id.clone(), change.tightening()))
             .collect();
-        config.handler_secrets = handler_secrets(&config, &sources.environment);
         let mut overlay = overlay.into_error()?;
         Ok(Self {
             config,
@@ -201,20 +198,6 @@ fn find_keys(config: &mut Config, overlay: &mut Overlay) {
         "knowledge.embedder_key",
         companys,
     );
-}
-
-/// What handlers' files may name: variables of the environment, and above them what the configuration says.
-fn handler_secrets(
-    config: &Config,
-    environment: &Environment,
-) -> BTreeMap<String, Sensitive<String>> {
-    let variables = environment.iter().filter_map(|(name, value)| {
-        let (name, value) = (name.to_str()?, value.to_str()?);
-        (!value.is_empty()).then(|| (name.to_owned(), Sensitive(value.to_owned())))
-    });
-    let own = config.handlers.secrets.iter();
-    let own = own.map(|(name, secret)| (name.as_str().to_owned(), secret.sensitive()));
-    variables.chain(own).collect()
 }
 
 /// The variables that hold a key of the provider whose models these are.

@@ -3,7 +3,7 @@
 
 use super::FILE_NAME;
 use super::key::{Key, Kind, is_name};
-use super::values::Secret;
+use super::values::{Secret, SecretName};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
@@ -24,6 +24,9 @@ const PROBLEMS_MAX: usize = 50;
 
 /// Bytes of a name that are compared with others.
 const COMPARED_BYTES: usize = 64;
+
+/// The prefix of variables that hold secrets of handlers.
+const SECRET_PREFIX: &str = "WINDLASS_SECRET_";
 
 /// What stands in place of a secret where the configuration is printed.
 const MASK: &str = "\"********\"";
@@ -323,7 +326,9 @@ impl Overlay {
                 continue;
             };
             let is_own = |key: &&Key| key.variable().as_deref() == Some(name);
-            if let Some(key) = self.keys.iter().find(is_own) {
+            if let Some(secret) = name.strip_prefix(SECRET_PREFIX) {
+                self.add_secret(secret, name, &value);
+            } else if let Some(key) = self.keys.iter().find(is_own) {
                 let path = segments(&key.path);
                 self.add_variable(&path, name, &value);
             } else if let Some(nearest) = self.nearest_variable(name) {
@@ -334,6 +339,20 @@ impl Overlay {
                 self.problems.push((origin, text));
             } else {
                 self.ignored_variables.push(name.to_owned());
+            }
+        }
+    }
+
+    fn add_secret(&mut self, secret: &str, name: &str, value: &OsStr) {
+        match SecretName::try_from(secret.to_owned()) {
+            Ok(_) => {
+                let path = ["secrets", secret, "value"].map(str::to_owned);
+                self.add_variable(&path, name, value);
+            }
+            Err(error) => {
+                let text = format!("the environment variable {name} names no secret: {error}");
+                let origin = Origin::Variable(name.to_owned());
+                self.problems.push((origin, text));
             }
         }
     }

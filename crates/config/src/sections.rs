@@ -21,7 +21,7 @@ use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, Thinking};
 use windlass_store::StoreLimits;
 use windlass_tool::artifact::Tightening;
-use windlass_tool::handler_file::Permissions;
+use windlass_tool::handler_file::{BoundSecret, Permissions};
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::{Mode, RateLimit};
 use windlass_tool::rights::Role;
@@ -57,6 +57,8 @@ section! {
         threads: Threads,
         /// What the files of tools may do.
         handlers: Handlers,
+        /// Secrets of handlers, by name.
+        secrets: BTreeMap<SecretName, HandlerSecret>,
         /// Handlers in JavaScript.
         scripts: Scripts,
         /// The audit.
@@ -73,8 +75,6 @@ section! {
         text_provider: TextProvider,
         /// What makes tools stricter.
         tightenings: BTreeMap<ToolId, Tightening>,
-        /// What a handler's file may name: `handlers.secrets`, and variables of the environment.
-        handler_secrets: BTreeMap<String, Sensitive<String>>,
     }
 }
 
@@ -536,6 +536,9 @@ section! {
         roles: Option<BTreeSet<RoleName>>,
         /// The roles whose users alone may approve its calls, in the same way.
         approver_roles: Option<BTreeSet<RoleName>>,
+        /// Variables of the server's environment that the tool's own process is given besides the usual ones; see
+        /// [tools.md](tools.md#a-process-of-your-own).
+        env: Option<BTreeSet<VariableName>>,
     }
 }
 
@@ -567,9 +570,6 @@ section! {
         /// Milliseconds that a call may go on in a tool's own process after its time. Then the process gets no further
         /// calls, and is ended and started again when the others have ended.
         worker_stuck_ms: Whole<0, 600_000> = 5_000,
-        /// Secrets that a `handler.json` names as `{secret:NAME}`. Also taken from the environment variable of that
-        /// name.
-        secrets: BTreeMap<SecretName, Secret>,
     }
 }
 
@@ -821,10 +821,34 @@ impl Knowledge {
 impl Config {
     /// What the configuration lets handlers have.
     pub fn permissions(&self) -> Permissions {
+        let secrets = self.handler_secrets().into_iter();
         Permissions {
             processes: self.handlers.processes,
-            secrets: self.handler_secrets.keys().cloned().collect(),
+            secrets: secrets.map(|(name, secret)| (name, secret.hosts)).collect(),
         }
+    }
+
+    /// The secrets that a handler's file may name.
+    pub fn handler_secrets(&self) -> BTreeMap<String, BoundSecret> {
+        let secrets = self.secrets.iter().filter_map(|(name, secret)| {
+            let hosts = secret.hosts.iter().flatten();
+            let bound = BoundSecret {
+                value: secret.value.as_ref()?.sensitive(),
+                hosts: hosts.map(|host| host.as_str().to_owned()).collect(),
+            };
+            Some((name.as_str().to_owned(), bound))
+        });
+        secrets.collect()
+    }
+
+    /// The variables that tools' own processes are given besides the usual ones.
+    pub fn process_variables(&self) -> BTreeMap<ToolId, Vec<String>> {
+        let tools = self.tools.iter().filter_map(|(id, change)| {
+            let names = change.env.iter().flatten();
+            let names: Vec<String> = names.map(|name| name.as_str().to_owned()).collect();
+            (!names.is_empty()).then(|| (id.clone(), names))
+        });
+        tools.collect()
     }
 
     /// Secrets that no log shows.
@@ -835,7 +859,8 @@ impl Config {
             &self.knowledge.embedder_key,
         ];
         let keys = keys.into_iter().flatten();
-        keys.chain(self.handlers.secrets.values())
+        let secrets = self.secrets.values();
+        keys.chain(secrets.filter_map(|secret| secret.value.as_ref()))
             .map(Secret::sensitive)
             .collect()
     }

@@ -738,3 +738,32 @@ fn a_rule_for_a_namespace_that_no_record_can_have_is_refused() {
         assert_eq!(refusal_of(name), None, "{name}");
     }
 }
+
+#[test]
+fn secrets_of_handlers_are_a_space_of_their_own() {
+    let loaded = load(&Case {
+        file: "[secrets.SHOP_KEY]\nvalue = \"from-the-file\"\nhosts = [\"Shop.Example.com\", \"127.0.0.1:3000\"]\n[secrets.MAIL_KEY]\nhosts = [\"mail.example.com\"]",
+        environment: &[
+            ("GEMINI_API_KEY", "models"),
+            ("MAIL_KEY", "plain"),
+            ("WINDLASS_SECRET_SHOP_KEY", "from-the-environment"),
+            ("WINDLASS_SECRET_LOOSE", "no-host"),
+        ],
+        ..NOTHING
+    })
+    .unwrap();
+    assert!(loaded.ignored_variables.is_empty());
+    let secrets = loaded.config.handler_secrets();
+    let shown: Vec<String> = secrets
+        .iter()
+        .map(|(name, secret)| format!("{name}={} {:?}", secret.value.expose(), secret.hosts))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "LOOSE=no-host {}",
+            "SHOP_KEY=from-the-environment {\"127.0.0.1:3000\", \"shop.example.com\"}",
+        ]
+    );
+    assert!(!loaded.to_toml().contains("from-the"));
+}

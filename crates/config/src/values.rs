@@ -273,7 +273,14 @@ impl FetchPlace {
     }
 }
 
-/// The name of a secret: that of an environment variable.
+text!(
+    /// The name of an environment variable.
+    VariableName,
+    "the name of an environment variable, such as DATABASE_URL",
+    |text| SecretName::try_from(text.to_owned()).ok().map(|name| name.0)
+);
+
+/// The name of a secret, which is the end of an environment variable's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct SecretName(String);

@@ -69,11 +69,16 @@ fn leave_out_what_does_not_compile(
     if imported.tools.is_empty() {
         return Ok(());
     }
-    // Secrets can be set later; `check` names those that are missing.
+    // Secrets can be set and bound later; `check` names those that are missing.
     let mut permissions = config.permissions();
-    permissions
-        .secrets
-        .extend(imported.tools.iter().flat_map(|tool| tool.secrets.clone()));
+    for tool in &imported.tools {
+        let url = tool.handler["url"].as_str().unwrap_or_default();
+        let place = url.split('/').nth(2).unwrap_or_default();
+        for secret in &tool.secrets {
+            let hosts = permissions.secrets.entry(secret.clone()).or_default();
+            hosts.insert(place.to_ascii_lowercase());
+        }
+    }
     let compilation = compile(&Source {
         tools: &trial.0,
         artifact: &config.folders.data.join(ARTIFACT_FILE),

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use windlass_config::Config;
 use windlass_runtime::worker::{
-    ServedTool, Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram,
-    WorkerRequest,
+    ServedTool, Worker, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
 };
 use windlass_tool::artifact::{Script, ScriptLoader};
 use windlass_tool::handler::{Handler, Numbers};
@@ -38,8 +37,7 @@ impl ServedScripts {
                 program: program.into(),
                 arguments,
                 folder: None,
-                // Nothing that is secret here is known there.
-                environment: WorkerEnvironment::Only(Vec::new()),
+                variables: Vec::new(),
             },
             limits: WorkerLimits {
                 children: whole(config.scripts.processes.get()),

@@ -103,6 +103,8 @@ impl Studio {
         let url = format!("http://127.0.0.1:{}/", service.port);
         let hook = json!({"kind": "webhook", "url": url, "secret": "{secret:HOOK}"});
         fs::write(directory.join("handler.json"), hook.to_string()).unwrap();
+        let hosts = format!("[secrets.HOOK]\nhosts = [\"127.0.0.1:{}\"]\n", service.port);
+        fs::write(folder.path().join("windlass.toml"), hosts).unwrap();
         let model = ModelServer::start(|message| match message["role"].as_str() {
             Some("user") if message["content"].as_str() == Some("order") => {
                 Says::Calls("order", json!({}))
@@ -132,7 +134,7 @@ impl Studio {
                 "data",
             ])
             .args(["--text-provider-url", &self.model.url])
-            .env("HOOK", SECRET);
+            .env("WINDLASS_SECRET_HOOK", SECRET);
         let server = self.server.insert(Running::start(&mut server));
         self.address = server.address();
     }
@@ -171,8 +173,11 @@ impl Studio {
     }
 }
 
-fn call_back(address: &str, of: &str, (secret, at): (&str, u64), body: &Value) -> HttpAnswer {
-    let body = body.to_string();
+fn call_back(address: &str, of: &str, signed: (&str, u64), body: &Value) -> HttpAnswer {
+    call_back_with(address, of, signed, &body.to_string())
+}
+
+fn call_back_with(address: &str, of: &str, (secret, at): (&str, u64), body: &str) -> HttpAnswer {
     let signature = SigningKey::parse(secret)
         .unwrap()
         .sign("msg_1", at, body.as_bytes());

@@ -22,7 +22,7 @@ use windlass_tool::compile::{Source, compile};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Execution, Failure, Handler, Invocation, Success};
-use windlass_tool::handler_file::Permissions;
+use windlass_tool::handler_file::{BoundSecret, Permissions};
 use windlass_tool::id::{ClientId, ToolId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
@@ -257,6 +257,7 @@ impl Backend {
         }
         let id = ToolId::parse("say").unwrap();
         let artifact = self.folder.path().join("tool_registry.json");
+        let hosts = BTreeSet::from([format!("127.0.0.1:{}", self.port)]);
         let compilation = compile(&Source {
             tools: &tools,
             artifact: &artifact,
@@ -265,7 +266,7 @@ impl Backend {
             vocabularies: &BTreeMap::new(),
             permissions: &Permissions {
                 processes: true,
-                secrets: BTreeSet::from(["HOOK".to_owned()]),
+                secrets: BTreeMap::from([("HOOK".to_owned(), hosts.clone())]),
             },
             judge: Some(&Trusting),
         });
@@ -274,7 +275,14 @@ impl Backend {
         let declared = DeclaredHandlers {
             folder: self.folder.path().to_path_buf(),
             processes: true,
-            secrets: BTreeMap::from([("HOOK".to_owned(), SECRET.to_owned().into())]),
+            secrets: BTreeMap::from([(
+                "HOOK".to_owned(),
+                BoundSecret {
+                    value: SECRET.to_owned().into(),
+                    hosts,
+                },
+            )]),
+            variables: BTreeMap::new(),
             unlogged: Vec::new(),
             fetch: fetch_limits(),
             worker: WorkerLimits::default(),

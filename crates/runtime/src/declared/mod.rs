@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::artifact::{DeclaredTool, FileLoader};
 use windlass_tool::handler::{Handler, Http};
-use windlass_tool::handler_file::{HandlerFile, ProcessHandler};
+use windlass_tool::handler_file::{BoundSecret, HandlerFile, ProcessHandler, may_go_to};
+use windlass_tool::id::ToolId;
 use windlass_tool::sensitive::Sensitive;
 
 /// What declared handlers are given.
@@ -23,7 +24,9 @@ pub struct DeclaredHandlers {
     /// The folder of the artifact, to which the paths in it are relative.
     pub folder: PathBuf,
     pub processes: bool,
-    pub secrets: BTreeMap<String, Sensitive<String>>,
+    pub secrets: BTreeMap<String, BoundSecret>,
+    /// Variables that tools' processes are given besides the usual ones.
+    pub variables: BTreeMap<ToolId, Vec<String>>,
     /// Texts that never reach the log.
     pub unlogged: Vec<Sensitive<String>>,
     pub fetch: FetchLimits,
@@ -64,15 +67,19 @@ impl FileLoader for DeclaredHandlers {
 
 impl DeclaredHandlers {
     fn secrets_of(&self, file: &HandlerFile) -> Result<BTreeMap<String, String>, String> {
-        let names = file.secrets().into_iter();
-        names
-            .map(|name| match self.secrets.get(name) {
-                Some(secret) => Ok((name.to_owned(), secret.expose().clone())),
-                None => Err(format!(
-                    "there is no secret {name}; set the environment variable {name}, or handlers.secrets.{name} in the configuration"
-                )),
-            })
-            .collect()
+        let uses = file.secrets().into_iter();
+        uses.map(|(name, origin)| match self.secrets.get(name) {
+            Some(secret) if may_go_to(&secret.hosts, origin) => {
+                Ok((name.to_owned(), secret.value.expose().clone()))
+            }
+            Some(_) => Err(format!(
+                "the secret {name} may not go to {origin}; add that host to secrets.{name}.hosts in the configuration, if it is to have it"
+            )),
+            None => Err(format!(
+                "there is no secret {name}; set the environment variable WINDLASS_SECRET_{name}, and secrets.{name}.hosts in the configuration"
+            )),
+        })
+        .collect()
     }
 
     /// The way to the one place that a file names.
@@ -105,7 +112,11 @@ impl DeclaredHandlers {
                 program: program.into(),
                 arguments: arguments.iter().map(Into::into).collect(),
                 folder,
-                environment: WorkerEnvironment::Inherited,
+                variables: self
+                    .variables
+                    .get(declared.tool)
+                    .cloned()
+                    .unwrap_or_default(),
             },
             limits: WorkerLimits {
                 children: 1,

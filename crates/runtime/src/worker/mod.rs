@@ -34,15 +34,26 @@ pub struct WorkerProgram {
     pub arguments: Vec<OsString>,
     /// Where they run; not set, where the server does.
     pub folder: Option<PathBuf>,
-    pub environment: WorkerEnvironment,
+    /// Variables of ours that they are given besides [`USUAL_VARIABLES`].
+    pub variables: Vec<String>,
 }
 
-/// The variables that a worker's children see.
-#[derive(Clone, Debug)]
-pub enum WorkerEnvironment {
-    Inherited,
-    Only(Vec<(OsString, OsString)>),
-}
+/// The variables that every child is given where they are set: what programs need to run and to find their way out. Nothing
+/// that is secret here is known there.
+pub const USUAL_VARIABLES: [&str; 12] = [
+    "PATH",
+    "HOME",
+    "LANG",
+    "TZ",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "https_proxy",
+    "http_proxy",
+    "no_proxy",
+];
 
 /// How many processes and calls, and how patient the host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

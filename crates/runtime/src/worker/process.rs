@@ -1,7 +1,7 @@
 //! One process: its pipes, its process group and its end. Nothing that it has forked within its group survives it. Knows no
 //! message.
 
-use super::{WorkerEnvironment, WorkerProgram};
+use super::{USUAL_VARIABLES, WorkerProgram};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -87,12 +87,10 @@ fn spawn(program: &WorkerProgram) -> io::Result<(Child, Pipes)> {
     if let Some(folder) = &program.folder {
         command.current_dir(folder);
     }
-    match &program.environment {
-        WorkerEnvironment::Inherited => {}
-        WorkerEnvironment::Only(variables) => {
-            command.env_clear().envs(variables.iter().cloned());
-        }
-    }
+    let usual = USUAL_VARIABLES.into_iter();
+    let passed = usual.chain(program.variables.iter().map(String::as_str));
+    let passed = passed.filter_map(|name| Some((name, std::env::var_os(name)?)));
+    command.env_clear().envs(passed);
     let mut child = command.spawn()?;
     let leader = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let group = Arc::new(Group(Mutex::new(leader)));

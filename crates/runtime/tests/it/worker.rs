@@ -7,8 +7,7 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use windlass_runtime::worker::{
-    ServedTool, Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram,
-    WorkerRequest,
+    ServedTool, USUAL_VARIABLES, Worker, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
 };
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{
@@ -38,7 +37,7 @@ fn program(program: &str, script: &str) -> WorkerProgram {
         program: program.into(),
         arguments: vec!["-c".into(), OsString::from(format!("{SHELL}{script}"))],
         folder: None,
-        environment: WorkerEnvironment::Inherited,
+        variables: Vec::new(),
     }
 }
 
@@ -410,6 +409,26 @@ async fn a_program_that_ends_at_its_start_is_started_with_growing_pauses() {
     assert!(answer.contains("does not run at the moment"), "{answer}");
     assert!(call(&worker).await.contains("does not run at the moment"));
     assert_eq!(std::fs::read_to_string(count).unwrap().lines().count(), 2);
+}
+
+#[tokio::test]
+async fn a_process_sees_the_usual_variables_and_those_that_it_is_given() {
+    let script = r#"while read -r line; do id_of "$line"; answer $id "$(env | cut -d= -f1 | tr '\n' ' ')"; done"#;
+    // Every test program has it.
+    const OURS: &str = "CARGO_MANIFEST_DIR";
+    for variables in [Vec::new(), vec![OURS.to_owned()]] {
+        let program = WorkerProgram {
+            variables: variables.clone(),
+            ..program("sh", script)
+        };
+        let seen = call(&worker_of(program, limits(), Vec::new())).await;
+        let of_shell = ["PWD", "OLDPWD", "SHLVL", "_"];
+        let is_known = |name: &str| USUAL_VARIABLES.contains(&name) || of_shell.contains(&name);
+        let others: Vec<&str> = seen.split(' ').filter(|name| !name.is_empty()).collect();
+        assert!(others.contains(&"PATH"), "{seen}");
+        let others: Vec<&str> = others.into_iter().filter(|name| !is_known(name)).collect();
+        assert_eq!(others, variables);
+    }
 }
 
 #[tokio::test]

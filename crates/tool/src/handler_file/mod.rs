@@ -67,6 +67,12 @@ impl HttpTemplate {
     pub fn origin(&self) -> &str {
         &self.origin
     }
+
+    /// The names of the secrets in it, with where they go.
+    fn secret_uses(&self) -> impl Iterator<Item = (&str, &str)> {
+        let names = self.secrets().into_iter();
+        names.map(|name| (name, self.origin.as_str()))
+    }
 }
 
 /// A signed message of Standard Webhooks to a service of the author's own.
@@ -134,8 +140,33 @@ fn numbers_of(command: &[String]) -> Numbers {
 pub struct Permissions {
     /// Programs of authors may run.
     pub processes: bool,
-    /// The names of the secrets that there are.
-    pub secrets: BTreeSet<String>,
+    /// The secrets that there are, and the hosts that each may be sent to.
+    pub secrets: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// A secret of handlers, and the hosts that it may be sent to, as `host` or `host:port`.
+#[derive(Clone, Debug)]
+pub struct BoundSecret {
+    pub value: Sensitive<String>,
+    pub hosts: BTreeSet<String>,
+}
+
+/// Whether a secret that is bound to these hosts may go to an origin, such as `https://api.example.com`. Without a port, the usual
+/// ones are meant.
+pub fn may_go_to(hosts: &BTreeSet<String>, origin: &str) -> bool {
+    let (scheme, place) = origin.split_once("://").unwrap_or_default();
+    let place = place.to_ascii_lowercase();
+    let (host, port) = match place.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (host, port),
+        _ if scheme == "http" => (place.as_str(), "80"),
+        _ => (place.as_str(), "443"),
+    };
+    let host = host.trim_end_matches('.');
+    let mut hosts = hosts.iter().filter(|_| !host.is_empty());
+    hosts.any(|known| {
+        let is_usual = matches!(port, "80" | "443") && *known == host;
+        is_usual || *known == format!("{host}:{port}")
+    })
 }
 
 impl HandlerFile {
@@ -147,15 +178,17 @@ impl HandlerFile {
         }
     }
 
-    /// The names of the secrets that it needs.
-    pub fn secrets(&self) -> BTreeSet<&str> {
+    /// The names of the secrets that it needs, each with the origin that it is sent to.
+    pub fn secrets(&self) -> BTreeSet<(&str, &str)> {
         match self {
             Self::Http(http) => {
                 let lookup = http.lookup.as_ref();
                 let templates = std::iter::once(&http.request).chain(lookup);
-                templates.flat_map(HttpTemplate::secrets).collect()
+                templates.flat_map(HttpTemplate::secret_uses).collect()
             }
-            Self::Webhook(webhook) => BTreeSet::from([webhook.secret.as_str()]),
+            Self::Webhook(webhook) => {
+                BTreeSet::from([(webhook.secret.as_str(), webhook.origin.as_str())])
+            }
             Self::Process(_) => BTreeSet::new(),
         }
     }
@@ -186,5 +219,28 @@ mod tests {
             let command: Vec<String> = command.iter().map(|part| (*part).to_owned()).collect();
             assert_eq!(numbers_of(&command), expected, "{command:?}");
         }
+    }
+
+    #[test]
+    fn a_secret_goes_to_its_hosts_and_nowhere_else() {
+        for (host, origin, may_go) in [
+            ("a.example", "https://a.example", true),
+            ("a.example", "http://A.Example:80", true),
+            ("a.example", "https://a.example.:443", true),
+            ("a.example", "https://a.example:8443", false),
+            ("a.example:8443", "https://a.example:8443", true),
+            ("a.example:8443", "https://a.example", false),
+            ("a.example:443", "https://a.example", true),
+            ("a.example", "https://b.a.example", false),
+            ("a.example", "https://a.example.evil.example", false),
+            ("127.0.0.1:9001", "http://127.0.0.1:9001", true),
+            ("[::1]:9001", "http://[::1]:9001", true),
+            ("[::1]", "http://[::1]", true),
+            ("", "", false),
+        ] {
+            let hosts = BTreeSet::from([host.to_owned()]);
+            assert_eq!(may_go_to(&hosts, origin), may_go, "{host} {origin}");
+        }
+        assert!(!may_go_to(&BTreeSet::new(), "https://a.example"));
     }
 }

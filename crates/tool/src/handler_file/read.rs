@@ -2,7 +2,8 @@
 
 use super::template::{BodyTemplate, Node, Piece, Template, is_sure, pointer_of};
 use super::{
-    HandlerFile, HttpHandler, HttpTemplate, Permissions, ProcessHandler, Webhook, numbers_of,
+    DeclaredError, HandlerFile, HttpHandler, HttpTemplate, Permissions, ProcessHandler, Webhook,
+    is_definite, may_go_to, numbers_of,
 };
 use crate::error::FailureKind;
 use crate::json;
@@ -377,12 +378,28 @@ impl HandlerFileReader<'_, '_, '_> {
     }
 
     fn secret(&mut self, name: &str, here: &str) {
-        if !self.judged.permissions.secrets.contains(name) {
-            self.report.error(
+        // An address that cannot be read is a problem of its own.
+        let host = match self.origin.split_once("://") {
+            Some((_, host)) => host,
+            None => "api.example.com",
+        };
+        match self.judged.permissions.secrets.get(name) {
+            None => self.report.error(
                 here,
                 format!("there is no secret `{}`", brief(name)),
-                format!("set the environment variable {name}, or the key `handlers.secrets.{name}` of the configuration"),
-            );
+                format!(
+                    "set the environment variable WINDLASS_SECRET_{name}, and `secrets.{name}.hosts = [\"{host}\"]` in the configuration"
+                ),
+            ),
+            Some(_) if self.origin.is_empty() => {}
+            Some(hosts) if !may_go_to(hosts, &self.origin) => self.report.error(
+                here,
+                format!("the secret `{}` may not go to {host}", brief(name)),
+                format!(
+                    "add \"{host}\" to `secrets.{name}.hosts` in the configuration, if that host is to have it"
+                ),
+            ),
+            Some(_) => {}
         }
     }
 

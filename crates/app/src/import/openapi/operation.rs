@@ -482,7 +482,7 @@ fn credential(document: &Value, scheme: &str) -> Result<Credential, String> {
         place: KeyPlacement::Header,
         name: "authorization".to_owned(),
         value,
-        note: format!("set the secret {secret} to {meaning}"),
+        note: secret_note(&secret, meaning),
     };
     match (
         text("type"),
@@ -509,7 +509,7 @@ fn credential(document: &Value, scheme: &str) -> Result<Credential, String> {
             },
             name: text("name").to_owned(),
             value: format!("{{secret:{secret}}}"),
-            note: format!("set the secret {secret} to the key"),
+            note: secret_note(&secret, "the key"),
         }),
         (kind, detail, _) => Err(format!(
             "its security scheme {} ({} {}) cannot be put into a request",
@@ -518,6 +518,13 @@ fn credential(document: &Value, scheme: &str) -> Result<Credential, String> {
             brief(detail)
         )),
     }
+}
+
+/// A description names a secret and gives it no value and no host: that is the operator's to do.
+fn secret_note(secret: &str, meaning: &str) -> String {
+    format!(
+        "set the secret {secret} to {meaning}: the variable WINDLASS_SECRET_{secret}, and the service's host in secrets.{secret}.hosts of the configuration"
+    )
 }
 
 fn secret_name(scheme: &str) -> String {

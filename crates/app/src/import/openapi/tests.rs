@@ -100,7 +100,7 @@ fn an_operation_that_reads_is_a_retrieval_tool_over_http() {
         tool.notes,
         [
             "the optional header X-Trace is left out",
-            "set the secret SHOP_KEY to the key"
+            "set the secret SHOP_KEY to the key: the variable WINDLASS_SECRET_SHOP_KEY, and the service's host in secrets.SHOP_KEY.hosts of the configuration"
         ]
     );
     // No text of the description makes a heading.

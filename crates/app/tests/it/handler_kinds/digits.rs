@@ -17,7 +17,7 @@ use windlass_session::model::IncomingCall;
 use windlass_tool::artifact::Loaders;
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::handler_file::Permissions;
+use windlass_tool::handler_file::{BoundSecret, Permissions};
 use windlass_tool::id::{ClientId, SessionId, ToolId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
@@ -213,6 +213,12 @@ impl Shop {
         let builtin =
             ["asked", "book", "in_rust", "outer"].map(|id| (ToolId::parse(id).unwrap(), None));
         let artifact = folder.path().join("tool_registry.json");
+        let hosts: BTreeSet<String> = url
+            .split('/')
+            .nth(2)
+            .map(str::to_owned)
+            .into_iter()
+            .collect();
         let compilation = compile(&Source {
             tools: &tools,
             artifact: &artifact,
@@ -221,7 +227,7 @@ impl Shop {
             vocabularies: &BTreeMap::new(),
             permissions: &Permissions {
                 processes: true,
-                secrets: BTreeSet::from(["HOOK".to_owned()]),
+                secrets: BTreeMap::from([("HOOK".to_owned(), hosts.clone())]),
             },
             judge: Some(&Trusting),
         });
@@ -230,7 +236,14 @@ impl Shop {
         let declared = DeclaredHandlers {
             folder: folder.path().to_path_buf(),
             processes: true,
-            secrets: BTreeMap::from([("HOOK".to_owned(), SECRET.to_owned().into())]),
+            secrets: BTreeMap::from([(
+                "HOOK".to_owned(),
+                BoundSecret {
+                    value: SECRET.to_owned().into(),
+                    hosts,
+                },
+            )]),
+            variables: BTreeMap::new(),
             unlogged: Vec::new(),
             fetch: fetch_limits(),
             worker: WorkerLimits::default(),

@@ -11,8 +11,7 @@ use windlass_runtime::call_driver::Shared;
 use windlass_runtime::fetch::{Endpoint, FetchLimits, Fetcher, Places, SystemResolver, WayOut};
 use windlass_runtime::rate::MemoryRateLimiter;
 use windlass_runtime::worker::{
-    ServedTool, Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram,
-    WorkerRequest,
+    ServedTool, Worker, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
 };
 use windlass_session::limits::Limits;
 use windlass_session::model::{
@@ -208,7 +207,7 @@ impl ScriptLoader for Engine {
                 program: program.into(),
                 arguments: flags.split(' ').map(Into::into).collect(),
                 folder: None,
-                environment: WorkerEnvironment::Only(Vec::new()),
+                variables: Vec::new(),
             },
             limits: WorkerLimits::default(),
             first_requests: Box::new(move || vec![load.clone()]),
