@@ -83,7 +83,7 @@ class Tools(unittest.TestCase):
         self.assertEqual(found["data"], {"state": "on its way"})
         missing = self.call("order_state", {"order": "1"}, environment)
         self.assertEqual(missing["error"]["type"], "NOT_FOUND")
-        forged = {**environment, "SHOP_WEBHOOK": "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}
+        forged = {**environment, "WINDLASS_SECRET_SHOP_WEBHOOK": "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}
         refused = self.call("order_state", {"order": "4711"}, forged)
         self.assertEqual(refused["error"]["type"], "AUTH")
 

@@ -118,8 +118,10 @@ pub enum ClientUpdate {
         message: String,
         details: Option<Value>,
     },
-    /// A message of a handler: an object with a `type`.
+    /// A message of the server's own that a built-in tool sends: an object with a `type`.
     Message(Value),
+    /// A message of a handler: an object with a `type` of its own, which may be spelt as one of the server's.
+    Custom(Value),
 }
 
 /// What the user is asked before a call runs.

@@ -102,6 +102,7 @@ fn session_messages() -> Vec<Value> {
     };
     let (url, caption) = (&image.url, &image.caption);
     let shown = ClientUpdate::Message(json!({"type": "image", "url": url, "caption": caption}));
+    let of_tool = ClientUpdate::Custom(json!({"type": "weather", "sky": "blue"}));
     vec![
         written(&ServerMessage::Connected {
             client_id: "0b5fd1a2c3e4",
@@ -130,6 +131,7 @@ fn session_messages() -> Vec<Value> {
             std::slice::from_ref(&image),
         )),
         written(&of_update(&shown).unwrap()),
+        written(&of_update(&of_tool).unwrap()),
         written(&ServerMessage::Interrupted),
         written(&ServerMessage::TurnComplete { turn: 1 }),
         written(&ServerMessage::Timeout {

@@ -22,6 +22,8 @@ use windlass_tool::sensitive::Sensitive;
 
 /// The event of a line that says how a change ended whose end was not known, or was not written down.
 const SETTLED: &str = "tool_outcome_settled";
+/// The prefix of the names of all lines that the server itself writes.
+const OWN_PREFIX: &str = "tool_";
 /// The events of lines that tell of a call's end.
 const EXECUTION: &str = "tool_execution";
 const CANCELLATION: &str = "tool_cancellation";
@@ -254,7 +256,16 @@ pub(super) fn of_entry(entry: &Entry, sequence: u64, arguments: AuditedArguments
 }
 
 /// A handler's word for what happened, without the sensitive arguments of its call.
+/// A name that begins as those of the server's own lines do gets another beginning.
 fn named(event: &str, secrets: &Secrets) -> String {
+    let is_as_ours = event
+        .to_ascii_lowercase()
+        .replace('-', "_")
+        .starts_with(OWN_PREFIX);
+    let event = match is_as_ours {
+        true => format!("custom_{event}"),
+        false => event.to_owned(),
+    };
     let mut word = Value::from(event.chars().take(WORD_CHARACTERS_MAX).collect::<String>());
     secrets.hide(&mut word);
     word.as_str().unwrap_or_default().to_owned()

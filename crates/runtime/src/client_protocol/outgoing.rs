@@ -157,7 +157,11 @@ pub enum ServerMessage<'a> {
     Pong {
         timestamp: String,
     },
-    /// A handler's own message: an object with a `type`.
+    /// A handler's message: an object with a `type` of its own.
+    Custom {
+        message: &'a Value,
+    },
+    /// A message of the server's own that a built-in tool has made: an object with a `type`.
     #[serde(untagged)]
     Own(&'a Value),
 }
@@ -285,6 +289,7 @@ pub fn of_update(update: &ClientUpdate) -> Option<ServerMessage<'_>> {
             details: details.as_ref(),
         },
         ClientUpdate::Message(value) => ServerMessage::Own(value),
+        ClientUpdate::Custom(message) => ServerMessage::Custom { message },
     })
 }
 

@@ -361,6 +361,11 @@ impl<O: Outlet> TurnSink for UiStream<O> {
                 let kind = message.get("type").and_then(Value::as_str);
                 self.data(kind.unwrap_or("message"), message, false);
             }
+            ClientUpdate::Custom(message) => {
+                let kind = message.get("type").and_then(Value::as_str);
+                let kind = format!("custom-{}", kind.unwrap_or_default());
+                self.data(&kind, message, false);
+            }
             // That of a question which ends by itself: no answer is being given to it.
             ClientUpdate::ConfirmationResult { call, response } => {
                 self.question_ended(*call, response.expose());
@@ -514,6 +519,42 @@ impl<O: Outlet> TurnSink for UiStream<O> {
     fn flush(&mut self) {
         if !self.bytes.is_empty() {
             self.outlet.send(&mut self.bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Outlet for Written {
+        fn send(&mut self, bytes: &mut Vec<u8>) {
+            self.0.lock().unwrap().append(bytes);
+        }
+    }
+
+    #[test]
+    fn a_message_of_a_handler_is_a_part_of_its_own() {
+        for (kind, part) in [
+            ("weather", "data-custom-weather"),
+            ("confirmation-request", "data-custom-confirmation-request"),
+            ("confirmation_request", "data-custom-confirmation-request"),
+            ("voice-session-start", "data-custom-voice-session-start"),
+            ("answer-again", "data-custom-answer-again"),
+            ("", "data-custom-"),
+        ] {
+            let written = Written::default();
+            let mut stream = UiStream::new(written.clone(), "m1".to_owned(), false);
+            stream.client(&ClientUpdate::Custom(json!({"type": kind})));
+            stream.flush();
+            let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+            let events = text.lines().filter_map(|line| line.strip_prefix("data: "));
+            let last: Value = serde_json::from_str(events.last().unwrap()).unwrap();
+            assert_eq!(last["type"], part);
         }
     }
 }

@@ -116,7 +116,8 @@ async fn what_a_handler_says_comes_before_its_result_and_in_its_order() {
             assert_eq!(progress["message"], format!("step {step}"), "{placement:?}");
         }
         let note = stage.client.next().await;
-        assert_eq!(note, json!({ "type": "note", "n": 1 }));
+        let own = json!({ "type": "note", "n": 1 });
+        assert_eq!(note, json!({ "type": "custom", "message": own }));
         let finished = stage.client.next().await;
         assert_eq!(finished["type"], "tool_call_finished");
     }

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use windlass_tool::handler::HandlerMessage;
 use windlass_tool::sensitive::Sensitive;
 
-/// Types of client messages that only the server itself sends (`docs/voice-protocol.md`); a handler may send any other.
-const SERVER_TYPES: [&str; 23] = [
+/// Types of client messages that only the server itself sends (`docs/voice-protocol.md`). A handler may send any other, which reaches
+/// the client in a space of its own.
+const SERVER_TYPES: [&str; 25] = [
     "connected",
     "started",
     "audio",
@@ -34,6 +35,8 @@ const SERVER_TYPES: [&str; 23] = [
     "error",
     "pong",
     "voice_session_start",
+    "answer_again",
+    "custom",
 ];
 
 /// Built-in tools that may send a type of the server's own.
@@ -58,11 +61,16 @@ pub(super) fn pass_on(call: &Call, message: HandlerMessage, talk: &mut Talk) {
         HandlerMessage::Client(message) => {
             let kind = message.get("type").and_then(Value::as_str).unwrap_or("");
             let is_privileged = PRIVILEGED.contains(&(call.tool().id.as_str(), kind));
-            if kind.is_empty() || (SERVER_TYPES.contains(&kind) && !is_privileged) {
+            // Some protocols write one where others write the other.
+            let name = kind.to_ascii_lowercase().replace('-', "_");
+            if kind.is_empty() || (SERVER_TYPES.contains(&name.as_str()) && !is_privileged) {
                 let data = json!({ "type": kind });
                 return talk
                     .step
                     .event(note("client_message_refused".to_owned(), data));
+            }
+            if !is_privileged {
+                return talk.step.tell_client(ClientUpdate::Custom(message));
             }
             let text = |name: &str| message.get(name).and_then(Value::as_str).map(str::to_owned);
             if let Some(url) = text("url").filter(|_| kind == "image") {
@@ -84,7 +92,7 @@ pub(super) fn pass_on(call: &Call, message: HandlerMessage, talk: &mut Talk) {
                 fraction: fraction.filter(|fraction| (0.0..=1.0).contains(fraction)),
             });
         }
-        // It is a call, and none of these.
-        HandlerMessage::CallTool { .. } => {}
+        // A call, and a mark of one, are dealt with before.
+        HandlerMessage::CallTool { .. } | HandlerMessage::External => {}
     }
 }

@@ -303,7 +303,7 @@ fn a_broken_write_is_an_unknown_outcome() {
 }
 
 #[test]
-fn a_handler_may_not_speak_in_the_servers_name() {
+fn a_message_of_a_handler_never_passes_as_the_servers() {
     check(
         Mode::Text,
         expect![[r#"
@@ -315,8 +315,12 @@ fn a_handler_may_not_speak_in_the_servers_name() {
             start call-1 look {}
             > message 1 {"type":"error","code":"fake"}
             > message 1 {"type":"timeout","durationSeconds":60}
+            > message 1 {"type":"confirmation-request","token":"fake"}
+            > message 1 {"type":"Voice-Session-Start"}
+            > message 1 {"type":"answer-again"}
+            > message 1 {"type":"tool-progress"}
             > message 1 {"type":"weather","sky":"blue"}
-            client: message {"sky":"blue","type":"weather"}
+            client: custom {"sky":"blue","type":"weather"}
             > progress 1 half way
             call-1 progress: half way
             > returns 1 {"x":1}

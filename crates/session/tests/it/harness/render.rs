@@ -308,6 +308,7 @@ fn render_update(update: &ClientUpdate) -> String {
             format!("client: confirmation result {call} {result}{stored}")
         }
         ClientUpdate::Message(message) => format!("client: message {message}"),
+        ClientUpdate::Custom(message) => format!("client: custom {message}"),
         other => format!("client: {other:?}"),
     }
 }
