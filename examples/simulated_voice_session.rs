@@ -282,6 +282,7 @@ impl<'a> Conversation<'a> {
             },
             session: call.session(),
             effect_id: call.effect_id().cloned(),
+            writes: windlass_tool::handler::RunWrites::none(),
             deadline_unix_ms: STARTED_UNIX_MS + (self.now + call.timeout()).as_millis(),
             cancellation: Cancellation::default(),
         };

@@ -26,7 +26,7 @@ use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Caller, Cancellation, CapabilityFuture, Cause, Context, Execution, Failure, Finding, Handler,
     HandlerMessage, HandlerResult, Invocation, Lookup, LookupInvocation, Placement, ReplyNumber,
-    Report, SessionContext, SessionFacts, ToolFacts, World, judged,
+    Report, RunWrites, SessionContext, SessionFacts, ToolFacts, World, judged,
 };
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
 use windlass_tool::registry::Tool;
@@ -137,6 +137,10 @@ impl Executor {
             },
             session: circumstances.session,
             effect_id: circumstances.effect_id.cloned(),
+            writes: match circumstances.effect_id {
+                Some(_) => RunWrites::default(),
+                None => RunWrites::none(),
+            },
             deadline_unix_ms: self.context.world.now_unix_ms().saturating_add(time_ms),
             cancellation: circumstances.cancellation,
         }

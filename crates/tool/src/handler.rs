@@ -24,7 +24,10 @@ use crate::rights::Rights;
 pub use cancellation::Cancellation;
 pub use failure::{Cause, Failure, Report};
 pub use form::{ContextForm, downstream_key};
-pub use http::{FetchError, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, Redirects};
+pub use http::{
+    FetchError, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, IncompleteBody, Redirects,
+    RunWrites,
+};
 pub use judged::judged;
 pub use knowledge::{
     Facets, GetRequest, Hit, Knowledge, KnowledgeError, KnowledgeReader, Record, SearchAnswer,
@@ -208,6 +211,8 @@ pub struct Context {
     pub session: SessionFacts,
     /// `writes` tools only. Outside APIs that take an idempotency key get one derived from it.
     pub effect_id: Option<EffectId>,
+    /// The requests that the attempt has sent so far and that may change something.
+    pub writes: RunWrites,
     /// Milliseconds since the Unix epoch after which nobody waits for the attempt any more.
     pub deadline_unix_ms: u64,
     pub cancellation: Cancellation,

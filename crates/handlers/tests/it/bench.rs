@@ -109,6 +109,7 @@ impl Bench {
         let lookup = handler.outcome_lookup().expect("it can find out");
         let found = lookup.look_up(LookupInvocation {
             effect_id: effect_id(),
+            writes: windlass_tool::handler::RunWrites::default(),
             arguments: Arc::new(admitted(&schema(tool), arguments)),
             context: self.context(tool),
         });

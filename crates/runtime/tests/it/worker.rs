@@ -112,6 +112,7 @@ fn invocation(arguments: Value, time_ms: u64, outbox: Arc<Said>) -> Invocation {
                 pending_end_voice_session: false,
             },
             effect_id: Some(EffectId::new("e-1")),
+            writes: windlass_tool::handler::RunWrites::default(),
             deadline_unix_ms: NOW_UNIX_MS + time_ms,
             cancellation: Cancellation::default(),
         },

@@ -16,6 +16,16 @@ pub fn downstream_key(effect_id: &EffectId) -> String {
     json::hex(&hasher.finalize()[..16])
 }
 
+/// The same of one of several requests that an attempt makes.
+pub(super) fn request_key(effect_id: &EffectId, request: &[u8; 32], number: u32) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update("windlass downstream key of a request\n");
+    hasher.update(request);
+    hasher.update(number.to_be_bytes());
+    hasher.update(effect_id.as_str());
+    json::hex(&hasher.finalize()[..16])
+}
+
 /// The JSON form of a context.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

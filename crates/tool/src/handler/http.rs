@@ -1,11 +1,17 @@
 //! Outbound HTTP as tools see it: one request, one answer, and why there is none. Knows no socket, and not where a tool may go.
 
-use super::{CapabilityFuture, Context, downstream_key};
+use super::form::request_key;
+use super::{CapabilityFuture, Context};
+use crate::id::EffectId;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The header that names an effect to an outside API.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+/// Different requests of one run that may change something.
+const WRITES_MAX: usize = 4_096;
 
 /// Requests to hosts that the configuration allows.
 pub trait Http: Send + Sync {
@@ -156,5 +162,89 @@ impl Context {
             request.headers.push((IDEMPOTENCY_KEY.to_owned(), key));
         }
         self.world.http().fetch(request)
+    }
+}
+
+/// The requests of one run that may change something.
+#[derive(Clone, Debug)]
+pub struct RunWrites(Option<Arc<Mutex<BTreeMap<[u8; 32], u32>>>>);
+
+impl Default for RunWrites {
+    fn default() -> Self {
+        Self(Some(Arc::default()))
+    }
+}
+
+impl RunWrites {
+    /// For a run that has no effect, and so no keys.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// The key of the next request: of the effect, of what the request is, and of how many equal ones the run has made before.
+    fn key(&self, effect_id: &EffectId, request: &HttpRequest) -> Option<String> {
+        let mut hasher = Sha256::new();
+        let method = request.method.to_ascii_uppercase();
+        let parts = [
+            method.as_bytes(),
+            request.url.as_bytes(),
+            request.body.as_slice(),
+        ];
+        for part in parts {
+            hasher.update(part.len().to_be_bytes());
+            hasher.update(part);
+        }
+        let request: [u8; 32] = hasher.finalize().into();
+        let number = {
+            let mut made = self
+                .0
+                .as_ref()?
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if made.len() >= WRITES_MAX && !made.contains_key(&request) {
+                return None;
+            }
+            let made = made.entry(request).or_default();
+            *made += 1;
+            *made
+        };
+        Some(request_key(effect_id, &request, number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_write_of_a_run_has_a_key_of_its_own_and_the_same_in_the_next_run() {
+        let request = |url: &str, body: &str| HttpRequest {
+            method: "post".to_owned(),
+            url: url.to_owned(),
+            headers: Vec::new(),
+            body: body.as_bytes().to_vec(),
+            timeout_ms: 1,
+            redirects: Redirects::Keep,
+        };
+        let requests = [
+            request("https://a.example/", "1"),
+            request("https://a.example/", "2"),
+            request("https://a.example/", "1"),
+            request("https://a.example/1", ""),
+            HttpRequest {
+                method: "PUT".to_owned(),
+                ..request("https://a.example/", "1")
+            },
+        ];
+        let keys = |effect: &str| {
+            let (effect, writes) = (EffectId::new(effect), RunWrites::default());
+            let keys = requests.iter().map(|request| writes.key(&effect, request));
+            keys.map(Option::unwrap).collect::<Vec<_>>()
+        };
+        let first = keys("e-1");
+        let distinct: std::collections::BTreeSet<&String> = first.iter().collect();
+        assert_eq!(distinct.len(), requests.len());
+        assert_eq!(keys("e-1"), first);
+        assert!(keys("e-2").iter().all(|key| !first.contains(key)));
     }
 }
