@@ -583,7 +583,7 @@ impl Talk {
 
     /// The model is given this to read. External content may come up again in each session of the conversation.
     pub(crate) fn note_external(&mut self, settled: &Settled) {
-        if settled.quoted && settled.response.is_ok() {
+        if settled.quoted {
             self.taint();
         }
     }

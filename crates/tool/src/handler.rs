@@ -303,6 +303,15 @@ impl Context {
         self.outbox.is_open()
     }
 
+    /// Says that the answer of this call holds external content, also where its tool's `reach` is internal. To be said before the result.
+    ///
+    /// # Errors
+    ///
+    /// Where the session does not learn of it. Such content is not to be used then.
+    pub fn mark_external(&self) -> Result<(), OutboxClosed> {
+        self.outbox.send(self.call, HandlerMessage::External)
+    }
+
     pub fn audit(&self, event: impl Into<String>, data: Value) -> Result<(), OutboxClosed> {
         self.outbox.send(
             self.call,

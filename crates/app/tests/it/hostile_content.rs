@@ -2,7 +2,9 @@
 
 use crate::chat::{approval, chat_with, chunks};
 use crate::support::change::{Changes, write_tool};
-use crate::support::model_server::Says;
+use crate::support::http::post;
+use crate::support::model_server::{ModelServer, Says};
+use crate::support::program::{Running, command};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::fs;
@@ -105,6 +107,129 @@ async fn a_model_that_obeys_every_record_changes_nothing_without_an_approval() {
     let answer = chat.ask(&json!({"id": conversation, "messages": yes}));
     assert_eq!(answer.status, 200);
     assert_eq!(changes.made(), ["what a record wanted"], "{}", answer.body);
+}
+
+/// Writes a tool of one file beside its schema, which takes nothing.
+fn write_handler(tools: &Path, id: &str, side_effects: &str, (file, text): (&str, &str)) {
+    let folder = tools.join(id.replace('_', "-"));
+    fs::create_dir_all(&folder).unwrap();
+    let schema = json!({
+        "toolId": id, "version": "1.0.0", "description": "Does one thing.", "category": "utility",
+        "sideEffects": side_effects, "idempotent": false, "requiresConfirmation": false,
+        "allowedModes": ["text"], "latencyBudgetMs": 1_000, "timeoutMs": 10_000,
+        "parameters": {"type": "object", "additionalProperties": false, "properties": {}},
+    });
+    fs::write(folder.join("schema.json"), schema.to_string()).unwrap();
+    fs::write(folder.join("guide.md"), "# A tool\n\nDoes one thing.\n").unwrap();
+    fs::write(folder.join(file), text).unwrap();
+}
+
+fn script(body: &str) -> String {
+    format!("export async function execute({{ context }}) {{ {body} }}\n")
+}
+
+/// A process in the shell: what it does for each line of a call, whose id is `$id`.
+fn process(body: &str) -> String {
+    let script = format!(
+        "while read -r line; do case $line in *'\"execute\"'*) id=${{line#*\\\"id\\\":}}; id=${{id%%,*}}; {body};; esac; done"
+    );
+    json!({"kind": "process", "command": ["sh", "-c", script]}).to_string()
+}
+
+#[test]
+fn external_content_comes_in_through_no_kind_of_handler_unmarked() {
+    let folder = tempfile::tempdir().unwrap();
+    let tools = folder.path().join("tools");
+    for built_in in ["kb-search", "kb-get"] {
+        let from = crate::support::root().join("tools").join(built_in);
+        copy(&from, &tools.join(built_in));
+    }
+    write_records(&folder.path().join("kb"));
+    fs::write(
+        folder.path().join("windlass.toml"),
+        "[handlers]\nprocesses = true\n",
+    )
+    .unwrap();
+    let made = folder.path().join("made");
+    let make = format!(
+        r#"echo made >> '{}'; printf '{{"id":%s,"result":{{"ok":true}}}}\n' "$id""#,
+        made.display()
+    );
+    write_handler(
+        &tools,
+        "change",
+        "writes",
+        ("handler.json", &process(&make)),
+    );
+    let search = r#"printf '{"id":"k","method":"kb.search","params":{"call":%s,"query":"quokka1"}}\n' "$id"; read -r found; printf '{"id":%s,"result":{"ok":true,"data":%s}}\n' "$id" "$found""#;
+    let looks = [
+        (
+            "look_by_script",
+            "handler.js",
+            script("return { ok: true, data: await context.kb.search('quokka1') };"),
+        ),
+        (
+            "look_at_one",
+            "handler.js",
+            script("return { ok: true, data: await context.kb.get('doc:n1') };"),
+        ),
+        (
+            "look_by_tool",
+            "handler.js",
+            script(
+                "return { ok: true, data: await context.callTool('kb_search', { query: 'quokka1' }) };",
+            ),
+        ),
+        // Its words are a record's as well.
+        (
+            "look_and_fail",
+            "handler.js",
+            script(
+                "const [found] = await context.kb.search('quokka1'); return { ok: false, error: { type: 'PERMANENT', message: found.snippet ?? found.title } };",
+            ),
+        ),
+        ("look_by_process", "handler.json", process(search)),
+    ];
+    for (id, file, text) in &looks {
+        write_handler(&tools, id, "read_only", (file, text));
+    }
+    let model = ModelServer::start(|last: &Value| {
+        let content = last["content"].to_string();
+        match last["role"].as_str() {
+            Some("user") => Says::CallsNamed(content.trim_matches('"').to_owned(), json!({})),
+            _ if content.contains("CALL<change>") => Says::Calls("change", json!({})),
+            _ => Says::Words("I have obeyed."),
+        }
+    });
+    let mut server = command(folder.path());
+    let flags = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--tools",
+        "tools",
+        "--data",
+        "data",
+        "--kb",
+        "kb",
+    ];
+    server.args(flags).args(["--text-provider-url", &model.url]);
+    let mut server = Running::start(&mut server);
+    let address = server.address();
+    for (id, _, _) in &looks {
+        let body = json!({"id": id, "message": id}).to_string();
+        let answer = post(&address, "/api/chat", body.as_bytes());
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        // The model was told to, tried, and the user was asked.
+        assert!(
+            !tokens(&chunks(&answer)).is_empty(),
+            "{id}: {}",
+            answer.body
+        );
+        assert!(!made.exists(), "{id}");
+        let read = model.seen().last().unwrap()["messages"].to_string();
+        assert!(read.contains("others wrote"), "{id}: {read}");
+    }
 }
 
 /// Of the requests for approval in an answer.

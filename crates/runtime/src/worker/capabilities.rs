@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use windlass_tool::handler::{
     Block, CapabilityFuture, Context, FetchError, GetRequest, Hit, HttpRequest, KnowledgeError,
-    Record, Redirects, SearchRequest,
+    OutboxClosed, Record, Redirects, SearchRequest,
 };
 
 type CapabilityAnswer = Result<Value, RpcError>;
@@ -76,7 +76,11 @@ pub(super) fn tell(context: &Context, method: &str, params: &RawValue) -> Result
         }
         _ => return Err(unknown(method)),
     };
-    said.map_err(|closed| RpcError::named("CLOSED", closed.to_string()))
+    said.map_err(closed)
+}
+
+fn closed(closed: OutboxClosed) -> RpcError {
+    RpcError::named("CLOSED", closed.to_string())
 }
 
 /// The same as requests, whose answer says whether it was taken. `None` for every other method.
@@ -196,6 +200,9 @@ async fn search(context: &Context, asked: Search) -> CapabilityAnswer {
     };
     let found = context.world.knowledge().search(request).await;
     let hits = found.map_err(knowledge_error)?.hits;
+    if !hits.is_empty() {
+        context.mark_external().map_err(closed)?;
+    }
     Ok(hits.iter().map(hit_form).collect())
 }
 
@@ -213,7 +220,10 @@ async fn get(context: &Context, asked: Get) -> CapabilityAnswer {
     };
     let found = context.world.knowledge().get(request).await;
     Ok(match found.map_err(knowledge_error)? {
-        Ok(record) => record_form(&record),
+        Ok(record) => {
+            context.mark_external().map_err(closed)?;
+            record_form(&record)
+        }
         Err(_) => Value::Null,
     })
 }

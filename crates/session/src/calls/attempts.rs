@@ -234,6 +234,9 @@ impl Calls {
         }
         let open = self.open.get(attempt.call);
         if let Some(call) = open.filter(|open| open.attempt == attempt.attempt) {
+            if message == HandlerMessage::External {
+                return self.families.note_external(attempt);
+            }
             messages::pass_on(call, message, talk);
         }
     }

@@ -32,7 +32,7 @@ struct Family {
     is_external: bool,
 }
 
-/// The attempts of open and late calls that have called other tools.
+/// The attempts of open and late calls that have called other tools, or were given what others wrote.
 #[derive(Debug, Default)]
 pub(crate) struct Families(Vec<Family>);
 
@@ -66,6 +66,11 @@ impl Families {
             family.is_in_doubt |= is_in_doubt;
             family.is_external |= is_external;
         }
+    }
+
+    /// A capability has given this attempt what others wrote.
+    pub(crate) fn note_external(&mut self, attempt: CallRef) {
+        self.of(attempt).is_external = true;
     }
 
     /// Whether nobody knows how a change of this attempt ended.

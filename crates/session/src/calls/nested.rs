@@ -201,9 +201,9 @@ impl Calls {
     pub(super) fn answer_handler(&mut self, nesting: &Nesting, settled: &Settled, talk: &mut Talk) {
         let response = settled.response.clone();
         let is_in_doubt = response.error_type() == Some(ErrorType::OutcomeUnknown);
-        let is_external = settled.quoted && response.is_ok();
+        // The words of a failure may be of others as well.
         self.families
-            .note_end(nesting.parent, is_in_doubt, is_external);
+            .note_end(nesting.parent, is_in_doubt, settled.quoted);
         answer(nesting.reply, response, talk);
     }
 }

@@ -712,6 +712,83 @@ fn what_others_wrote_stays_that_in_the_answer_of_a_parent() {
 }
 
 #[test]
+fn what_a_capability_brings_in_marks_the_call_whether_it_works_or_fails() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 look {}
+            client: ModelGenerating
+            start call-1 look {}
+            > external 1
+            > returns 1 {"x":1}
+            call-1 finished
+            to model: function-call-1 ok quoted {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 post {"text":"a"}
+            request call-2 post
+            call-2 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED post runs only after the user has confirmed it, because this conversation holds text that others wrote
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 token-1 {"text":"a"}
+        "#]],
+    );
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 look {}
+            client: ModelGenerating
+            start call-1 look {}
+            > external 1
+            > returns 1 permanent
+            call-1 finished Permanent
+            to model: function-call-1 PERMANENT it failed
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 post {"text":"a"}
+            request call-2 post
+            call-2 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED post runs only after the user has confirmed it, because this conversation holds text that others wrote
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 token-1 {"text":"a"}
+        "#]],
+    );
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            request call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > asks 1 #1 search {"query":"a"}
+            call-2 search asked for by call-1
+            start call-2 search {"query":"a","top_k":5}
+            > returns 2 permanent
+            call-2 finished Permanent
+            to call-1 #1: PERMANENT it failed
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok quoted {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 post {"text":"a"}
+            request call-3 post
+            call-3 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED post runs only after the user has confirmed it, because this conversation holds text that others wrote
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-3 token-1 {"text":"a"}
+        "#]],
+    );
+}
+
+#[test]
 fn a_child_waits_for_the_user_limit_like_any_call() {
     check(
         Mode::Text,

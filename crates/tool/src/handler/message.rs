@@ -20,6 +20,8 @@ pub enum HandlerMessage {
         message: String,
         fraction: Option<f64>,
     },
+    /// A capability has given the call what others wrote. What it brings back counts as external content.
+    External,
     /// `callTool`: another tool is to run on behalf of the call. Its answer goes to the handler that waits under this number.
     CallTool {
         reply: ReplyNumber,
@@ -41,7 +43,7 @@ impl HandlerMessage {
             | Self::Audit { data: value, .. }
             | Self::Emit { payload: value, .. } => value,
             Self::CallTool { arguments, .. } => arguments.expose(),
-            Self::Progress { .. } => return Some(self),
+            Self::Progress { .. } | Self::External => return Some(self),
         };
         if !is_too_deep(value) {
             return Some(self);
@@ -54,7 +56,7 @@ impl HandlerMessage {
                 arguments: Sensitive(value),
                 ..
             } => dismantle(value),
-            Self::Progress { .. } => {}
+            Self::Progress { .. } | Self::External => {}
         }
         None
     }
@@ -69,6 +71,7 @@ impl HandlerMessage {
                 payload: data,
             } => name.len() + value_bytes(data),
             Self::Progress { message, .. } => message.len(),
+            Self::External => 0,
             Self::CallTool {
                 tool, arguments, ..
             } => tool.len() + value_bytes(arguments.expose()),

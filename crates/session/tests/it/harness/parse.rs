@@ -147,6 +147,10 @@ fn parse_other(word: &str, rest: &str) -> Input {
                 message,
             }
         }
+        "external" => Input::HandlerMessage {
+            call: parse_ref(rest),
+            message: HandlerMessage::External,
+        },
         "asks" => {
             let mut parts = rest.splitn(4, ' ');
             let mut part = || parts.next().unwrap();
