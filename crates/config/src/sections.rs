@@ -574,8 +574,21 @@ section! {
 }
 
 section! {
-    /// The threads of handlers that do not promise to return at once. A handler that holds one beyond the time of its call
-    /// loses it: another takes its place, and the log says so.
+    /// A secret that a `handler.json` names as `{secret:NAME}`, and where it may go. No other value of the configuration, and no
+    /// other variable of the environment, can be named there.
+    pub struct HandlerSecret {
+        /// The secret. Also taken from the environment variable `WINDLASS_SECRET_` and its name, which comes first.
+        value: Option<Secret>,
+        /// Hosts that it may be sent to, each with a port where it is not the usual one, such as `["api.example.com"]`.
+        /// Not set: none.
+        hosts: Option<BTreeSet<FetchPlace>>,
+    }
+}
+
+section! {
+    /// The threads of handlers that do not promise to return at once, and the shares of tools, sessions and tenants in them. Scripts,
+    /// webhooks, HTTP requests and processes, which hold no thread, are held to the same shares. A handler that holds a thread beyond
+    /// the time of its call loses it: another takes its place, and the log says so.
     pub struct Threads {
         /// Threads at a time, without those that were lost to handlers.
         handlers_max: Whole<1, 256> = 64,
@@ -583,6 +596,8 @@ section! {
         tool_max: Whole<1, 256> = 16,
         /// The same for one session.
         session_max: Whole<1, 256> = 8,
+        /// The same for all sessions of one tenant.
+        tenant_max: Whole<1, 4_096> = 256,
         /// Threads that may be lost before no more are replaced.
         lost_max: Whole<0, 4_096> = 192,
     }
@@ -594,6 +609,7 @@ impl Threads {
             threads_max: self.handlers_max.count(),
             tool_threads_max: self.tool_max.count(),
             session_threads_max: self.session_max.count(),
+            tenant_threads_max: self.tenant_max.count(),
             written_off_max: self.lost_max.count(),
         }
     }

@@ -2,6 +2,7 @@
 //! threads of one session's calls; decides nothing, because admission, deadlines and outcomes are the core's.
 
 mod outbox;
+mod seats;
 mod threads;
 
 use crate::redaction::without_secrets;
@@ -225,8 +226,36 @@ impl windlass_driver::Executor for Executor {
                     Ended::Attempt(call_ref, checked(result))
                 }),
             },
+            Placement::Elsewhere => {
+                let work = self.work(&call.tool().id, time);
+                let seats = self.threads.seats().clone();
+                // It would wait for the seat of the very call that waits for it.
+                let is_under_seat = call.parent().is_some_and(|parent| self.is_seated(parent));
+                self.tasks.spawn(async move {
+                    let mut seat = None;
+                    if !is_under_seat {
+                        let taken = tokio::time::timeout(patience(time), seats.take(work)).await;
+                        let Ok(Some(taken)) = taken else {
+                            return Ended::Attempt(call_ref, Err(exhausted()));
+                        };
+                        seat = Some(taken);
+                    }
+                    let attempt = AssertUnwindSafe(async move {
+                        match handler.execute(invocation) {
+                            Execution::Ready(result) => result,
+                            Execution::Pending(future) => future.await,
+                        }
+                    });
+                    let result = attempt.catch_unwind().await;
+                    drop(seat);
+                    let result = result.unwrap_or_else(|payload| Err(panicked(&*payload)));
+                    Ended::Attempt(call_ref, checked(result))
+                })
+            }
             Placement::Apart => {
                 let work = self.work(&call.tool().id, time);
+                let gate = StartGate::default();
+                let own = gate.clone();
                 let attempt = async move {
                     if !own.pass() {
                         return Err(exhausted());
@@ -240,7 +269,14 @@ impl windlass_driver::Executor for Executor {
                     return Some((call_ref, Err(exhausted())));
                 };
                 self.tasks.spawn(async move {
-                    let result = match running.await {
+                    let mut running = running;
+                    let result = match tokio::time::timeout(patience(time), &mut running).await {
+                        Ok(result) => result,
+                        // No thread was free for it.
+                        Err(_) if gate.pass() => Some(Ok(Err(exhausted()))),
+                        Err(_) => running.await,
+                    };
+                    let result = match result {
                         Some(Ok(result)) => result,
                         Some(Err(payload)) => Err(panicked(&*payload)),
                         None => Err(broken("the runtime ended before the handler")),
@@ -254,6 +290,7 @@ impl windlass_driver::Executor for Executor {
             cancellation: self.cancellation.clone(),
             abort,
             writes: call.tool().writes(),
+            is_seated: placement == Placement::Elsewhere,
             deadline: Instant::now() + time,
         });
         None
@@ -349,14 +386,16 @@ impl Executor {
         };
         let handler = lookup.tool.handler.clone();
         match handler.placement() {
-            Placement::Inline => match contain(|| find_out(&*handler, invocation)) {
-                Err(_) => PendingLookup::Found(Finding::Unknown),
-                Ok(Lookup::Found(finding)) => PendingLookup::Found(shallow(finding)),
-                Ok(Lookup::Pending(future)) => PendingLookup::Pending(Box::pin(async move {
-                    let finding = AssertUnwindSafe(future).catch_unwind().await;
-                    finding.map_or(Finding::Unknown, shallow)
-                })),
-            },
+            Placement::Inline | Placement::Elsewhere => {
+                match contain(|| find_out(&*handler, invocation)) {
+                    Err(_) => PendingLookup::Found(Finding::Unknown),
+                    Ok(Lookup::Found(finding)) => PendingLookup::Found(shallow(finding)),
+                    Ok(Lookup::Pending(future)) => PendingLookup::Pending(Box::pin(async move {
+                        let finding = AssertUnwindSafe(future).catch_unwind().await;
+                        finding.map_or(Finding::Unknown, shallow)
+                    })),
+                }
+            }
             Placement::Apart => {
                 let work = self.work(&lookup.tool.id, lookup.timeout);
                 let asked = async move {
@@ -391,6 +430,7 @@ impl Executor {
         Work {
             tool: tool.clone(),
             session: self.identity.session_id.clone(),
+            tenant: self.identity.tenant.clone(),
             time,
         }
     }
@@ -467,6 +507,22 @@ struct Circumstances<'a> {
     time: Duration,
     session: SessionFacts,
     cancellation: Cancellation,
+}
+
+/// How long a call may wait for its turn: one that has not begun by then can still say so before its time is up, so that nobody has
+/// to ask whether it did something.
+fn patience(time: Duration) -> Duration {
+    time - time / 4
+}
+
+/// Passed once, by the attempt that begins or by who gives it up before.
+#[derive(Clone, Debug, Default)]
+struct StartGate(Arc<AtomicBool>);
+
+impl StartGate {
+    fn pass(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
 }
 
 /// How long dropped calls may take to be gone. Only work on blocking threads takes any time.

@@ -125,6 +125,9 @@ pub enum Placement {
     /// At once, on the session's own thread: for handlers that always return within microseconds, and whose futures, if they
     /// answer with any, wait without computing. Nothing takes the thread back from one that does not.
     Inline,
+    /// In another process or service, which the attempt only waits for, on the session's own thread: for handlers whose futures wait
+    /// without computing. A tool, a session and a tenant have so many of them at a time; the others wait for their turn.
+    Elsewhere,
     /// On threads for handlers: for all others. They may compute, read files, or wait as they like, and a handler that holds a thread
     /// beyond its time loses it.
     Apart,

@@ -117,7 +117,7 @@ impl Handler for HttpFile {
 
     /// It computes for microseconds, and then waits for the network.
     fn placement(&self) -> Placement {
-        Placement::Inline
+        Placement::Elsewhere
     }
 
     fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {

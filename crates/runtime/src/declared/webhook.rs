@@ -79,7 +79,7 @@ impl Handler for WebhookFile {
 
     /// It computes for microseconds, and then waits for the network.
     fn placement(&self) -> Placement {
-        Placement::Inline
+        Placement::Elsewhere
     }
 
     fn execute(&self, invocation: Invocation) -> Execution {

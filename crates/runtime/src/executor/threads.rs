@@ -1,6 +1,7 @@
 //! The threads on which handlers run that do not promise to return at once: bounded in number, shared out per tool and session,
 //! and written off where a handler does not give one back in its time. Knows no call and no outcome.
 
+use super::seats::Seats;
 use futures_util::FutureExt;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
@@ -12,7 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use windlass_tool::id::{SessionId, ToolId};
+use windlass_tool::id::{SessionId, TenantId, ToolId};
 
 /// How often it is looked whether a thread is held for too long.
 const WATCH_PAUSE: Duration = Duration::from_millis(100);
@@ -30,6 +31,8 @@ pub struct ThreadLimits {
     pub tool_threads_max: usize,
     /// The same by one session.
     pub session_threads_max: usize,
+    /// The same by all sessions of one tenant.
+    pub tenant_threads_max: usize,
     /// Written-off threads that others take the places of.
     pub written_off_max: usize,
 }
@@ -40,6 +43,7 @@ impl Default for ThreadLimits {
             threads_max: 64,
             tool_threads_max: 16,
             session_threads_max: 8,
+            tenant_threads_max: 256,
             written_off_max: 192,
         }
     }
@@ -50,6 +54,7 @@ impl Default for ThreadLimits {
 pub(super) struct Work {
     pub(super) tool: ToolId,
     pub(super) session: SessionId,
+    pub(super) tenant: TenantId,
     pub(super) time: Duration,
 }
 
@@ -60,9 +65,9 @@ pub(super) struct Exhausted;
 /// A handler's panic, as it is caught.
 pub(super) type Panic = Box<dyn std::any::Any + Send>;
 
-/// All threads of the process for handlers.
+/// All threads of the process for handlers, and the seats of calls that wait for other programs.
 #[derive(Clone, Debug)]
-pub struct HandlerThreads(Arc<Pool>);
+pub struct HandlerThreads(Arc<Pool>, Arc<Seats>);
 
 impl Default for HandlerThreads {
     fn default() -> Self {
@@ -72,10 +77,15 @@ impl Default for HandlerThreads {
 
 impl HandlerThreads {
     pub fn new(limits: ThreadLimits) -> Self {
-        Self(Arc::new(Pool {
+        let pool = Pool {
             limits,
             state: Mutex::default(),
-        }))
+        };
+        Self(Arc::new(pool), Seats::new(limits))
+    }
+
+    pub(super) fn seats(&self) -> &Arc<Seats> {
+        &self.1
     }
 
     /// Polls a future on these threads only. Within a runtime, whose threads for blocking work these are.
@@ -84,7 +94,7 @@ impl HandlerThreads {
         work: Work,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Result<Running<T>, Exhausted> {
-        let Self(pool) = self;
+        let Self(pool, _) = self;
         if pool.is_exhausted(&work) {
             return Err(Exhausted);
         }
@@ -254,6 +264,7 @@ struct PoolState {
     held: HashMap<u64, HeldThread>,
     of_tool: HashMap<ToolId, usize>,
     of_session: HashMap<SessionId, usize>,
+    of_tenant: HashMap<TenantId, usize>,
     /// Threads that work or look for work, without those that were written off.
     workers: usize,
     written_off: usize,
@@ -284,6 +295,7 @@ impl Pool {
         };
         lost(&|other| other.tool == work.tool) >= self.limits.tool_threads_max
             || lost(&|other| other.session == work.session) >= self.limits.session_threads_max
+            || lost(&|other| other.tenant == work.tenant) >= self.limits.tenant_threads_max
     }
 
     fn push(self: &Arc<Self>, job: Arc<Job>) {
@@ -327,6 +339,7 @@ impl Pool {
             .of_session
             .entry(job.work.session.clone())
             .or_default() += 1;
+        *state.of_tenant.entry(job.work.tenant.clone()).or_default() += 1;
         let held = HeldThread {
             job: job.clone(),
             is_written_off: false,
@@ -343,10 +356,17 @@ impl Pool {
             Some(last) => (Bound::Excluded(last), Bound::Unbounded),
             None => (Bound::Unbounded, Bound::Unbounded),
         };
-        let (of_tool, of_session) = (&state.of_tool, &state.of_session);
+        let PoolState {
+            of_tool,
+            of_session,
+            of_tenant,
+            ..
+        } = &*state;
         let may_begin = |job: &Arc<Job>| {
-            let held = of_session.get(&job.work.session);
-            held.is_none_or(|held| *held < self.limits.session_threads_max)
+            let of_session = of_session.get(&job.work.session);
+            let of_tenant = of_tenant.get(&job.work.tenant);
+            of_session.is_none_or(|held| *held < self.limits.session_threads_max)
+                && of_tenant.is_none_or(|held| *held < self.limits.tenant_threads_max)
         };
         let ready = |(tool, queue): (&ToolId, &VecDeque<Arc<Job>>)| {
             let held = of_tool.get(tool);
@@ -376,6 +396,7 @@ impl Pool {
         let held = state.held.remove(&number);
         release(&mut state.of_tool, &job.work.tool);
         release(&mut state.of_session, &job.work.session);
+        release(&mut state.of_tenant, &job.work.tenant);
         let is_written_off = held.is_some_and(|held| held.is_written_off);
         if is_written_off {
             state.written_off -= 1;
@@ -459,6 +480,7 @@ mod tests {
         Work {
             tool: ToolId::parse(tool).unwrap(),
             session: SessionId::new(session),
+            tenant: TenantId::default(),
             time: Duration::from_millis(time_ms),
         }
     }
@@ -467,6 +489,7 @@ mod tests {
         threads_max: 4,
         tool_threads_max: 2,
         session_threads_max: 2,
+        tenant_threads_max: 4,
         written_off_max: 8,
     };
 

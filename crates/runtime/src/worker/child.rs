@@ -4,8 +4,8 @@
 use super::log::{self, LineLimit};
 use super::pool::{End, Seed, Signals, broken};
 use super::process::Process;
-use super::wire::{self, Incoming, REFUSED, RpcError};
-use super::{Shared, capabilities};
+use super::wire::{self, Incoming, NOT_BEGUN, REFUSED, RpcError};
+use super::{NotStarted, Shared, capabilities};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -396,6 +396,7 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
 fn response(answer: Result<&RawValue, RpcError>) -> HandlerResult {
     match answer {
         Ok(result) => read_response(result.get().as_bytes()),
+        Err(error) if error.code == NOT_BEGUN => Err(NotStarted::Busy.failure()),
         // Its text may quote a user.
         Err(error) => Err(broken(&format!(
             "the worker answered with error {}",

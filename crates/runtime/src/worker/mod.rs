@@ -255,7 +255,7 @@ struct Execute<'a> {
 impl Handler for WorkerHandler {
     /// It only waits for the worker's process.
     fn placement(&self) -> Placement {
-        Placement::Inline
+        Placement::Elsewhere
     }
 
     fn numbers(&self) -> Numbers {
@@ -321,14 +321,21 @@ async fn run(worker: Arc<Worker>, tail: Vec<u8>, invocation: Invocation) -> Hand
     };
     worker.shared.assign();
     let time_is_up = tokio::time::sleep_until(deadline);
-    tokio::pin!(time_is_up);
-    let mut is_taken_back = false;
+    // A call that has not begun says so while somebody still listens.
+    let begins_by = tokio::time::sleep_until(now + deadline.saturating_duration_since(now) * 7 / 8);
+    tokio::pin!(time_is_up, begins_by);
+    let (mut is_taken_back, mut has_waited) = (false, false);
     loop {
         tokio::select! {
             biased;
             result = &mut answer => {
                 waited.is_over = true;
                 return result.unwrap_or_else(|_| Err(pool::broken("the worker has ended")));
+            }
+            () = &mut begins_by, if !has_waited => {
+                has_waited = true;
+                worker.shared.pool().refuse_waiting(id);
+                continue;
             }
             () = cancellation.cancelled(), if !is_taken_back => {}
             () = &mut time_is_up, if !is_taken_back => {}

@@ -344,10 +344,7 @@ impl Pool {
     /// Nobody needs the call any more, or its time is up. One that waits is not begun; one that has begun is told so, and may
     /// end in its own way.
     pub(super) fn take_back(&mut self, id: u64) {
-        if let Some(position) = self.waiting.iter().position(|waiting| waiting.id == id) {
-            if let Some(waiting) = self.waiting.remove(position) {
-                waiting.call.fail(NotStarted::Late.failure());
-            }
+        if self.refuse_waiting(id) {
             return;
         }
         for child in &mut self.children {
@@ -359,6 +356,16 @@ impl Pool {
                 return;
             }
         }
+    }
+
+    /// A call that still waits for room is not begun. `false` where it has begun, or ended.
+    pub(super) fn refuse_waiting(&mut self, id: u64) -> bool {
+        let position = self.waiting.iter().position(|waiting| waiting.id == id);
+        let Some(waiting) = position.and_then(|position| self.waiting.remove(position)) else {
+            return false;
+        };
+        waiting.call.fail(NotStarted::Late.failure());
+        true
     }
 
     /// Nobody waits for the call any more. It keeps its place in the child until it has ended there.

@@ -12,6 +12,8 @@ const MESSAGE_CHARACTERS_MAX: usize = 500;
 
 pub(super) const METHOD_NOT_FOUND: i32 = -32601;
 pub(super) const INVALID_PARAMS: i32 = -32602;
+/// A worker's word for a call that it has not begun.
+pub(super) const NOT_BEGUN: i32 = -32002;
 /// Everything that a capability refuses.
 pub(super) const REFUSED: i32 = -32000;
 

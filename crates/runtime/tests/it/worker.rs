@@ -607,6 +607,31 @@ async fn calls_beyond_the_room_wait_and_beyond_the_queue_are_refused() {
 }
 
 #[tokio::test]
+async fn a_call_that_never_began_is_known_not_to_have_done_anything() {
+    let limits = WorkerLimits {
+        concurrency: 1,
+        ..limits()
+    };
+    let worker = worker("cat > /dev/null", limits);
+    // The first has all the room there is, and does not end.
+    tokio::select! {
+        biased;
+        busy = call_within(&worker, 60_000) => panic!("{busy}"),
+        waiting = call_within(&worker, 400) => assert_eq!(
+            waiting,
+            "Transient (partial: Some(false)): the call's time was over before it began"
+        ),
+    }
+    // A worker may say so as well.
+    let refuses = r#"while read -r line; do id_of "$line"; printf '{"id":%s,"error":{"code":-32002,"message":"full"}}\n' $id; done"#;
+    let refused = call(&self::worker(refuses, limits)).await;
+    assert!(
+        refused.starts_with("Transient (partial: Some(false))"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
 async fn a_process_gets_calls_once_it_has_answered_what_comes_first() {
     let load = |tool: &str| WorkerRequest {
         method: "load".to_owned(),
