@@ -67,6 +67,7 @@ test("a reload shows what was said, its sources and the calls again, and the con
       calls: [...document.querySelectorAll(".call")].map((call) => [
         call.dataset.state,
         call.querySelector(".call-name").textContent,
+        call.querySelector(".fields").innerText,
         call.querySelectorAll(".call-track span").length,
       ]),
     }));

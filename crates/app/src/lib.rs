@@ -22,6 +22,7 @@ mod script;
 pub mod server;
 mod sessions;
 mod simulator;
+mod suggestions;
 mod text_provider;
 mod text_simulator;
 mod toolbox;

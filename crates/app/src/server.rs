@@ -13,6 +13,7 @@ use crate::knowledge::{
 use crate::live_tools::LiveTools;
 use crate::provider::{self, Choice};
 use crate::records::{self, Records};
+use crate::suggestions::suggestions;
 use crate::text_provider;
 use crate::toolbox::{self, Toolbox};
 use crate::voice_host::VoiceHost;
@@ -40,11 +41,8 @@ use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::sweeper::Sweeper;
 use windlass_runtime::text::TextSettings;
 use windlass_runtime::voice::{VoiceService, VoiceSettings};
-use windlass_sim::demo;
 use windlass_store::command::{Command, Reply};
 use windlass_store::{Batch, SqliteStore, Store, StoreLimits, StoreUnavailable};
-use windlass_tool::handler::{GetRequest, Knowledge};
-use windlass_tool::id::UserId;
 use windlass_tool::kind::Mode;
 
 pub use crate::toolbox::Handlers;
@@ -120,6 +118,8 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         &conversations,
         &metrics,
     );
+    let registry = toolbox.load().of(Mode::Text).all().registry.clone();
+    let offered = suggestions(choice, &knowledge, &registry).await;
     let host = Arc::new(VoiceHost {
         toolbox,
         profile: tools.workshop.profile.clone(),
@@ -132,12 +132,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let (watch, refresher) = tools.follow(&host, setup.watch)?;
     let shutdown_timeout = Duration::from_secs(config.server.shutdown_seconds.get());
     let state = Arc::new(ServerState {
-        info: info(
-            &config,
-            choice,
-            chat.has_model(),
-            suggestions(choice, &knowledge).await,
-        ),
+        info: info(&config, choice, chat.has_model(), offered),
         host_rule: HostRule {
             allowed: config.server.allowed_hosts.clone(),
             listens: address,
@@ -437,21 +432,7 @@ pub(crate) fn cannot_listen(wanted: SocketAddr, error: &std::io::Error) -> Failu
     Failure::Failed(format!("cannot listen on {wanted}: {error}{cure}"))
 }
 
-/// The demo model's questions, where the records that answer them are served.
-async fn suggestions(choice: Choice, knowledge: &LiveKnowledge) -> Vec<&'static str> {
-    let record = GetRequest {
-        id: demo::RECORD.to_owned(),
-        namespace: None,
-        reader: UserId::new("anonymous").into(),
-    };
-    if choice == Choice::Demo && matches!(knowledge.get(record).await, Ok(Ok(_))) {
-        demo::SUGGESTIONS.to_vec()
-    } else {
-        Vec::new()
-    }
-}
-
-fn info(config: &Config, choice: Choice, has_text: bool, suggestions: Vec<&'static str>) -> Info {
+fn info(config: &Config, choice: Choice, has_text: bool, suggestions: Vec<String>) -> Info {
     Info {
         name: "Windlass",
         version: env!("CARGO_PKG_VERSION"),

@@ -17,9 +17,12 @@ use windlass_tool::envelope::rfc3339;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, ConversationId, EffectId, SessionId};
 use windlass_tool::kind::Mode;
+use windlass_tool::sensitive::Sensitive;
 
 /// Entries of a log that one answer holds: the newest behind the one that was asked for.
 const ENTRIES_MAX: usize = 500;
+/// Bytes of a call's arguments in such an answer. Longer ones are left out.
+const ARGUMENTS_BYTES_MAX: usize = 4 * 1024;
 
 impl ChatHost {
     /// What a conversation's client is shown of it, from behind an entry on.
@@ -165,6 +168,7 @@ fn said(entries: &[Entry], asked: &BTreeMap<QuestionNumber, CallNumber>) -> Vec<
                 call,
                 tool,
                 turn,
+                arguments,
                 error,
                 duration_ms,
                 ..
@@ -175,6 +179,9 @@ fn said(entries: &[Entry], asked: &BTreeMap<QuestionNumber, CallNumber>) -> Vec<
                 });
                 if let Some(error) = error {
                     called["errorType"] = error.code().into();
+                }
+                if let Some(arguments) = arguments.filter(is_bearable) {
+                    called["args"] = arguments.0;
                 }
                 called
             }
@@ -188,6 +195,11 @@ fn said(entries: &[Entry], asked: &BTreeMap<QuestionNumber, CallNumber>) -> Vec<
         shown.push(fields);
     }
     shown
+}
+
+/// Whether arguments are short enough for a list of many calls.
+fn is_bearable(arguments: &Sensitive<Value>) -> bool {
+    arguments.expose().to_string().len() <= ARGUMENTS_BYTES_MAX
 }
 
 fn question(asked: &OpenQuestion, shows_token: bool) -> Value {
@@ -240,7 +252,6 @@ mod tests {
     use windlass_session::client::MessageKey;
     use windlass_session::model::Role;
     use windlass_store::LegNumber;
-    use windlass_tool::sensitive::Sensitive;
 
     fn entry(number: u64, leg: &str, event: EntryEvent) -> Entry {
         Entry {
@@ -271,7 +282,7 @@ mod tests {
             call: CallNumber(3),
             tool: "order".to_owned(),
             turn: 1,
-            arguments: Some(Sensitive(json!({"secret": 1}))),
+            arguments: Some(Sensitive(json!({"item": "tea"}))),
             result: Sensitive(json!({"data": 1})),
             error: Some(ErrorType::Transient),
             duration_ms: 12,
@@ -297,7 +308,7 @@ mod tests {
             json!([
                 {"entry": 2, "at": at, "kind": "words", "role": "user", "text": "Order it.", "turn": 1, "mode": "text"},
                 {"entry": 4, "at": at, "kind": "call", "callId": "call-3", "tool": "order", "turn": 1, "ok": false,
-                    "durationMs": 12, "errorType": "TRANSIENT", "mode": "text"},
+                    "durationMs": 12, "errorType": "TRANSIENT", "args": {"item": "tea"}, "mode": "text"},
                 {"entry": 6, "at": at, "kind": "words", "role": "assistant", "text": "Done.", "turn": 1},
             ])
         );

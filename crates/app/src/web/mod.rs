@@ -81,7 +81,7 @@ pub(crate) struct Info {
     pub(crate) model: String,
     /// Whether the model is rules without AI.
     pub(crate) demo: bool,
-    pub(crate) suggestions: Vec<&'static str>,
+    pub(crate) suggestions: Vec<String>,
     pub(crate) text: TextInfo,
 }
 

@@ -193,6 +193,7 @@ fn call_messages() -> Vec<Value> {
             ok: true,
             duration_ms: 12,
             error_type: None,
+            message: None,
             accepted: false,
             args: None,
             args_omitted: false,
@@ -205,6 +206,7 @@ fn call_messages() -> Vec<Value> {
             ok: false,
             duration_ms: 0,
             error_type: Some(ErrorType::NotFound),
+            message: Some("there is no tool \"kb_serch\""),
             accepted: false,
             args: Some(Cow::Owned(
                 json!({"query": "Fram"}).as_object().unwrap().clone().into(),
@@ -219,6 +221,7 @@ fn call_messages() -> Vec<Value> {
             ok: true,
             duration_ms: 40,
             error_type: None,
+            message: None,
             accepted: true,
             args: None,
             args_omitted: false,

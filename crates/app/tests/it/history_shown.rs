@@ -120,6 +120,7 @@ async fn a_page_that_was_loaded_again_finds_words_calls_and_questions() {
     assert_eq!(calls[0]["ok"], false);
     assert_eq!(calls[0]["errorType"], "CONFIRMATION_REQUIRED");
     assert_eq!(calls[0]["mode"], "text");
+    assert_eq!(calls[0]["args"], asked["args"]);
     let questions = shown["questions"].as_array().unwrap();
     assert_eq!(questions.len(), 1, "{shown}");
     for field in ["token", "tool", "args", "preview", "expiresAt"] {

@@ -84,6 +84,9 @@ pub enum ServerMessage<'a> {
         duration_ms: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         error_type: Option<ErrorType>,
+        /// Of a call that did not work: why, in the words that the model reads.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<&'a str>,
         /// Its service has accepted it. The call finishes a second time, once the service has told how it ended.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         accepted: bool,
@@ -373,6 +376,13 @@ fn shown_result(record: &CallRecord) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(format!("{}…", &text[..end])))
 }
 
+/// Why a call did not work. A message may quote arguments, so that of a tool with sensitive ones nothing is shown, as of results.
+fn shown_message(record: &CallRecord) -> Option<&str> {
+    let may_quote = record.tool().is_some_and(|tool| !tool.sensitive.is_empty());
+    let error = record.response.expose().error()?;
+    (record.parent().is_none() && !may_quote).then_some(&*error.message)
+}
+
 fn call_finished<'r>(
     record: &'r CallRecord,
     args: Option<Cow<'r, Arguments>>,
@@ -385,6 +395,7 @@ fn call_finished<'r>(
         ok: response.is_ok(),
         duration_ms: response.meta.duration_ms,
         error_type: record.error_type(),
+        message: shown_message(record),
         accepted: response.meta.accepted_until.is_some(),
         args,
         args_omitted,
@@ -536,7 +547,7 @@ mod tests {
         assert_eq!(
             written(&of_event(&SessionEvent::CallRejected(record)).unwrap()),
             json!({"type": "tool_call_finished", "callId": "call-7", "tool": "fly", "ok": false,
-                   "durationMs": 2, "errorType": "NOT_FOUND"})
+                   "durationMs": 2, "errorType": "NOT_FOUND", "message": "no such tool"})
         );
         assert!(of_event(&SessionEvent::SessionStarted).is_none());
     }

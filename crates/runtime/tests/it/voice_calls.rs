@@ -80,11 +80,17 @@ async fn what_is_too_long_of_a_call_is_not_shown_and_costs_no_session() {
     let response = answer(&mut provider, "call-00002", &name, long).await;
     assert_eq!(response["error"]["type"], "NOT_FOUND");
     stage.client.until("tool_call_finished").await;
+    let told = stage.client.until("tool_call_finished").await;
+    let message = told["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("there is no tool \"nnn") && message.len() < 200,
+        "{message}"
+    );
     assert_eq!(
-        stage.client.until("tool_call_finished").await,
+        told,
         json!({
             "type": "tool_call_finished", "callId": "call-2", "tool": "n".repeat(64), "ok": false,
-            "durationMs": 0, "errorType": "NOT_FOUND", "argsOmitted": true
+            "durationMs": 0, "errorType": "NOT_FOUND", "message": message, "argsOmitted": true
         })
     );
 }

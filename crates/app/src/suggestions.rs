@@ -1,0 +1,76 @@
+//! The questions that the page offers where nothing was said yet: those of the demo model, or one for each tool that only looks
+//! things up. Knows no session.
+
+use crate::knowledge::LiveKnowledge;
+use crate::provider::Choice;
+use std::sync::Arc;
+use windlass_sim::demo;
+use windlass_tool::handler::{GetRequest, Knowledge};
+use windlass_tool::id::UserId;
+use windlass_tool::registry::{Registry, Tool};
+use windlass_tool::rights::Rights;
+
+const SUGGESTIONS_MAX: usize = 6;
+/// A longer example is none that people click.
+const CHARACTERS_MAX: usize = 120;
+
+/// The demo model answers its own questions alone, and those only where the records are served that answer them.
+pub(crate) async fn suggestions(
+    choice: Choice,
+    knowledge: &LiveKnowledge,
+    registry: &Registry,
+) -> Vec<String> {
+    if choice != Choice::Demo {
+        return of_tools(registry);
+    }
+    let record = GetRequest {
+        id: demo::RECORD.to_owned(),
+        namespace: None,
+        reader: UserId::new("anonymous").into(),
+    };
+    match knowledge.get(record).await {
+        Ok(Ok(_)) => demo::SUGGESTIONS.iter().map(|&text| text.into()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The first example of each tool that everybody may use and that changes nothing: a click is no order.
+fn of_tools(registry: &Registry) -> Vec<String> {
+    let harmless = |tool: &&Arc<Tool>| !tool.writes() && tool.permissions.allow(&Rights::Anonymous);
+    let tools = registry.tools().filter(harmless);
+    let examples = tools.filter_map(|tool| first_example(&tool.documentation));
+    examples.take(SUGGESTIONS_MAX).collect()
+}
+
+/// What a user says in the first example of a guide: a line that is bold and in quotation marks.
+fn first_example(documentation: &str) -> Option<String> {
+    let said = documentation.lines().find_map(|line| {
+        let bold = line.trim().strip_prefix("**")?.strip_suffix("**")?;
+        bold.strip_prefix(['"', '“'])?.strip_suffix(['"', '”'])
+    })?;
+    let is_short = !said.is_empty() && said.chars().count() <= CHARACTERS_MAX;
+    is_short.then(|| said.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_example_is_a_bold_line_in_quotation_marks() {
+        let long = format!("**\"{}\"**", "x".repeat(200));
+        for (guide, expected) in [
+            (
+                "# a\n\n**Note**\n\n**\"Who?\"**\n\n**\"What?\"**",
+                Some("Who?"),
+            ),
+            ("**“Where is it?”**", Some("Where is it?")),
+            ("\"Who?\"\n**Who?**\n**\"Who?**", None),
+            ("**\"\"**", None),
+            (&long, None),
+            ("", None),
+        ] {
+            assert_eq!(first_example(guide).as_deref(), expected, "{guide}");
+        }
+    }
+}
