@@ -208,9 +208,7 @@ impl<'a> Conversation<'a> {
                     self.inputs.push_back(Input::CallFinished { call, result });
                 }
                 // There is no ledger here, so that nothing changes anything.
-                Output::Request { call, .. }
-                | Output::Answer { call, .. }
-                | Output::Retry { call, .. } => {
+                Output::Request { call, .. } | Output::Answer { call, .. } => {
                     let problem = "this example has no ledger".to_owned();
                     self.inputs.push_back(Input::Decided {
                         call,

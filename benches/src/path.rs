@@ -300,7 +300,6 @@ impl CallPath {
             | Output::Taint
             | Output::Request { .. }
             | Output::Answer { .. }
-            | Output::Retry { .. }
             | Output::Abandon { .. }
             | Output::Record { .. }
             | Output::Withdraw(_)

@@ -46,6 +46,7 @@ fn measured() -> Result<(usize, f64), String> {
             program: "sh".into(),
             arguments: vec!["-c".into(), ECHO.into()],
             folder: None,
+            files: Vec::new(),
             variables: Vec::new(),
         },
         limits: WorkerLimits::default(),

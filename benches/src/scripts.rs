@@ -231,6 +231,7 @@ fn worker() -> Result<Arc<Worker>, String> {
             program: program.into(),
             arguments: flags.split(' ').map(Into::into).collect(),
             folder: None,
+            files: Vec::new(),
             variables: Vec::new(),
         },
         limits: WorkerLimits {

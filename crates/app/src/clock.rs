@@ -1,25 +1,44 @@
 //! The wall clock, in milliseconds for the machine and in words for the prompt. Knows the machine's time zone.
 
 use jiff::Zoned;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use windlass_store::Clock;
 
-/// Milliseconds since the Unix epoch.
+/// The last time that was read, and when.
+static LAST: Mutex<Option<(u64, Instant)>> = Mutex::new(None);
+
+/// Milliseconds since the Unix epoch: the one clock of the process, for ledger, sessions and tools alike. It never runs
+/// backwards, whatever is done to the machine's clock, and catches up with that after the machine has slept.
 pub(crate) fn now_unix_ms() -> u64 {
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = Instant::now();
+    let passed = |(unix_ms, at): (u64, Instant)| {
+        let passed_ms = u64::try_from(now.duration_since(at).as_millis()).unwrap_or(u64::MAX);
+        unix_ms.saturating_add(passed_ms)
+    };
+    let steady_unix_ms = last.map_or(0, passed);
+    let wall_unix_ms = wall_unix_ms();
+    // Kept as it was where nothing is new, so that parts of milliseconds add up.
+    match steady_unix_ms >= wall_unix_ms {
+        true => steady_unix_ms,
+        false => {
+            *last = Some((wall_unix_ms, now));
+            wall_unix_ms
+        }
+    }
+}
+
+fn wall_unix_ms() -> u64 {
     let elapsed = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The ledger's time: the wall clock as it is now, and from then on what passes, whatever is done to the wall clock.
+/// The same for the store.
 pub(crate) fn steady() -> Clock {
-    let (begun_unix_ms, begun) = (now_unix_ms(), Instant::now());
-    Arc::new(move || {
-        let passed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        begun_unix_ms.saturating_add(passed_ms)
-    })
+    Arc::new(now_unix_ms)
 }
 
 /// A moment as the prompt says it.
@@ -55,6 +74,13 @@ impl Words {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_clock_never_runs_backwards() {
+        let times: Vec<u64> = (0..1_000).map(|_| now_unix_ms()).collect();
+        assert!(times.is_sorted());
+        assert!(times[0] >= wall_unix_ms() - 60_000);
+    }
 
     #[test]
     fn a_moment_is_said_with_its_weekday_and_zone() {

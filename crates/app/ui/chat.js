@@ -209,6 +209,7 @@ export class Chat {
     "tool-output-denied": ({ toolCallId }) => this.#finished(toolCallId, { ok: false, errorType: "CONFIRMATION_DECLINED" }),
     "data-tool-progress": ({ data }) => this.#view.calls.progress({ ...data, callId: data?.toolCallId }),
     "data-confirmation-request": ({ data }) => this.#view.approvals.request({ ...data, callId: data?.toolCallId ?? data?.callId }),
+    "data-confirmation-replaced": ({ data }) => this.#view.approvals.resolve(data?.toolCallId),
     "data-answer-again": ({ data }) => {
       if (this.#view.approvals.again(data?.toolCallId)) this.#view.notices.show("answer", { tone: "warning", ...SEND_AGAIN_NOTICE });
     },

@@ -368,7 +368,10 @@ export class Session {
       approvals.again(message.callId);
       notices.show("answer", { tone: "warning", ...SEND_AGAIN_NOTICE });
     } else {
-      if (approvals.resolve(message.callId)) notices.show("elsewhere", outcomeNotice(message.response));
+      const wasOpen = approvals.resolve(message.callId);
+      // The request that takes its place follows.
+      const isReplaced = message.response?.error?.details?.reason === "replaced";
+      if (wasOpen && !isReplaced) notices.show("elsewhere", outcomeNotice(message.response));
       notices.hide("answer");
     }
     calls.confirmed(message);

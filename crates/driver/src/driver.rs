@@ -72,11 +72,10 @@ enum Purpose {
         lookups: u32,
     },
     Answer(Nonce),
-    Retry(Nonce),
     Record(EffectId),
     /// What was given up must not start, whatever the reply was.
     Abandon(EffectId),
-    /// A request, an answer or a retry that was given up.
+    /// A request or an answer that was given up.
     Abandoned,
     /// Nobody waits for the reply; a problem is for the log.
     Told,
@@ -86,7 +85,7 @@ enum Purpose {
 impl Purpose {
     fn nonce(&self) -> Option<Nonce> {
         match self {
-            Self::Request { nonce, .. } | Self::Answer(nonce) | Self::Retry(nonce) => Some(*nonce),
+            Self::Request { nonce, .. } | Self::Answer(nonce) => Some(*nonce),
             Self::Record(_) | Self::Abandon(_) | Self::Abandoned | Self::Told | Self::Save => None,
         }
     }
@@ -198,22 +197,11 @@ impl<E: Executor> Driver<E> {
                 question,
                 answer,
             } => self.send_answer(call, question, *answer, inputs),
-            Output::Retry {
-                call,
-                effect_id,
-                attempt,
+            Output::Abandon {
                 nonce,
-                lease,
-            } => {
-                let retry = Command::Retry {
-                    effect_id,
-                    attempt,
-                    nonce,
-                    lease_ms: millis(lease),
-                };
-                self.ask(Some(call), Purpose::Retry(nonce), vec![retry]);
-            }
-            Output::Abandon { nonce, effect_id } => self.abandon(nonce, effect_id),
+                effect_id,
+                question,
+            } => self.abandon(nonce, effect_id, question),
             Output::Record { call, record } => {
                 let effect_id = record.effect_id.clone();
                 self.log.recording(&effect_id, record.attempt);
@@ -367,7 +355,7 @@ impl<E: Executor> Driver<E> {
         self.ask(Some(call), purpose, vec![answer]);
     }
 
-    fn abandon(&mut self, nonce: Nonce, effect_id: EffectId) {
+    fn abandon(&mut self, nonce: Nonce, effect_id: EffectId, question: Option<QuestionNumber>) {
         for pending in &mut self.pending {
             if pending.purpose.nonce() == Some(nonce) {
                 pending.purpose = Purpose::Abandoned;
@@ -381,7 +369,12 @@ impl<E: Executor> Driver<E> {
             )
         });
         let purpose = Purpose::Abandon(effect_id.clone());
-        self.ask(None, purpose, vec![Command::Abandon { nonce, effect_id }]);
+        let abandon = Command::Abandon {
+            nonce,
+            effect_id,
+            question,
+        };
+        self.ask(None, purpose, vec![abandon]);
     }
 
     /// Starts an attempt that the ledger has granted, once, and not beyond its lease.
@@ -540,7 +533,7 @@ impl<E: Executor> Driver<E> {
         let reply = answer.as_deref().ok();
         self.is_superseded |= matches!(reply, Some(Reply::Gone | Reply::Foreign));
         match pending.purpose {
-            Purpose::Request { .. } | Purpose::Answer(_) | Purpose::Retry(_) => {
+            Purpose::Request { .. } | Purpose::Answer(_) => {
                 match reply {
                     Some(Reply::Run(run)) => self.grant(run, true),
                     Some(Reply::Ask(asked)) => self.remember(asked.token.clone()),
@@ -652,8 +645,4 @@ fn problem(error: &StoreUnavailable) -> StoreProblem {
     StoreProblem {
         problem: error.to_string(),
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -11,7 +11,6 @@ use windlass_store::{
     Store, StoreUnavailable,
 };
 use windlass_tool::id::{CallNumber, SessionId};
-use windlass_tool::kind::Mode;
 
 /// What is found of a conversation.
 #[derive(Debug)]
@@ -40,12 +39,11 @@ impl Default for Found {
     }
 }
 
-/// For a new leg of a conversation, which may not be there yet. A text session takes over what text sessions before it had asked;
-/// a voice session's questions are its own.
+/// For a new leg of a conversation, which may not be there yet. It takes over what legs had asked that are gone, by voice and by
+/// text: a request that is shown can be answered until its time, whatever becomes of the session that asked.
 pub fn find(
     ledger: &dyn Ledger,
     of: &ConversationRef,
-    mode: Mode,
     entries_max: usize,
 ) -> Result<Found, StoreUnavailable> {
     let store = ledger.store();
@@ -56,12 +54,9 @@ pub fn find(
     let mut log = store.entries(of, EntryNumber(0), entries_max)?;
     // What was committed since is read by the driver.
     log.retain(|entry| entry.number <= conversation.last_entry);
-    let mut asked = Vec::new();
-    if mode == Mode::Text {
-        asked = store.open_questions(of)?;
-        asked.retain(|asked| asked.question.mode == Mode::Text);
-    }
     let is_nobodys = |asker: &SessionId| !ledger.is_live(of, asker);
+    let mut asked = store.open_questions(of)?;
+    asked.retain(|asked| is_nobodys(&asked.question.leg));
     let mut unheard = store.unheard(of)?;
     unheard.retain(|effect| is_nobodys(&effect.leg));
     let mut unheard_questions = answered_questions(store, of, &log)?;
@@ -89,7 +84,7 @@ pub fn resumed(ledger: &dyn Ledger, of: &ConversationRef, resumed: Resumed, save
     let mut unheard_questions = resumed.unheard_questions;
     unheard_questions.retain(|question| is_ours(&question.leg));
     let mut asked = resumed.questions;
-    asked.retain(|asked| asked.question.leg == leg);
+    asked.retain(|asked| is_ours(&asked.question.leg));
     Found {
         after: resumed.conversation.last_entry,
         last_call: last_call(&resumed.log, &asked, Some(&saved)),

@@ -44,7 +44,6 @@ pub fn must_not_be_lost(command: &Command) -> bool {
         | Command::Save { .. }
         | Command::Request(_)
         | Command::Answer(_)
-        | Command::Retry { .. }
         | Command::Found(_)
         | Command::CalledBack(_)
         | Command::Settle
@@ -85,7 +84,6 @@ fn never_has_a_waiter(command: &Command) -> bool {
         | Command::Answer(_)
         | Command::Abandon { .. }
         | Command::Record(_)
-        | Command::Retry { .. }
         | Command::Found(_)
         | Command::CalledBack(_)
         | Command::Settle
@@ -103,7 +101,6 @@ pub fn begins_change(command: &Command) -> bool {
             }
             AnswerVerdict::Denied => false,
         },
-        Command::Retry { .. } => true,
         Command::Open
         | Command::Attach(_)
         | Command::Resume(_)

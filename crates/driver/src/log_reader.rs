@@ -9,7 +9,7 @@ use windlass_session::io::News;
 use windlass_store::log::EffectChange;
 use windlass_store::{
     AttemptNumber, ConversationRef, Effect, EffectState, Entry, EntryEvent, EntryNumber, LegRef,
-    QuestionNumber, QuestionState, Store, StoreUnavailable,
+    QuestionNumber, Store, StoreUnavailable,
 };
 use windlass_tool::id::{EffectId, SessionId};
 
@@ -172,7 +172,7 @@ impl LogReader {
                 },
                 EntryEvent::Question(change) => {
                     let concerns = entry.leg.as_ref() == Some(&self.leg) || is_shown(change.number);
-                    if concerns && change.state != QuestionState::Open {
+                    if concerns {
                         let question = store.question_of_number(&self.conversation, change.number);
                         let Ok(question) = question else {
                             return Ok(news);
@@ -180,7 +180,7 @@ impl LogReader {
                         news.extend(question.map(|question| News::Question(Box::new(question))));
                     }
                 }
-                EntryEvent::Asked(request) if request.leg == self.leg => {
+                EntryEvent::Asked(request) if request.leg == self.leg && !request.is_rejected => {
                     news.push(News::Asked(request.clone()));
                 }
                 EntryEvent::Said(_) if entry.leg.as_ref() != Some(&self.leg) => self.hear(entry),

@@ -121,7 +121,6 @@ impl Concerned {
                 | Command::Abandon { .. }
                 | Command::Withdraw { .. }
                 | Command::Record(_)
-                | Command::Retry { .. }
                 | Command::Found(_)
                 | Command::CalledBack(_)
                 | Command::Settle => all = true,

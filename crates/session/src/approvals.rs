@@ -2,7 +2,7 @@
 //! them. Everything else of a request is the ledger's. Knows no token and no call.
 
 use crate::answers::Notice;
-use crate::client::{ClientUpdate, ConfirmationQuestion, warning};
+use crate::client::{ClientUpdate, ConfirmationQuestion, REPLACED, warning};
 use crate::deadlines::Deadline;
 use crate::event::{CallRecord, Resolution, SessionEvent};
 use crate::facts::Slot;
@@ -14,7 +14,7 @@ use crate::talk::Talk;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_store::command::{AnswerVerdict, Refusal, Reply};
-use windlass_store::{Effect, Nonce, Question, QuestionNumber, QuestionState};
+use windlass_store::{Effect, EffectState, Nonce, Question, QuestionNumber, QuestionState};
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
@@ -31,6 +31,9 @@ struct AskedQuestion {
     effect_id: Option<EffectId>,
     /// Why an approval of it did not count yet.
     refused: Option<ErrorType>,
+    expires_at_unix_ms: u64,
+    /// Another session has asked it, which is gone, or this one's model has asked for it, too: this one is told what comes of it.
+    is_taken_over: bool,
 }
 
 /// An answer that the ledger is asked about, and for which nothing can run.
@@ -64,34 +67,88 @@ impl Approvals {
             slot,
             effect_id: None,
             refused: None,
+            expires_at_unix_ms: question.expires_at_unix_ms,
+            is_taken_over: false,
         });
-        let question_ms = ledger::question_ms(&talk.step);
-        let left_ms = question
-            .expires_at_unix_ms
-            .saturating_sub(talk.step.unix_ms());
-        let left = Duration::from_millis(left_ms.min(question_ms));
-        talk.step
-            .set_deadline(Deadline::Question(question.number), left);
         talk.step.event(SessionEvent::ConfirmationRequested {
             call,
             tool: question.tool.clone(),
             expires_at_unix_ms: question.expires_at_unix_ms,
         });
-        let preview = question.preview.expose();
-        let arguments = ledger::arguments_of(question.arguments.expose());
-        let asked = ConfirmationQuestion {
-            call,
-            question: question.number,
-            tool: question.tool.clone(),
-            arguments: Sensitive(Arc::new(arguments)),
-            preview: (!preview.is_empty()).then(|| question.preview.clone()),
-            warning: warning(question),
-            expires_at_unix_ms: question.expires_at_unix_ms,
-        };
-        talk.step
-            .tell_client(ClientUpdate::ConfirmationRequest(Box::new(asked)));
+        show(question, call, talk);
     }
 
+    /// The same for one that a session asked which is gone.
+    pub(crate) fn take_over(&mut self, question: &Question, slot: Slot, talk: &mut Talk) {
+        self.ask(question, slot, talk);
+        if let Some(asked) = self.get_mut(question.number) {
+            asked.is_taken_over = true;
+        }
+    }
+
+    /// Whether this session is told what comes of a request: it asked it, or goes on for the one that did.
+    pub(crate) fn asks(&self, question: &Question, talk: &Talk) -> bool {
+        let is_taken_over = |asked: &AskedQuestion| asked.is_taken_over;
+        question.leg == talk.step.config.session_id
+            || self.get(question.number).is_some_and(is_taken_over)
+    }
+
+    /// A request waits for longer than was shown, or waits again: the client is told its end.
+    pub(crate) fn extend(&mut self, question: &Question, talk: &mut Talk) {
+        let Some(asked) = self.get_mut(question.number) else {
+            return;
+        };
+        let is_as_shown =
+            asked.expires_at_unix_ms == question.expires_at_unix_ms && asked.effect_id.is_none();
+        if is_as_shown {
+            return;
+        }
+        asked.expires_at_unix_ms = question.expires_at_unix_ms;
+        asked.effect_id = None;
+        let call = asked.slot.number;
+        show(question, call, talk);
+    }
+
+    /// Another request takes the place of this one, which is shown no longer.
+    pub(crate) fn replaced(&mut self, number: QuestionNumber, talk: &mut Talk) {
+        let Some(asked) = self.forget(number, talk) else {
+            return;
+        };
+        let call = asked.slot.number;
+        resolved(call, Resolution::Replaced, talk);
+        let message = "another request takes the place of this one";
+        let error = CallError::new(ErrorType::ConfirmationExpired, message)
+            .with_details(serde_json::json!({ "reason": REPLACED }));
+        let response = talk.step.failed_by_name(asked.tool.as_str(), error);
+        tell(Some(call), &response, talk);
+    }
+}
+
+/// Shows a request, or its new end.
+fn show(question: &Question, call: CallNumber, talk: &mut Talk) {
+    let left_ms = question
+        .expires_at_unix_ms
+        .saturating_sub(talk.step.unix_ms());
+    let left = Duration::from_millis(left_ms);
+    talk.step
+        .set_deadline(Deadline::Question(question.number), left);
+    let preview = question.preview.expose();
+    let arguments = ledger::arguments_of(question.arguments.expose());
+    let asked = ConfirmationQuestion {
+        call,
+        question: question.number,
+        tool: question.tool.clone(),
+        arguments: Sensitive(Arc::new(arguments)),
+        preview: (!preview.is_empty()).then(|| question.preview.clone()),
+        warning: warning(question),
+        expires_at_unix_ms: question.expires_at_unix_ms,
+    };
+    talk.step
+        .tell_client(ClientUpdate::ConfirmationRequest(Box::new(asked)));
+}
+
+// Which requests are shown.
+impl Approvals {
     fn keep(&mut self, asked: AskedQuestion) {
         self.asked.retain(|known| known.number != asked.number);
         if self.asked.len() >= ASKED_MAX {
@@ -174,33 +231,6 @@ impl Approvals {
             .event(SessionEvent::CallRejected(record(asked.slot, &response)));
         tell(Some(call), &response, talk);
     }
-
-    /// The session ends for good: nobody asks its questions any more. What was approved, and changes nothing, runs to its end.
-    pub(crate) fn withdraw_all(
-        &mut self,
-        is_running: impl Fn(QuestionNumber) -> bool,
-        talk: &mut Talk,
-    ) {
-        let open = self.asked.iter().filter(|asked| asked.effect_id.is_none());
-        let open: Vec<QuestionNumber> = open
-            .map(|asked| asked.number)
-            .filter(|number| !is_running(*number))
-            .collect();
-        for number in &open {
-            let Some(asked) = self.forget(*number, talk) else {
-                continue;
-            };
-            resolved(asked.slot.number, Resolution::Withdrawn, talk);
-            let message = "the session ended before the user answered";
-            let error = CallError::new(ErrorType::Cancelled, message);
-            let response = talk.step.failed_by_name(asked.tool.as_str(), error);
-            talk.step
-                .event(SessionEvent::CallCancelled(record(asked.slot, &response)));
-        }
-        if !open.is_empty() {
-            talk.step.push(Output::Withdraw(open));
-        }
-    }
 }
 
 // Answers, and what becomes of them.
@@ -231,6 +261,7 @@ impl Approvals {
                 nonce,
                 effect_id: effect_id.clone(),
                 verdict,
+                again: None,
             }),
         });
         self.pending.push(PendingAnswer {
@@ -282,6 +313,7 @@ impl Approvals {
             talk.step.push(Output::Abandon {
                 nonce: pending.nonce,
                 effect_id: pending.effect_id.clone(),
+                question: Some(pending.question.number),
             });
             self.on_taken(number, None, talk);
         }
@@ -386,9 +418,10 @@ impl Approvals {
 
     /// The model of this session hears what came of a request of its own, unless it has.
     pub(crate) fn end(&mut self, question: &Question, settled: &Settled, talk: &mut Talk) {
+        let is_asker = self.asks(question, talk);
         let asked = self.forget(question.number, talk);
         let is_told = asked.is_none() && question.leg == talk.step.config.session_id;
-        if is_told || !talk.step.config.asks(question) || !talk.ending.is_running() {
+        if is_told || !is_asker || !talk.ending.is_running() {
             return;
         }
         let turn = asked.map_or_else(|| talk.turns.last_number(), |asked| asked.slot.turn);
@@ -455,7 +488,14 @@ impl Approvals {
         let Some(number) = asked.or(effect.newest_attempt().question) else {
             return;
         };
-        let Some(asked) = self.forget(number, talk) else {
+        // What has failed may be tried again by the same approval.
+        let asked = match effect.state {
+            EffectState::NotDone => self.get(number).cloned(),
+            EffectState::Running | EffectState::Done | EffectState::Unknown => {
+                self.forget(number, talk)
+            }
+        };
+        let Some(asked) = asked else {
             return;
         };
         let settled = ledger::settled_of(effect, talk.turns.last_number(), &talk.step);
@@ -469,7 +509,7 @@ impl Approvals {
             return;
         }
         match question.state {
-            QuestionState::Open => {}
+            QuestionState::Open => self.extend(question, talk),
             QuestionState::Approved => {
                 talk.step.clear(Deadline::Question(question.number));
                 self.approved(question.number, question.effect_id.clone());
@@ -552,8 +592,9 @@ impl Approvals {
 
     /// The model of the session that asked is told that the user said no.
     fn tell_of_denial(&mut self, question: &Question, talk: &mut Talk) {
+        let is_asker = self.asks(question, talk);
         let asked = self.forget(question.number, talk);
-        if !talk.step.config.asks(question) {
+        if !is_asker {
             return;
         }
         let text = format!(
@@ -640,6 +681,7 @@ fn notify_of_approved(
 mod tests {
     use super::*;
     use crate::step::Step;
+    use crate::time::Timestamp;
     use windlass_store::{EffectKey, EntryNumber, Hazards};
     use windlass_tool::id::{SessionId, UserId};
     use windlass_tool::kind::Mode;
@@ -716,16 +758,40 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_was_approved_is_not_withdrawn() {
-        let (mut approvals, mut talk) = asked(1..=3);
+    fn a_request_is_shown_with_its_new_end_and_once() {
+        let (mut approvals, mut talk) = asked(1..=1);
         talk.step.take_names();
+        let longer = Question {
+            expires_at_unix_ms: 90_000,
+            ..question(1)
+        };
+        approvals.extend(&longer, &mut talk);
+        assert_eq!(talk.step.take_names(), ["ConfirmationRequest"]);
+        approvals.extend(&longer, &mut talk);
+        assert!(talk.step.take_names().is_empty());
+        // By the session's time, which begins at 1,000.
+        assert_eq!(
+            talk.step.deadlines.next(),
+            Some(Timestamp::from_millis(89_000))
+        );
+        // An approval of it came too late for the store.
         approvals.approved(QuestionNumber(1), Some(EffectId::new("e-1")));
-        approvals.withdraw_all(|number| number == QuestionNumber(2), &mut talk);
+        approvals.extend(&longer, &mut talk);
+        assert_eq!(talk.step.take_names(), ["ConfirmationRequest"]);
+        assert_eq!(approvals.open().count(), 1);
+    }
+
+    #[test]
+    fn a_request_that_is_replaced_is_closed_before_the_next_is_shown() {
+        let (mut approvals, mut talk) = asked(1..=1);
+        talk.step.take_names();
+        approvals.replaced(QuestionNumber(1), &mut talk);
+        approvals.replaced(QuestionNumber(1), &mut talk);
         assert_eq!(
             talk.step.take_names(),
-            ["ConfirmationResolved", "CallCancelled", "Withdraw"]
+            ["ConfirmationResolved", "ConfirmationResult"]
         );
-        assert!(!approvals.is_asked(QuestionNumber(3)) && approvals.is_asked(QuestionNumber(1)));
+        assert!(!approvals.is_asked(QuestionNumber(1)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod open;
 use crate::answers::{CallAnswer, Produced};
 use crate::approvals::Approvals;
 use crate::deadlines::Deadline;
-use crate::event::{CallRecord, DuplicateRule, EndReason, SessionEvent};
+use crate::event::{CallRecord, DuplicateRule, SessionEvent};
 use crate::facts::{Delivered, HashedKey, Slot};
 use crate::io::{Output, RateCharge, RateDecision};
 use crate::ledger;
@@ -591,14 +591,9 @@ impl Calls {
         }
     }
 
-    /// The session ends: what has begun of a change runs to its end, and what the user approved. After a restart the conversation
-    /// goes on, and what the user was asked can be answered there.
-    pub(crate) fn end(&mut self, reason: &EndReason, talk: &mut Talk) {
-        if *reason != EndReason::Shutdown {
-            let open = &self.open;
-            self.approvals
-                .withdraw_all(|number| open.answers(number), talk);
-        }
+    /// The session ends: what has begun of a change runs to its end, and what the user approved. What the user was asked can be answered
+    /// until its time, in whatever session comes next.
+    pub(crate) fn end(&mut self, talk: &mut Talk) {
         for number in self.open.numbers_of(Call::is_of_message) {
             self.take_back(number, false, talk);
         }
@@ -616,12 +611,12 @@ impl Calls {
         let runs_on = match call.phase {
             Phase::Running(_) => call.tool().writes(),
             // The ledger's answer comes, and with it what is to be done about it.
-            Phase::Deciding { .. } | Phase::Retrying(_) | Phase::Recording(_) => true,
+            Phase::Deciding { .. } | Phase::Recording(_) => true,
             Phase::Admission
             | Phase::CheckingRate
             | Phase::Waiting
             | Phase::Attached(_)
-            | Phase::BackingOff(_) => false,
+            | Phase::BackingOff => false,
         };
         if runs_on {
             call.spoken &= !is_running;
@@ -679,7 +674,7 @@ fn spend(call: &mut Call, talk: &mut Talk) -> Result<(), CallError> {
 
 /// What neither runs nor asks has cost nothing.
 fn give_back(call: &mut Call, talk: &mut Talk) {
-    if std::mem::take(&mut call.is_charged) {
+    if !call.has_begun() && std::mem::take(&mut call.is_charged) {
         talk.turns.give_back(call.turn(), call.tool());
     }
 }

@@ -216,6 +216,15 @@ impl ErrorCode {
         }
     }
 }
+/// Why a request ended before anybody answered it, in the details of its error: another one took its place.
+pub(crate) const REPLACED: &str = "replaced";
+
+/// Whether a request ended because another one took its place.
+pub fn is_replaced(response: &ToolResponse) -> bool {
+    let details = response.error().and_then(|error| error.details.as_ref());
+    details.is_some_and(|details| details["reason"] == REPLACED)
+}
+
 /// Earlier changes that one warning names, newest first.
 const WARNINGS_MAX: usize = 3;
 

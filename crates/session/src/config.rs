@@ -4,7 +4,7 @@ use crate::limits::Limits;
 use crate::model::{CallSupport, HistoryEntry, ModelProfile};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use windlass_store::{Epoch, LegRef, Question};
+use windlass_store::{Epoch, LegRef};
 use windlass_tool::id::{CallNumber, ConversationId, SessionId, TenantId, UserId};
 use windlass_tool::kind::{Mode, Scheduling};
 use windlass_tool::registry::{Registry, Tool};
@@ -55,11 +55,6 @@ impl SessionConfig {
     pub fn offered(&self) -> impl Iterator<Item = &Arc<Tool>> {
         let tools = self.registry.declared(self.mode);
         tools.filter(|tool| tool.permissions.allow(&self.rights))
-    }
-
-    /// Whether this session's model is the one that asks for an approval.
-    pub(crate) fn asks(&self, question: &Question) -> bool {
-        question.is_asked_by(&self.session_id, self.mode)
     }
 
     /// From which the session counts what the ledger knows by number: higher than any process before it can have come, whatever

@@ -313,8 +313,10 @@ pub enum Resolution {
     Declined,
     /// Nobody answered in time.
     Expired,
-    /// The call was taken back, or the session ended.
+    /// The call was taken back, or the change was made meanwhile.
     Withdrawn,
+    /// Another request took its place.
+    Replaced,
     /// An answer came whose token does not count.
     Refused,
 }

@@ -32,7 +32,7 @@ pub enum Input {
         question: Option<Box<Question>>,
         approved: bool,
     },
-    /// The answer to [`Output::Request`], [`Output::Answer`] and [`Output::Retry`]. A driver that was answered
+    /// The answer to [`Output::Request`] and [`Output::Answer`]. A driver that was answered
     /// [`Reply::LookUp`] asks the handler, has its finding stored, and asks again before it tells the core.
     Decided {
         call: CallNumber,
@@ -110,18 +110,12 @@ pub enum Output {
         question: QuestionNumber,
         answer: Box<AnswerRequest>,
     },
-    /// End an attempt that has definitely failed and begin the next, and answer with [`Input::Decided`].
-    Retry {
-        call: CallNumber,
-        effect_id: EffectId,
-        attempt: AttemptNumber,
-        nonce: Nonce,
-        lease: Duration,
-    },
     /// Nobody waits for a request or an answer any more: what it began has not begun.
     Abandon {
         nonce: Nonce,
         effect_id: EffectId,
+        /// The approval request that the answer was for.
+        question: Option<QuestionNumber>,
     },
     /// Store how an attempt ended, and answer with [`Input::Recorded`]. Where the store does not take it, it is tried again until
     /// it does, and nothing of the conversation is asked of the store before it.
@@ -211,6 +205,8 @@ pub struct AnswerRequest {
     pub nonce: Nonce,
     pub effect_id: EffectId,
     pub verdict: windlass_store::command::AnswerVerdict,
+    /// The attempt that this approval began, that has failed, and that is tried again.
+    pub again: Option<AttemptNumber>,
 }
 
 impl AnswerRequest {
@@ -221,6 +217,7 @@ impl AnswerRequest {
             effect_id: self.effect_id,
             token,
             verdict: self.verdict,
+            again: self.again,
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn tool_facts(tool: &Tool) -> ToolFacts {
     ToolFacts {
         id: tool.id.clone(),
         version: tool.version.to_string(),
-        handler_hash: None,
+        handler_hash: Some(tool.code_hash.to_string()),
         writes: has_effects(tool),
         idempotent: tool.idempotent,
         repeatable: tool.repeatable,

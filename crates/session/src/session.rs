@@ -400,7 +400,7 @@ impl Session {
             return;
         }
         self.talk.end(reason.clone());
-        self.calls.end(&reason, &mut self.talk);
+        self.calls.end(&mut self.talk);
         self.talk.ended();
     }
 }

@@ -54,6 +54,7 @@ pub(crate) fn apply(
         limits,
         owner: surroundings.owner,
         now_unix_ms,
+        clock_unix_ms: surroundings.now_unix_ms,
     };
     let decision = decide(rows, command, &context);
     for change in decision.changes {
@@ -173,7 +174,11 @@ fn load(
             }
             rows.counts = tables.counts(now_unix_ms)?;
         }
-        Command::Abandon { effect_id, .. } => {
+        Command::Abandon {
+            effect_id,
+            question,
+            ..
+        } => {
             // The abandoned command may have begun a further attempt at an earlier effect.
             rows.effects = tables.running()?;
             if !rows
@@ -183,15 +188,20 @@ fn load(
             {
                 rows.effects.extend(tables.effect(effect_id)?);
             }
-        }
-        Command::Retry {
-            effect_id, nonce, ..
-        } => {
-            rows.effects.extend(tables.effect(effect_id)?);
-            rows.is_abandoned = tables.is_abandoned(nonce)?;
+            if let Some(number) = question
+                && let Some(question) = tables.question(*number)?
+            {
+                rows.questions = tables.questions_of_key(&question.key)?;
+            }
         }
         Command::LookUp { effect_id } => rows.effects.extend(tables.effect(effect_id)?),
-        Command::Record(record) => load_effect(tables, &record.effect_id, rows)?,
+        Command::Record(record) => {
+            load_effect(tables, &record.effect_id, rows)?;
+            if let Some(asks) = &record.asks {
+                rows.leg = tables.leg(&asks.leg)?;
+                rows.known_entries = vec![tables.entry_of_key(&record.asked_key())?];
+            }
+        }
         Command::Found(found) => load_effect(tables, &found.effect_id, rows)?,
         Command::CalledBack(called) => load_effect(tables, &called.effect_id, rows)?,
         Command::Settle => rows.effects = tables.running()?,

@@ -45,6 +45,8 @@ pub enum Command {
         nonce: Nonce,
         /// The effect that it may have begun.
         effect_id: EffectId,
+        /// The question whose approval it was. It is open again.
+        question: Option<QuestionNumber>,
     },
     /// Nobody asks any more.
     Withdraw {
@@ -52,13 +54,6 @@ pub enum Command {
         questions: Vec<QuestionNumber>,
     },
     Record(Box<Record>),
-    /// Ends an attempt that has definitely failed, and begins the next.
-    Retry {
-        effect_id: EffectId,
-        attempt: AttemptNumber,
-        nonce: Nonce,
-        lease_ms: u64,
-    },
     /// What the handler found when it was asked about an unknown effect.
     Found(Box<Found>),
     /// The service that has an effect says how it ended.
@@ -155,6 +150,8 @@ pub struct ApprovalAnswer {
     pub effect_id: EffectId,
     pub token: Token,
     pub verdict: AnswerVerdict,
+    /// The attempt that this approval began, that has failed for certain, and that the same approval has tried again.
+    pub again: Option<AttemptNumber>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -185,6 +182,13 @@ pub struct Record {
     pub receipt: Option<Sensitive<String>>,
     /// Intents of a run that no leg of its own has.
     pub asks: Option<LegRequest>,
+}
+
+impl Record {
+    /// The key of the entry that says what the attempt wants of a session.
+    pub(crate) fn asked_key(&self) -> String {
+        format!("asked:{}:{}", self.effect_id, self.attempt.0)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -299,6 +303,9 @@ pub struct OpenQuestion {
     pub token: Token,
     /// It was open before.
     pub is_repeated: bool,
+    /// Those that were open, and in whose place this one was put.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<QuestionNumber>,
 }
 
 /// Why neither anything runs nor anybody is asked.

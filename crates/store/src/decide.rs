@@ -32,8 +32,11 @@ pub struct Context<'a> {
     pub limits: &'a StoreLimits,
     /// The process that asks. It holds the data folder, so that every other owner is dead.
     pub owner: &'a OwnerId,
-    /// The conversation's time, which never runs backwards.
+    /// The conversation's time, which never runs backwards. Where a process before had a clock that was ahead, it stands still until
+    /// this process's clock has come so far.
     pub now_unix_ms: u64,
+    /// By this process's clock.
+    pub clock_unix_ms: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -72,15 +75,11 @@ pub fn decide(rows: Rows, command: &Command, context: &Context<'_>) -> Decision 
         }
         Command::Request(request) => step.request(request),
         Command::Answer(answer) => step.answer(answer),
-        Command::Abandon { nonce, .. } => step.abandon(*nonce),
+        Command::Abandon {
+            nonce, question, ..
+        } => step.abandon(*nonce, *question),
         Command::Withdraw { leg, .. } => step.withdraw(leg),
         Command::Record(record) => step.record(record),
-        Command::Retry {
-            attempt,
-            nonce,
-            lease_ms,
-            ..
-        } => step.retry(*attempt, *nonce, *lease_ms),
         Command::Found(found) => step.found(found),
         Command::CalledBack(called_back) => step.called_back(called_back),
         Command::Settle => {
@@ -274,6 +273,7 @@ impl<'a> Step<'a> {
             ),
             question,
             is_repeated: true,
+            replaced: Vec::new(),
         });
         Reply::Resumed(Box::new(Resumed {
             questions: questions.collect(),
@@ -510,12 +510,16 @@ impl<'a> Step<'a> {
             effect.state != EffectState::Running && self.may_happen(effect, tool)
         };
         let effects = self.effects.iter().filter(is_named);
-        let effects = effects.chain(self.near(tool));
+        let mut earlier = Vec::new();
+        if !tool.repeatable {
+            earlier.extend(effects.map(Earlier::of));
+            keep_newest(&mut earlier, EARLIER_MAX);
+            let mut near: Vec<Earlier> = self.near(tool).map(Earlier::of).collect();
+            keep_newest(&mut near, EARLIER_MAX);
+            earlier.extend(near);
+        }
         Hazards {
-            earlier: match tool.repeatable {
-                true => Vec::new(),
-                false => effects.map(Earlier::of).collect(),
-            },
+            earlier,
             external_content: self.conversation.has_external_content,
         }
     }
@@ -548,6 +552,15 @@ impl<'a> Step<'a> {
     }
 
     fn asked(&self, number: QuestionNumber, is_repeated: bool) -> Reply {
+        self.asked_in_place_of(number, is_repeated, Vec::new())
+    }
+
+    fn asked_in_place_of(
+        &self,
+        number: QuestionNumber,
+        is_repeated: bool,
+        replaced: Vec<QuestionNumber>,
+    ) -> Reply {
         let found = self
             .questions
             .iter()
@@ -557,6 +570,7 @@ impl<'a> Step<'a> {
                 token: self.token(question),
                 question: question.clone(),
                 is_repeated,
+                replaced,
             })),
             None => Reply::Expired,
         }
@@ -570,20 +584,25 @@ impl<'a> Step<'a> {
             return Reply::Refused(Refusal::TooLong);
         }
         let of_key = self.questions.iter();
-        let replaced: Vec<QuestionNumber> = of_key
+        let outdated: Vec<QuestionNumber> = of_key
             .clone()
             .filter(|other| other.state == QuestionState::Open)
             .map(|other| other.number)
             .collect();
+        let shown = of_key
+            .clone()
+            .filter(|other| other.is_open(self.now_unix_ms));
+        let replaced = shown.map(|other| other.number).collect();
         let given_up = of_key
             .filter(|other| other.is_open(self.now_unix_ms))
             .count();
         if self.rows.counts.questions.saturating_sub(given_up) >= limits.questions_max {
             return Reply::Refused(Refusal::TooManyQuestions);
         }
-        for number in replaced {
+        for number in outdated {
             self.close_question(number, None);
         }
+        keep_newest(&mut question.hazards.earlier, 4 * EARLIER_MAX);
         let number = QuestionNumber(self.conversation.last_question.0 + 1);
         self.conversation.last_question = number;
         question.number = number;
@@ -596,7 +615,33 @@ impl<'a> Step<'a> {
         question.last_entry = self.log(Some(&question.leg.clone()), EntryEvent::Question(change));
         self.questions.push(question);
         self.changed_questions.push(number);
-        self.asked(number, false)
+        self.asked_in_place_of(number, false, replaced)
+    }
+
+    /// Lets a question wait for longer, and says so in the log: whoever shows it shows its new end.
+    fn extend_question(&mut self, number: QuestionNumber, expires_at_unix_ms: u64) {
+        let mut questions = self.questions.iter_mut();
+        let question = questions.find(|question| question.number == number);
+        let Some(question) =
+            question.filter(|question| question.expires_at_unix_ms < expires_at_unix_ms)
+        else {
+            return;
+        };
+        question.expires_at_unix_ms = expires_at_unix_ms;
+        let change = QuestionChange {
+            number,
+            tool: question.tool.clone(),
+            state: QuestionState::Open,
+            effect_id: None,
+        };
+        let leg = question.leg.clone();
+        self.changed_questions.push(number);
+        // It is of the user turn in which it was asked for last.
+        let entry = self.log(Some(&leg), EntryEvent::Question(change));
+        let mut questions = self.questions.iter_mut();
+        if let Some(question) = questions.find(|question| question.number == number) {
+            question.last_entry = entry;
+        }
     }
 
     /// Begins an attempt: at the effect that is to be tried again, or at a new one.
@@ -772,6 +817,14 @@ impl NewEffect<'_> {
             changed_at_unix_ms: self.now_unix_ms,
         })
     }
+}
+
+/// Earlier effects of its key that a question names, and as many of others.
+const EARLIER_MAX: usize = 16;
+
+/// The oldest are first.
+fn keep_newest(earlier: &mut Vec<Earlier>, most: usize) {
+    earlier.drain(..earlier.len().saturating_sub(most));
 }
 
 /// What is said of an effect that is running: a process that has it is waited for, and a service is not.

@@ -67,6 +67,9 @@ pub struct LegRequest {
     pub leg: SessionId,
     pub question: QuestionNumber,
     pub intents: Vec<Intent>,
+    /// The leg was gone: nobody carries them out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_rejected: bool,
 }
 
 /// Where an effect stands.

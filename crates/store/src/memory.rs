@@ -98,6 +98,7 @@ impl MemoryStore {
             question: question.clone(),
             token: key.token(conversation, question.number, arguments),
             is_repeated: true,
+            replaced: Vec::new(),
         }
     }
 }
@@ -237,7 +238,6 @@ impl Store for MemoryStore {
         let kept = self.kept();
         let mut due = Due::default();
         for talk in kept.conversations.values() {
-            let now_unix_ms = talk.time(now_unix_ms);
             let is_lapsed = |effect: &Effect| {
                 effect.state == EffectState::Running
                     && effect

@@ -37,7 +37,7 @@ pub struct Question {
     pub state: QuestionState,
     /// The effect that the approval began, or that made the question void.
     pub effect_id: Option<EffectId>,
-    /// The entry at which it was put, approved, denied or closed.
+    /// The entry at which it was put, asked for again, approved, denied or closed.
     pub last_entry: EntryNumber,
     /// The model of the asking leg has heard what came of it.
     pub is_heard: bool,
@@ -104,13 +104,6 @@ impl Hazards {
 }
 
 impl Question {
-    /// Whether a leg is the one that asks: the leg that asked, or one that follows it. A chat has one leg at a time, which goes on where
-    /// the last one ended.
-    pub fn is_asked_by(&self, leg: &SessionId, mode: Mode) -> bool {
-        let is_followed = self.mode == Mode::Text && mode == Mode::Text;
-        self.leg == *leg || is_followed
-    }
-
     /// Whether it waits for its answer.
     pub fn is_open(&self, now_unix_ms: u64) -> bool {
         self.state == QuestionState::Open && now_unix_ms < self.expires_at_unix_ms

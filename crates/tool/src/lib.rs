@@ -25,6 +25,7 @@ mod manifest;
 pub mod number;
 pub mod private;
 pub mod problem;
+pub mod program;
 mod reference;
 pub mod registry;
 pub mod rights;

@@ -37,6 +37,8 @@ pub const DESCRIBE_TOOL: &str = "describe_tool";
 pub struct Tool {
     pub id: ToolId,
     pub version: Arc<str>,
+    /// The hash of what a call runs: what an approval is bound to.
+    pub code_hash: Arc<str>,
     pub description: String,
     pub category: Category,
     pub side_effects: SideEffects,

@@ -105,7 +105,6 @@ counted!(
         RanApproved,
         RanWithoutEffect,
         RanAgain,
-        Retried,
         Asked,
         AskedRepeated,
         AskedNaming,
@@ -177,7 +176,7 @@ counted!(
 );
 
 /// The commands whose acknowledgement can get lost, or come too late.
-pub const KINDS: [&str; 19] = [
+pub const KINDS: [&str; 18] = [
     "open",
     "attach",
     "resume",
@@ -190,7 +189,6 @@ pub const KINDS: [&str; 19] = [
     "abandon",
     "withdraw",
     "record",
-    "retry",
     "found",
     "settle",
     "look_up",
@@ -213,7 +211,6 @@ pub(crate) fn kind_of(command: &Command) -> &'static str {
         Command::Abandon { .. } => "abandon",
         Command::Withdraw { .. } => "withdraw",
         Command::Record(_) => "record",
-        Command::Retry { .. } => "retry",
         Command::Found(_) => "found",
         Command::Settle => "settle",
         Command::LookUp { .. } => "look_up",
@@ -228,7 +225,6 @@ pub(crate) fn states_of(command: &Command, reply: &Reply) -> Vec<State> {
     use windlass_store::AttemptOutcome as Ended;
     use windlass_store::command::FoundState;
     let state = match (command, reply) {
-        (Command::Retry { .. }, Reply::Run(_)) => State::Retried,
         (_, Reply::Run(run)) => {
             let mut states = vec![match (&run.effect_id, &run.question) {
                 (None, _) => State::RanWithoutEffect,

@@ -96,7 +96,7 @@ impl World {
         let is_new = resumed.is_none();
         let (leg, found) = match resumed {
             Some(resumed) => resumed,
-            None => match history::find(&*ledger, &of, mode, LOG_ENTRIES_MAX) {
+            None => match history::find(&*ledger, &of, LOG_ENTRIES_MAX) {
                 Ok(found) => ((SessionId::new(self.mint("session")), Epoch(1)), found),
                 // Nobody is served without the store.
                 Err(_) => return,

@@ -15,12 +15,12 @@ use std::io::{BufRead, IsTerminal};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use windlass_runtime::text::{Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
-use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
+use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode, is_replaced};
 use windlass_session::event::SessionEvent;
 use windlass_session::model::Role;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Block;
-use windlass_tool::id::{ClientId, UserId};
+use windlass_tool::id::{CallNumber, ClientId, UserId};
 use windlass_tool::rights::Rights;
 use windlass_tool::sensitive::Sensitive;
 use windlass_tool::template::steers;
@@ -278,6 +278,7 @@ async fn run_turn(
 
 /// What the user is to be asked after a turn.
 struct Question {
+    call: CallNumber,
     details: Vec<String>,
     preview: Option<String>,
     /// What its answer has to bring.
@@ -323,6 +324,13 @@ impl TurnSink for Terminal {
     fn step(&mut self) {}
 
     fn client(&mut self, update: &ClientUpdate) {
+        if let ClientUpdate::ConfirmationResult { call, response } = update
+            && is_replaced(response.expose())
+        {
+            // The one that takes its place follows.
+            self.questions
+                .retain(|question| Some(question.call) != *call);
+        }
         let ClientUpdate::Transcript {
             role: Role::Assistant,
             text,
@@ -366,7 +374,10 @@ impl TurnSink for Terminal {
     }
 
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>) {
+        // The same request, with a later end.
+        self.questions.retain(|known| known.call != question.call);
         self.questions.push(Question {
+            call: question.call,
             details: details(question),
             preview: question
                 .preview

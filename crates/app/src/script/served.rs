@@ -37,6 +37,7 @@ impl ServedScripts {
                 program: program.into(),
                 arguments,
                 folder: None,
+                files: Vec::new(),
                 variables: Vec::new(),
             },
             limits: WorkerLimits {

@@ -16,6 +16,7 @@ mod calls_shown;
 mod chat;
 mod chat_lasting;
 mod chat_turns;
+mod code_changed;
 mod command_line;
 mod completions;
 mod composed;

@@ -66,6 +66,7 @@ fn tool(id: &str) -> Tool {
     Tool {
         id: ToolId::parse(id).unwrap(),
         version: "1.0.0".into(),
+        code_hash: "1".into(),
         description: id.to_owned(),
         category: Category::Action,
         side_effects: SideEffects::Writes,

@@ -94,20 +94,20 @@ fn a_session_that_begins_finds_what_nobody_has_heard_and_nothing_of_those_that_l
     let mut voice = Leg::begin(&process, "s-1", Mode::Voice);
     voice.user_says("book the table");
     voice.calls("book", json!({"what": "table"}));
-    let find = |mode| history::find(&*process.ledger, &of(), mode, 1_000).unwrap();
+    let find = || history::find(&*process.ledger, &of(), 1_000).unwrap();
     voice.handler_succeeds();
     assert!(
-        find(Mode::Text).began.unheard.is_empty(),
+        find().began.unheard.is_empty(),
         "its own session tells of it"
     );
     drop(voice);
-    let found = find(Mode::Text);
+    let found = find();
     assert_eq!(found.began.unheard.len(), 1);
     assert_eq!(found.after, found.log.last().unwrap().number);
 }
 
 #[test]
-fn a_text_session_takes_over_questions_of_text_and_hears_of_denials() {
+fn a_session_takes_over_what_those_had_asked_that_are_gone_and_hears_of_denials() {
     let process = Process::new();
     let mut first = Leg::begin(&process, "s-1", Mode::Text);
     let mut voice = Leg::begin(&process, "s-2", Mode::Voice);
@@ -120,8 +120,8 @@ fn a_text_session_takes_over_questions_of_text_and_hears_of_denials() {
     let tokens: Vec<String> = first.asked.iter().map(|asked| asked.0.clone()).collect();
     drop(first);
     voice.answer(&tokens[1], false);
-    let find = |mode| history::find(&*process.ledger, &of(), mode, 1_000).unwrap();
-    let found = find(Mode::Text);
+    let find = || history::find(&*process.ledger, &of(), 1_000).unwrap();
+    let found = find();
     let asked: Vec<&str> = found
         .asked
         .iter()
@@ -133,7 +133,11 @@ fn a_text_session_takes_over_questions_of_text_and_hears_of_denials() {
         panic!("{:?}", found.began.unheard_questions);
     };
     assert_eq!(denied.arguments.expose(), "{\"what\":\"wine\"}");
-    assert!(find(Mode::Voice).asked.is_empty());
+    // What was asked by voice, too, once its session is gone.
+    drop(voice);
+    let found = find();
+    let asked = found.asked.iter().map(|asked| asked.question.mode);
+    assert_eq!(asked.collect::<Vec<_>>(), [Mode::Text, Mode::Voice]);
 }
 
 #[test]

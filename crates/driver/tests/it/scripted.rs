@@ -6,7 +6,6 @@ use std::future::poll_fn;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 use windlass_driver::{Driver, DriverConfig, Ledger, PendingReplies, Tail, Tails};
 use windlass_session::io::{AnswerRequest, Input, Output};
 use windlass_store::command::{
@@ -304,6 +303,7 @@ fn what_was_given_up_is_not_told_and_begins_nothing() {
     let abandon = Output::Abandon {
         nonce: Nonce([1; 16]),
         effect_id: EffectId::new("effect-1"),
+        question: None,
     };
     bench.perform(abandon);
     assert!(matches!(bench.last().1[..], [Command::Abandon { .. }]));
@@ -361,6 +361,7 @@ fn a_request_that_is_given_up_while_its_effect_is_looked_up_is_not_given_again()
     bench.perform(Output::Abandon {
         nonce: Nonce([1; 16]),
         effect_id: EffectId::new("effect-1"),
+        question: None,
     });
     bench.hands.finds("earlier", Finding::NotHappened);
     bench.answer(1, Reply::Done);
@@ -402,6 +403,7 @@ fn an_answer_needs_the_token_that_was_shown() {
             nonce: Nonce([1; 16]),
             effect_id: EffectId::new("effect-1"),
             verdict: AnswerVerdict::Denied,
+            again: None,
         }),
     };
     let mut inputs = bench.perform(answers());
@@ -432,26 +434,4 @@ fn what_nobody_waits_for_makes_no_input_and_its_trouble_is_for_the_log() {
     assert!(!bench.driver.is_saving());
     assert_eq!(bench.driver.take_problems().len(), 3);
     assert!(bench.driver.take_problems().is_empty());
-}
-
-#[test]
-fn a_retry_is_one_command_and_is_answered_as_a_decision() {
-    let mut bench = bench();
-    bench.perform(Output::Retry {
-        call: CallNumber(1),
-        effect_id: EffectId::new("effect-1"),
-        attempt: AttemptNumber(1),
-        nonce: Nonce([2; 16]),
-        lease: Duration::from_secs(15),
-    });
-    let commands = bench.last().1;
-    assert!(matches!(
-        commands[..],
-        [Command::Retry {
-            lease_ms: 15_000,
-            ..
-        }]
-    ));
-    bench.answer(0, run("effect-1"));
-    assert_eq!(bench.decided(), Some((1, "Run".to_owned())));
 }

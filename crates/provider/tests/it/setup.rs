@@ -66,6 +66,7 @@ pub(crate) fn tool(id: &str, behavior: Behavior) -> Arc<Tool> {
     Arc::new(Tool {
         id: ToolId::parse(id).unwrap(),
         version: "1.0.0".into(),
+        code_hash: "1".into(),
         description: "d".to_owned(),
         category: Category::Utility,
         side_effects: SideEffects::None,

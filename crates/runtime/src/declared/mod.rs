@@ -112,6 +112,7 @@ impl DeclaredHandlers {
                 program: program.into(),
                 arguments: arguments.iter().map(Into::into).collect(),
                 folder,
+                files: declared.program.to_vec(),
                 variables: self
                     .variables
                     .get(declared.tool)

@@ -20,6 +20,7 @@ fn tool(id: &str, category: Category, modes: &[Mode], documentation: &str) -> To
     Tool {
         id: ToolId::parse(id).unwrap(),
         version: "1.0.0".into(),
+        code_hash: "1".into(),
         description: "d".to_owned(),
         category,
         side_effects: SideEffects::None,

@@ -14,7 +14,6 @@ use windlass_store::{
     StoreUnavailable,
 };
 use windlass_tool::id::CallNumber;
-use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
 /// Entries of a log that are read: more than a window of any model shows.
@@ -73,7 +72,7 @@ impl Past {
             mut began,
             asked,
             last_call,
-        } = history::find(ledger, conversation, Mode::Text, ENTRIES_MAX)?;
+        } = history::find(ledger, conversation, ENTRIES_MAX)?;
         for number in denied(&log) {
             let question = ledger.store().question_of_number(conversation, number)?;
             let is_told = |question: &Question| {

@@ -14,7 +14,9 @@ use chunk::{Chunk, write_event};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use whole_texts::{AFTER_WORDS, BEFORE_ID, BEFORE_WORDS};
-use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
+use windlass_session::client::{
+    Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image, is_replaced,
+};
 use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
 use windlass_session::model::Role;
 use windlass_tool::arguments::Arguments;
@@ -246,6 +248,10 @@ impl<O: Outlet> UiStream<O> {
 
     /// What came of a question, where the call's own end does not say it here.
     fn question_ended(&mut self, call: Option<CallNumber>, response: &ToolResponse) {
+        if let Some(call) = call.filter(|_| is_replaced(response)) {
+            let replaced = json!({ "toolCallId": Self::call_id(call) });
+            self.data("confirmation-replaced", &replaced, true);
+        }
         match call {
             None => {
                 let error = response.error();

@@ -20,7 +20,6 @@ use windlass_store::command::{Command, NewLeg, Reply, Resumed};
 use windlass_store::{
     Batch, ConversationRef, Hash, Leg, LegRef, LegState, NewEntry, Presented, StoreUnavailable,
 };
-use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
 /// Entries of a conversation that are read for what was said in it.
@@ -104,7 +103,7 @@ async fn open(service: &VoiceService, party: &Party) -> Result<Option<Found>, Re
     if ask(service, conversation, Command::Open).await? == Reply::Foreign {
         return Err(foreign());
     }
-    let found = history::find(ledger, conversation, Mode::Voice, ENTRIES_MAX);
+    let found = history::find(ledger, conversation, ENTRIES_MAX);
     found.map(Some).map_err(|error| unavailable(&error))
 }
 

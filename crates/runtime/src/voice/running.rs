@@ -215,7 +215,6 @@ impl Running {
                     | Output::Taint
                     | Output::Request { .. }
                     | Output::Answer { .. }
-                    | Output::Retry { .. }
                     | Output::Abandon { .. }
                     | Output::Record { .. }
                     | Output::Withdraw(_)

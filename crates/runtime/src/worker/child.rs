@@ -92,9 +92,13 @@ impl Serving {
             Ok(process) => process,
             Err(error) => {
                 let program = shared.program.program.display();
-                return End::NotStarted(format!(
-                    "{program} cannot be started: {error}; install it, or name another program in `command`"
-                ));
+                let cure = match error.kind() {
+                    std::io::ErrorKind::InvalidData => {
+                        "start the server again to run what is there now"
+                    }
+                    _ => "install it, or name another program in `command`",
+                };
+                return End::NotStarted(format!("{program} cannot be started: {error}; {cure}"));
             }
         };
         let (Some(pipe), Some(output), Some(errors)) = (

@@ -24,6 +24,7 @@ use windlass_tool::handler::{
     ContextForm, Execution, Handler, HandlerResult, Invocation, Numbers, Placement,
 };
 use windlass_tool::id::ToolId;
+use windlass_tool::program::ProgramFile;
 use windlass_tool::sensitive::Sensitive;
 pub use wire::RpcError;
 
@@ -34,6 +35,8 @@ pub struct WorkerProgram {
     pub arguments: Vec<OsString>,
     /// Where they run; not set, where the server does.
     pub folder: Option<PathBuf>,
+    /// What they are made of, in their folder. None is started where one of these has changed.
+    pub files: Vec<ProgramFile>,
     /// Variables of ours that they are given besides [`USUAL_VARIABLES`].
     pub variables: Vec<String>,
 }

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
+use windlass_tool::program::changed_file;
 
 /// A process that runs. It is killed, with its group, when this is dropped.
 pub(super) struct Process {
@@ -85,6 +86,10 @@ fn spawn(program: &WorkerProgram) -> io::Result<(Child, Pipes)> {
         .stderr(Stdio::piped())
         .process_group(0);
     if let Some(folder) = &program.folder {
+        if let Some(changed) = changed_file(folder, &program.files) {
+            let problem = format!("its file {changed} has changed since the tools were read");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        }
         command.current_dir(folder);
     }
     let usual = USUAL_VARIABLES.into_iter();

@@ -310,6 +310,7 @@ fn what_the_ledger_says_of_a_call_holds_nothing_that_was_left_out_of_it() {
         question: question(),
         token: Token::parse("1.00000000000000000000000000000000").unwrap(),
         is_repeated: false,
+        replaced: Vec::new(),
     };
     assert_eq!(asked.question.number, QuestionNumber(1));
     let began = Began {

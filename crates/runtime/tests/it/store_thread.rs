@@ -238,6 +238,7 @@ fn what_was_read_and_given_up_while_the_disk_was_full_is_known_before_anything_i
     let abandon = Command::Abandon {
         nonce: given_up.nonce,
         effect_id: given_up.effect_id.clone(),
+        question: None,
     };
     bench.disk.is_full.store(true, Ordering::SeqCst);
     // It is gathered, and committed with the next.

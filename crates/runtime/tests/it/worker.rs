@@ -37,6 +37,7 @@ fn program(program: &str, script: &str) -> WorkerProgram {
         program: program.into(),
         arguments: vec!["-c".into(), OsString::from(format!("{SHELL}{script}"))],
         folder: None,
+        files: Vec::new(),
         variables: Vec::new(),
     }
 }

@@ -4,7 +4,7 @@
 use super::decisions::correct_untold;
 use super::messages;
 use super::nested::HandlerCall;
-use super::open::{Call, Concluded, LateAttempt, Origin, Phase, Retrying};
+use super::open::{Call, Concluded, LateAttempt, Origin, Phase};
 use super::{Calls, deduplicated};
 use crate::answers::CallAnswer;
 use crate::deadlines::Deadline;
@@ -13,8 +13,8 @@ use crate::facts::{Completed, Slot};
 use crate::io::{Output, StoreProblem};
 use crate::ledger;
 use crate::policy::{
-    EffectRun, Failed, Judged, Settled, admitted, judge, outcome_of, outcome_unknown, retry_delay,
-    timed_out,
+    EffectRun, Failed, Judged, Settled, admitted, confirm, judge, outcome_of, outcome_unknown,
+    retry_delay, timed_out,
 };
 use crate::talk::Talk;
 use std::sync::Arc;
@@ -34,6 +34,7 @@ impl Calls {
     /// The attempt begins.
     pub(super) fn start(&mut self, mut call: Box<Call>, run: Option<EffectRun>, talk: &mut Talk) {
         let timeout = Duration::from_millis(call.tool().timeout_ms);
+        call.failed = None;
         call.phase = Phase::Running(run.clone());
         call.started.get_or_insert(talk.step.now);
         talk.step
@@ -141,7 +142,8 @@ impl Calls {
         record(call, &late.run, &response, None, talk);
     }
 
-    /// A failed attempt is repeated where that is safe and worth while.
+    /// A failed attempt is repeated where that is safe and worth while. That it failed is stored at once: while the next one is
+    /// waited for, nothing runs, and the ledger knows it.
     fn settle_or_retry(
         &mut self,
         mut call: Box<Call>,
@@ -152,63 +154,125 @@ impl Calls {
         let Some(delay) = delay_before_retry(&call, &judged, talk) else {
             return self.settle(call, judged, run, talk);
         };
+        let number = call.number();
+        let failed = concluded(&call, judged, run, talk);
+        if let Some(run) = &failed.run {
+            record(number, run, &failed.response, None, talk);
+        }
+        call.failed = Some(Box::new(failed));
         call.attempt += 1;
-        call.phase = Phase::BackingOff(run);
+        call.phase = Phase::BackingOff;
         talk.step.event(SessionEvent::CallRetried {
-            call: call.number(),
+            call: number,
             tool: call.tool().id.clone(),
             attempt: call.attempt,
             delay_ms: millis(delay),
         });
-        talk.step
-            .set_deadline(Deadline::Retry(call.number()), delay);
+        talk.step.set_deadline(Deadline::Retry(number), delay);
         self.open.open(call);
     }
 
+    /// The wait is over. What has become of the effect meanwhile is judged anew.
     pub(crate) fn on_retry_due(&mut self, number: CallNumber, talk: &mut Talk) {
-        let waits = |phase: &Phase| matches!(phase, Phase::BackingOff(_));
-        let Some(mut call) = self.open.take_in(number, waits) else {
+        let waits = |phase: &Phase| matches!(phase, Phase::BackingOff);
+        let Some(call) = self.open.take_in(number, waits) else {
             return;
         };
-        let Some(run) = call.take_run() else {
-            return self.start(call, None, talk);
-        };
-        let (nonce, _) = talk.step.mint();
-        talk.step.push(Output::Retry {
-            call: number,
-            effect_id: run.effect_id.clone(),
-            attempt: run.attempt,
-            nonce,
-            lease: Duration::from_millis(ledger::lease_ms(call.tool())),
-        });
-        let patience = Duration::from_millis(talk.step.limits().reserve_timeout_ms);
-        talk.step.set_deadline(Deadline::Store(number), patience);
-        call.phase = Phase::Retrying(Box::new(Retrying { run, nonce }));
-        self.open.open(call);
+        match call.failed_run() {
+            None => self.start(call, None, talk),
+            Some(_) if call.is_approved() => self.send_approval(call, talk),
+            Some(_) => self.request(call, talk),
+        }
     }
 
+    /// The ledger says what is to become of a call whose attempt has failed.
     pub(super) fn on_retry_decided(&mut self, mut call: Box<Call>, reply: Reply, talk: &mut Talk) {
-        let (Some(failed), Reply::Run(run)) = (call.take_run(), reply) else {
-            // The attempt had lapsed meanwhile, or something else is known of the effect.
-            let error = outcome_unknown(call.tool());
-            return self.settle(call, Judged::failure(error), None, talk);
+        let error = match reply {
+            Reply::Run(run) => return self.on_run(call, *run, talk),
+            Reply::Attach(effect) => return self.attach(call, &effect, talk),
+            // Somebody else has tried again.
+            Reply::Replay(effect) => {
+                let response = ledger::response_of(&effect, &talk.step);
+                return self.end_as_known(call, response, &effect, talk);
+            }
+            Reply::Unknown(effect) => {
+                let error = confirm::unknown(call.tool(), &effect);
+                let response = talk.step.failed(call.tool(), error);
+                return self.end_as_known(call, response, &effect, talk);
+            }
+            Reply::Ask(asked) => {
+                let error = confirm::required(call.tool(), &asked.question.hazards);
+                self.show_question(&call, *asked, talk);
+                error
+            }
+            Reply::Denied(question) => confirm::denied(call.tool().id.as_str(), &question),
+            _ => return self.end_as_failed(call, talk),
         };
-        let run = EffectRun {
-            attempt: run.attempt,
-            lease_end_unix_ms: run.lease_end_unix_ms,
-            ..failed
+        if call.is_approved() {
+            return self.end_as_failed(call, talk);
+        }
+        let response = talk.step.failed(call.tool(), error);
+        if let Some(failed) = &mut call.failed {
+            failed.response = response;
+        }
+        self.end_as_failed(call, talk);
+    }
+
+    /// Nothing more is tried: the call ends as its last attempt did, which is stored.
+    pub(super) fn end_as_failed(&mut self, mut call: Box<Call>, talk: &mut Talk) {
+        if let Some(failed) = call.failed.take() {
+            self.conclude(call, *failed, talk);
+        }
+    }
+
+    fn end_as_known(
+        &mut self,
+        mut call: Box<Call>,
+        response: Arc<ToolResponse>,
+        effect: &Effect,
+        talk: &mut Talk,
+    ) {
+        if let Some(failed) = &mut call.failed {
+            failed.response = response;
+            if let Some(run) = &mut failed.run {
+                run.effect_id = effect.effect_id.clone();
+            }
+        }
+        self.end_as_failed(call, talk);
+    }
+
+    /// The ledger has the end of an attempt whose call waits for the next. Where more is known of the effect than that it failed,
+    /// there is no next.
+    fn on_failure_recorded(&mut self, mut call: Box<Call>, reply: Reply, talk: &mut Talk) {
+        let effect = match (reply, &mut call.failed) {
+            (Reply::Recorded(effect), Some(_)) => effect,
+            _ => return self.open.open(call),
         };
-        match call.is_taken_back {
-            true => self.cancel(call, Some(run), talk),
-            false => self.start(call, Some(run), talk),
+        match (effect.state, call.failed.take()) {
+            (EffectState::Unknown | EffectState::Done, Some(mut failed)) => {
+                talk.step.clear(Deadline::Retry(call.number()));
+                heed_ledger(&call, &mut failed, &effect, talk);
+                self.conclude(call, *failed, talk);
+            }
+            (_, failed) => {
+                call.failed = failed;
+                self.open.open(call);
+            }
         }
     }
 
     /// Ends a call that changed nothing.
-    pub(super) fn cancel(&mut self, call: Box<Call>, run: Option<EffectRun>, talk: &mut Talk) {
+    pub(super) fn cancel(&mut self, mut call: Box<Call>, run: Option<EffectRun>, talk: &mut Talk) {
         let message = format!("{} was taken back", call.tool().id);
         let error = CallError::new(ErrorType::Cancelled, message);
-        self.settle(call, Judged::failure(error), run, talk);
+        match call.failed.take() {
+            // That nothing has happened is stored already.
+            Some(mut failed) if run.is_none() => {
+                failed.response = talk.step.failed(call.tool(), error);
+                self.conclude(call, *failed, talk);
+            }
+            _ => self.settle(call, Judged::failure(error), run, talk),
+        }
     }
 
     pub(crate) fn on_handler_message(
@@ -259,10 +323,27 @@ impl Calls {
         let number = call.number();
         let patience = Duration::from_millis(talk.step.limits().record_timeout_ms);
         talk.step.set_deadline(Deadline::Store(number), patience);
-        let asks = intents_for_asker(&call, &concluded, talk);
+        let asks = self.intents_for_asker(&call, &concluded, talk);
         record(number, run, &concluded.response, asks, talk);
         call.phase = Phase::Recording(Box::new(concluded));
         self.open.open(call);
+    }
+
+    /// What an approved run wants of the session that asked, where that is another one.
+    fn intents_for_asker(
+        &self,
+        call: &Call,
+        concluded: &Concluded,
+        talk: &Talk,
+    ) -> Option<LegRequest> {
+        let question = call.question()?;
+        let intents = &concluded.response.intents;
+        (!self.approvals.asks(question, talk) && !intents.is_empty()).then(|| LegRequest {
+            leg: question.leg.clone(),
+            question: question.number,
+            intents: intents.clone(),
+            is_rejected: false,
+        })
     }
 
     pub(crate) fn on_recorded(
@@ -271,6 +352,14 @@ impl Calls {
         reply: Result<Box<Reply>, StoreProblem>,
         talk: &mut Talk,
     ) {
+        let backs_off = |phase: &Phase| matches!(phase, Phase::BackingOff);
+        if let Some(call) = self.open.take_in(number, backs_off) {
+            return match reply {
+                Ok(reply) => self.on_failure_recorded(call, *reply, talk),
+                // It is tried until the store takes it, before anything else is asked.
+                Err(_) => self.open.open(call),
+            };
+        }
         let waits = |phase: &Phase| matches!(phase, Phase::Recording(_));
         let Some(mut call) = self.open.take_in(number, waits) else {
             // A result that came late.
@@ -292,7 +381,11 @@ impl Calls {
         };
         heed_ledger(&call, &mut concluded, &effect, talk);
         self.conclude(call, concluded, talk);
-        for waiting in self.open.attached_to(&effect.effect_id) {
+    }
+
+    /// What waits for the end of an effect asks what became of it.
+    fn wake_attached(&mut self, effect_id: &EffectId, talk: &mut Talk) {
+        for waiting in self.open.attached_to(effect_id) {
             self.ask_again(waiting, talk);
         }
     }
@@ -360,19 +453,23 @@ impl Calls {
                 problem,
             });
         }
-        report(&call, &settled.response, effect_id, talk);
+        report(&call, &settled.response, effect_id.clone(), talk);
         if call.nesting().is_none() {
             talk.log_call(&call.slot(), &settled);
         }
         let question = call.question();
-        if question.is_none_or(|question| talk.step.config.asks(question)) {
+        if question.is_none_or(|question| self.approvals.asks(question, talk)) {
             talk.apply_intents(call.number(), &settled.response.intents);
         }
         talk.speech
             .collect(call.tool(), &settled.response, &talk.step);
         let batch = call.delivered().batch;
+        let is_stored = settled.response.meta.recorded != Some(false);
         self.answer_all(call, settled, scheduling, talk);
         self.call_ended(batch, talk);
+        if let Some(effect_id) = effect_id.filter(|_| is_stored) {
+            self.wake_attached(&effect_id, talk);
+        }
     }
 
     /// Answers every delivery of a call, or the user who approved it.
@@ -465,17 +562,6 @@ fn record(
             asks,
         }),
     });
-}
-
-/// What an approved run wants of the session that asked, where that is another one.
-fn intents_for_asker(call: &Call, concluded: &Concluded, talk: &Talk) -> Option<LegRequest> {
-    let question = call.question()?;
-    let intents = &concluded.response.intents;
-    (!talk.step.config.asks(question) && !intents.is_empty()).then(|| LegRequest {
-        leg: question.leg.clone(),
-        question: question.number,
-        intents: intents.clone(),
-    })
 }
 
 fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -> Concluded {

@@ -89,7 +89,7 @@ impl Calls {
             let reply = reply.ok().map(|reply| *reply);
             return self.approvals.on_taken(number, reply, talk);
         }
-        let waits = |phase: &Phase| matches!(phase, Phase::Deciding { .. } | Phase::Retrying(_));
+        let waits = |phase: &Phase| matches!(phase, Phase::Deciding { .. });
         let Some(mut call) = self.open.take_in(number, waits) else {
             return;
         };
@@ -98,10 +98,11 @@ impl Calls {
             Ok(reply) => *reply,
             Err(problem) => return self.store_failed(call, &problem, talk),
         };
-        if let Phase::Retrying(_) = call.phase {
+        call.phase = Phase::Admission;
+        if call.failed.is_some() && !(call.nesting().is_some() && matches!(reply, Reply::Attach(_)))
+        {
             return self.on_retry_decided(call, reply, talk);
         }
-        call.phase = Phase::Admission;
         if let Some(nesting) = call.nesting().cloned()
             && !matches!(reply, Reply::Run(_))
         {
@@ -184,49 +185,46 @@ impl Calls {
 
     /// No change starts without the ledger.
     fn store_failed(&mut self, mut call: Box<Call>, problem: &StoreProblem, talk: &mut Talk) {
-        // The attempt before the one that was asked for has failed for certain.
-        let failed = call.take_run();
-        let id = &call.tool().id;
-        let message = match &failed {
-            Some(_) => format!("{id} failed, and was not tried again: the store does not answer"),
-            None => format!("{id} was not started: the store does not answer"),
-        };
+        let message = format!(
+            "{} was not started: the store does not answer",
+            call.tool().id
+        );
         talk.step.event(SessionEvent::HandlerProblem {
             call: call.number(),
             tool: call.tool().id.clone(),
             problem: problem.to_string(),
         });
-        let error = CallError::new(ErrorType::Transient, message);
-        if failed.is_none() {
-            give_back(&mut call, talk);
+        if call.failed.is_some() {
+            return self.end_as_failed(call, talk);
         }
-        self.settle(call, Judged::failure(error), failed, talk);
+        let error = CallError::new(ErrorType::Transient, message);
+        give_back(&mut call, talk);
+        self.settle(call, Judged::failure(error), None, talk);
     }
 
     /// The store has not answered in time.
     pub(crate) fn on_store_timeout(&mut self, number: CallNumber, talk: &mut Talk) {
         self.approvals.give_up(number, talk);
-        let waits = |phase: &Phase| {
-            matches!(
-                phase,
-                Phase::Deciding { .. } | Phase::Retrying(_) | Phase::Recording(_)
-            )
-        };
+        let waits = |phase: &Phase| matches!(phase, Phase::Deciding { .. } | Phase::Recording(_));
         let Some(call) = self.open.take_in(number, waits) else {
             return;
         };
-        let (nonce, effect_id) = match &call.phase {
-            Phase::Deciding { nonce, effect_id } => (*nonce, effect_id.clone()),
-            Phase::Retrying(retrying) => (retrying.nonce, retrying.run.effect_id.clone()),
-            _ => return self.unacknowledged(call, talk),
+        let Phase::Deciding { nonce, effect_id } = &call.phase else {
+            return self.unacknowledged(call, talk);
         };
-        talk.step.push(Output::Abandon { nonce, effect_id });
+        let (nonce, effect_id) = (*nonce, effect_id.clone());
+        let question = call.question().map(|question| question.number);
+        talk.step.push(Output::Abandon {
+            nonce,
+            effect_id,
+            question,
+        });
         let problem = "it has not answered in time".to_owned();
         self.store_failed(call, &StoreProblem { problem }, talk);
     }
 
     /// The attempt is this call's.
-    fn on_run(&mut self, call: Box<Call>, run: Run, talk: &mut Talk) {
+    pub(super) fn on_run(&mut self, call: Box<Call>, run: Run, talk: &mut Talk) {
         let question = call.question().map(|question| question.number);
         let effect_run = run.effect_id.map(|effect_id| EffectRun {
             effect_id,
@@ -241,6 +239,10 @@ impl Calls {
         }
         if call.is_taken_back {
             return self.cancel(call, effect_run, talk);
+        }
+        // A further attempt has no cost of its own.
+        if call.has_begun() {
+            return self.start(call, effect_run, talk);
         }
         if let Some(limit) = call.tool().rate_limit {
             talk.step.push(Output::CheckRate {
@@ -261,7 +263,7 @@ impl Calls {
     }
 
     /// Another attempt at the same effect is running: the call waits for its end.
-    fn attach(&mut self, mut call: Box<Call>, effect: &Effect, talk: &mut Talk) {
+    pub(super) fn attach(&mut self, mut call: Box<Call>, effect: &Effect, talk: &mut Talk) {
         if call.is_taken_back {
             return self.cancel(call, None, talk);
         }
@@ -285,6 +287,13 @@ impl Calls {
             return;
         };
         talk.step.clear(Deadline::Lease(number));
+        // A call of this session waits for its next attempt: its end is the one that is waited for.
+        let is_to_be_tried_again = |other: &Call| {
+            matches!(other.phase, Phase::BackingOff) && other.effect_id() == call.effect_id()
+        };
+        if self.open.iter().any(is_to_be_tried_again) {
+            return self.open.open(call);
+        }
         call.phase = Phase::Admission;
         if call.is_approved() {
             return self.send_approval(call, talk);
@@ -301,13 +310,25 @@ impl Calls {
         let OpenQuestion {
             question,
             is_repeated,
+            replaced,
             ..
         } = asked;
+        for number in replaced {
+            self.approvals.replaced(number, talk);
+        }
+        self.approvals.extend(&question, talk);
         if call.is_taken_back {
-            talk.step.push(Output::Withdraw(vec![question.number]));
+            // What was asked before goes on being asked.
+            if !is_repeated {
+                talk.step.push(Output::Withdraw(vec![question.number]));
+            }
             return self.cancel(call, None, talk);
         }
-        let error = confirm::required(call.tool(), &question.hazards);
+        let is_other = *question.arguments.expose() != call.arguments().to_text();
+        let error = match is_other {
+            true => confirm::required_already(call.tool(), &question),
+            false => confirm::required(call.tool(), &question.hazards),
+        };
         // One that another session of the conversation put is new to this one's client.
         if is_repeated && self.approvals.is_asked(question.number) {
             let settled = known_error(&call, error, None, talk);
@@ -316,9 +337,31 @@ impl Calls {
         }
         // The client knows the question by the number of this call.
         call.refusal = None;
-        let slot = call.slot();
+        let slot = match is_other {
+            true => ledger::slot_of(&question, call.number(), call.turn(), &talk.step),
+            false => call.slot(),
+        };
         self.refuse_call(call, error, Charge::Already, talk);
-        self.approvals.ask(&question, slot, talk);
+        self.put(&question, slot, talk);
+    }
+
+    /// Puts a request before the client. The model of this session asks for it, too, where another one had asked.
+    fn put(&mut self, question: &Question, slot: Slot, talk: &mut Talk) {
+        match question.leg == talk.step.config.session_id {
+            true => self.approvals.ask(question, slot, talk),
+            false => self.approvals.take_over(question, slot, talk),
+        }
+    }
+
+    /// The user is asked about a call that has run before, and failed.
+    pub(super) fn show_question(&mut self, call: &Call, asked: OpenQuestion, talk: &mut Talk) {
+        for number in asked.replaced {
+            self.approvals.replaced(number, talk);
+        }
+        let question = asked.question;
+        if !(asked.is_repeated && self.approvals.is_asked(question.number)) {
+            self.approvals.ask(&question, call.slot(), talk);
+        }
     }
 
     /// Answers a call, and what joined it, from what the ledger knows. It costs nothing but a repeat.
@@ -400,7 +443,9 @@ impl Calls {
     /// would not take them any more.
     fn facts_of(&self, question: &Question, turn: u64, talk: &mut Talk) -> Option<Arc<CallFacts>> {
         let tool = talk.step.config.registry.get(question.tool.as_str())?;
-        if *tool.version != *question.tool_version || !tool.allows(question.mode) {
+        let is_the_same = *tool.version == *question.tool_version
+            && question.handler_hash.as_deref() == Some(&*tool.code_hash);
+        if !is_the_same || !tool.allows(question.mode) {
             return None;
         }
         let known = self.approvals.call_asked(question.number);
@@ -432,6 +477,7 @@ impl Calls {
                 nonce,
                 effect_id: effect_id.clone(),
                 verdict: AnswerVerdict::Approved(Box::new(approval)),
+                again: call.failed_run().map(|run| run.attempt),
             }),
         });
         await_decision(&mut call, nonce, effect_id, talk);
@@ -504,7 +550,7 @@ impl Calls {
             let call = CallNumber(question.call);
             talk.step.number_after(call);
             let slot = ledger::slot_of(&question, call, turn, &talk.step);
-            self.approvals.ask(&question, slot, talk);
+            self.put(&question, slot, talk);
         }
         for effect in unheard {
             let approved = unheard_questions.iter().find(|question| {

@@ -223,8 +223,7 @@ impl Calls {
             | Phase::CheckingRate
             | Phase::Waiting
             | Phase::Deciding { .. }
-            | Phase::BackingOff(_)
-            | Phase::Retrying(_) => false,
+            | Phase::BackingOff => false,
         };
         let is_in_doubt = self.open.iter().any(|call| {
             let nesting = call.nesting();

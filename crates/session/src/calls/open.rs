@@ -22,6 +22,9 @@ pub(crate) struct Call {
     pub(crate) facts: Arc<CallFacts>,
     pub(crate) origin: Origin,
     pub(crate) phase: Phase,
+    /// How its last attempt failed, until the next one begins: the ledger knows that already, and the call ends with it where
+    /// there is no next one.
+    pub(crate) failed: Option<Box<Concluded>>,
     /// Attempts of this session's, from 1.
     pub(crate) attempt: u32,
     /// Why budgets or loop guard do not let it run; the ledger may still answer it from what was done.
@@ -75,19 +78,10 @@ pub(crate) enum Phase {
     /// Another attempt at its effect is running.
     Attached(EffectId),
     Running(Option<EffectRun>),
-    /// An attempt has failed, and the next one is due later.
-    BackingOff(Option<EffectRun>),
-    /// The ledger is asked for the next attempt.
-    Retrying(Box<Retrying>),
+    /// An attempt has failed, and the next one is due later. Nothing runs.
+    BackingOff,
     /// The ledger is told how it ended.
     Recording(Box<Concluded>),
-}
-
-/// An attempt that has failed, with what is told where there is no other.
-#[derive(Debug)]
-pub(crate) struct Retrying {
-    pub(crate) run: EffectRun,
-    pub(crate) nonce: Nonce,
 }
 
 /// How a call ended, before anybody is told.
@@ -118,6 +112,7 @@ impl Call {
             facts,
             origin,
             phase: Phase::Admission,
+            failed: None,
             attempt: 1,
             refusal: None,
             is_charged: false,
@@ -202,29 +197,31 @@ impl Call {
     /// The effect that it waits for, runs or has run.
     pub(crate) fn effect_id(&self) -> Option<&EffectId> {
         match &self.phase {
-            Phase::Running(Some(run)) | Phase::BackingOff(Some(run)) => Some(&run.effect_id),
-            Phase::Retrying(retrying) => Some(&retrying.run.effect_id),
+            Phase::Running(Some(run)) => Some(&run.effect_id),
             Phase::Recording(concluded) => concluded.run.as_ref().map(|run| &run.effect_id),
             Phase::Attached(effect_id) => Some(effect_id),
-            Phase::Admission
-            | Phase::CheckingRate
-            | Phase::Waiting
-            | Phase::Deciding { .. }
-            | Phase::Running(None)
-            | Phase::BackingOff(None) => None,
+            Phase::BackingOff | Phase::Deciding { .. } => {
+                self.failed_run().map(|run| &run.effect_id)
+            }
+            Phase::Admission | Phase::CheckingRate | Phase::Waiting | Phase::Running(None) => None,
         }
+    }
+
+    /// The attempt that failed last, while the next has not begun.
+    pub(crate) fn failed_run(&self) -> Option<&EffectRun> {
+        self.failed.as_ref().and_then(|failed| failed.run.as_ref())
     }
 
     /// The attempt that it held.
     pub(crate) fn take_run(&mut self) -> Option<EffectRun> {
         match std::mem::replace(&mut self.phase, Phase::Admission) {
-            Phase::Running(run) | Phase::BackingOff(run) => run,
-            Phase::Retrying(retrying) => Some(retrying.run),
+            Phase::Running(run) => run,
             Phase::Admission
             | Phase::CheckingRate
             | Phase::Waiting
             | Phase::Deciding { .. }
             | Phase::Attached(_)
+            | Phase::BackingOff
             | Phase::Recording(_) => None,
         }
     }

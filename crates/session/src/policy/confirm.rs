@@ -37,6 +37,18 @@ pub(crate) fn required(tool: &Tool, hazards: &Hazards) -> CallError {
     })
 }
 
+/// The user is asked about the same already, in other words.
+pub(crate) fn required_already(tool: &Tool, question: &Question) -> CallError {
+    let message = format!(
+        "the user is being asked already whether {} may run with {}, and is asked nothing further before that is answered",
+        tool.id,
+        shown(&question.arguments)
+    );
+    CallError::new(ErrorType::ConfirmationRequired, message).with_suggestion(
+        "Nothing has been done yet. Wait for the user's answer to what is being asked.",
+    )
+}
+
 /// The user has answered with no.
 pub(crate) fn denied(tool: &str, question: &Question) -> CallError {
     let message = format!(

@@ -455,3 +455,167 @@ fn by_voice_what_another_connection_asked_for_is_named_before_it_is_done_in_othe
         "#]],
     );
 }
+
+#[test]
+fn a_second_call_for_what_is_being_asked_leaves_the_request_that_is_shown() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 reserve {"about":"t","text":"two"} + function-call-2 reserve {"about":"t","text":"three"}
+            client: ModelGenerating
+            request call-1 reserve
+            call-1 rejected ConfirmationRequired
+            request call-2 reserve
+            client: confirm call-1 token-1 {"about":"t","text":"two"}
+            call-2 is a repeat: SameEffectAsked
+            to model: function-call-1 CONFIRMATION_REQUIRED reserve runs only after the user has confirmed it + function-call-2 CONFIRMATION_REQUIRED the user is being asked already whether reserve may run with {"about":"t","text":"two"}, and is asked nothing further before that is answered
+            client: ToolsComplete { tool_count: 2 }
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 1
+            client: TurnComplete { turn: 1 }
+            > confirm token-1
+            answer question-1 yes as call-1
+            call-1 Approved
+            start call-1 reserve (effect-1) {"about":"t","text":"two"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of reserve, and it has run. Its result: {\"data\":{\"x\":1},\"status\":\"success\"}"
+        "#]],
+    );
+}
+
+#[test]
+fn a_later_turn_replaces_the_request_and_the_client_is_told_before_the_new_one_is_shown() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 reserve {"about":"t","text":"two"}
+            client: ModelGenerating
+            request call-1 reserve
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED reserve runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 {"about":"t","text":"two"}
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > text no, three
+            turn 2 started
+            to model: text "no, three"
+            > calls function-call-2 reserve {"about":"t","text":"three"}
+            client: ModelGenerating
+            request call-2 reserve
+            call-1 Replaced
+            client: confirmation result call-1 CONFIRMATION_EXPIRED another request takes the place of this one
+            call-2 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED reserve runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 token-2 {"about":"t","text":"three"}
+            > confirm token-1
+            answer question-1 yes as call-3
+            call-1 Refused
+            client: confirmation result call-1 CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
+            > confirm token-2
+            answer question-2 yes as call-2
+            call-2 Approved
+            start call-2 reserve (effect-1) {"about":"t","text":"three"}
+        "#]],
+    );
+}
+
+#[test]
+fn a_request_that_is_asked_for_again_has_one_end_for_ledger_session_and_client() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            > calls function-call-1 reserve {"about":"t","text":"two"}
+            > done
+            > wait 200000
+            > text again
+            > calls function-call-2 reserve {"about":"t","text":"two"}
+            > done
+            > wait 200000
+            > confirm token-1
+        "#]],
+    );
+}
+
+#[test]
+fn a_client_that_stays_away_takes_no_request_with_it() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 reserve {"about":"t","text":"two"}
+            client: ModelGenerating
+            request call-1 reserve
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED reserve runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 {"about":"t","text":"two"}
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > gone
+            > wait 61000
+            client: session complete, 1 transcripts
+            session ended: ClientLost
+            close ClientLost
+            > opens b by voice
+            b: client: confirm call-1 token-1 {"about":"t","text":"two"}
+            > b: confirm token-1
+            b: answer question-1 yes as call-1
+            b: call-1 Approved
+            b: start call-1 reserve (effect-1) {"about":"t","text":"two"}
+            > b: returns 1 {"x":1}
+            b: record effect-1 Succeeded
+            b: call-1 finished
+            b: client: confirmation result call-1 ok
+            b: to model: notice "(A message of the system, not of the user.) The user approved the call of reserve, and it has run. Its result: {\"data\":{\"x\":1},\"status\":\"success\"}"
+        "#]],
+    );
+}
+
+#[test]
+fn what_was_asked_by_voice_is_answered_in_the_chat() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            > calls function-call-1 reserve {"about":"t","text":"two"}
+            > done
+            > stop
+            > opens b by text
+            > b: decline token-1
+        "#]],
+    );
+}
+
+#[test]
+fn a_repeat_that_is_taken_back_leaves_the_request_that_it_repeated() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            > calls function-call-1 reserve {"about":"t","text":"two"}
+            > done
+            > text again
+            > store slow
+            > calls function-call-2 reserve {"about":"t","text":"two"}
+            > interrupted
+            > store up
+            > confirm token-1
+        "#]],
+    );
+}

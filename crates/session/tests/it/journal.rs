@@ -253,6 +253,7 @@ fn what_the_ledger_and_the_limits_answer_comes_back() {
             News::Asked(LegRequest {
                 leg: SessionId::new("s-1"),
                 question: QuestionNumber(3),
+                is_rejected: false,
                 intents: vec![Intent::SuppressAudio { value: true }],
             }),
         ]),

@@ -102,7 +102,7 @@ fn a_store_that_answers_too_late_has_begun_nothing() {
 }
 
 #[test]
-fn an_approval_that_the_store_takes_too_late_has_begun_nothing_and_is_used_up() {
+fn an_approval_that_the_store_takes_too_late_has_begun_nothing_and_is_not_used_up() {
     check(
         Mode::Voice,
         expect![[r#"
@@ -140,13 +140,17 @@ fn an_approval_that_the_store_takes_too_late_has_begun_nothing_and_is_used_up() 
             s-1: effect-1 of pay Running, attempt 1
             s-1: question-1 about pay Approved
             s-1: effect-1 of pay NotDone, attempt 1
+            s-1: question-1 about pay Open
             s-1: call-1 pay {"text":"10"} brought {"message":"pay was not started: the store does not answer"}
             > confirm token-1
             answer question-1 yes as call-1
-            client: confirmation result call-1 CANCELLED pay was not done
-            to model: notice "(A message of the system, not of the user.) The user approved the call of pay. It did not work: {\"error\":{\"message\":\"pay was not done\",\"suggestion\":\"The call was taken back. Go on with what the user says now.\",\"type\":\"CANCELLED\"}}"
+            call-1 Approved
+            start call-1 pay (effect-1) {"text":"10"}
             > returns 1 {"paid":1}
-            call-1 returned late
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":1},\"status\":\"success\"}"
         "#]],
     );
 }
@@ -425,7 +429,7 @@ fn an_answer_with_intents_that_is_told_again_carries_none_out() {
 }
 
 #[test]
-fn a_session_that_ends_waits_for_its_changes_and_asks_nothing_more() {
+fn a_session_that_ends_waits_for_its_changes_and_leaves_what_it_has_asked() {
     check(
         Mode::Voice,
         expect![[r#"
@@ -444,9 +448,6 @@ fn a_session_that_ends_waits_for_its_changes_and_asks_nothing_more() {
             start call-2 write (effect-1) {"text":"a"}
             > stop
             turn 1 ended: calls 2 retrieval 0 refusals 1 repeats 0 interrupted
-            call-1 Withdrawn
-            call-1 cancelled
-            withdraw question-1
             client: session complete, 1 transcripts
             > returns 2 {"x":1}
             record effect-1 Succeeded
@@ -461,7 +462,6 @@ fn a_session_that_ends_waits_for_its_changes_and_asks_nothing_more() {
             s-1: question-1 about pay Open
             s-1: call-1 pay {"text":"1"} brought {"message":"pay runs only after the user has confirmed it"}
             s-1: effect-1 of write Running, attempt 1
-            s-1: question-1 about pay Closed
             s-1: effect-1 of write Done, attempt 1
             s-1: call-2 write {"text":"a"} brought {"data":{"x":1}}
             s-1: is over
@@ -486,10 +486,7 @@ fn a_failed_attempt_is_recorded_although_the_store_does_not_grant_another() {
         ];
         let said: String = lines.iter().map(|line| bench.line(line)).collect();
         assert!(said.contains("record effect-1 Failed"), "{said}");
-        assert!(
-            said.contains("upsert failed, and was not tried again"),
-            "{said}"
-        );
+        assert!(said.contains("call-1 finished Transient"), "{said}");
         let log = bench.line("log");
         assert!(log.contains("effect-1 of upsert NotDone"), "{log}");
     }

@@ -130,8 +130,8 @@ fn what_an_approved_run_wants_of_the_session_that_asked_goes_there() {
             b: begins by text
             s-1: effect-1 of pay Running, attempt 1
             s-1: question-1 about pay Approved
-            s-1: effect-1 of pay Done, attempt 1
             s-1: asked of s-1: [SuppressAudio { value: true }]
+            s-1: effect-1 of pay Done, attempt 1
             b: call-2 pay {"text":"10"} brought {"data":{"intents":[{"type":"SUPPRESS_AUDIO","value":true}]}}
             s-1: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"intents\":[{\"type\":\"SUPPRESS_AUDIO\",\"value\":true}]},\"status\":\"success\"}"
         "#]],
@@ -312,7 +312,7 @@ fn what_one_session_has_read_the_other_minds() {
 }
 
 #[test]
-fn a_text_session_takes_over_what_text_sessions_asked_before_it() {
+fn a_text_session_takes_over_what_a_session_asked_that_is_gone() {
     check(
         Mode::Text,
         expect![[r#"
@@ -329,6 +329,11 @@ fn a_text_session_takes_over_what_text_sessions_asked_before_it() {
             > done
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
+            > shutdown
+            client: error shutting_down: the server is shutting down
+            client: session complete, 1 transcripts
+            session ended: Shutdown
+            close Shutdown
             > opens b by text
             b: client: confirm call-1 token-1 "Pay 10"
             > b: confirm token-1
@@ -340,8 +345,6 @@ fn a_text_session_takes_over_what_text_sessions_asked_before_it() {
             b: call-1 finished
             b: client: confirmation result call-1 ok
             b: to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":1},\"status\":\"success\"}"
-            client: confirmation result call-1 ok
-            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":1},\"status\":\"success\"}"
         "#]],
     );
 }

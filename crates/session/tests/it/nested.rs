@@ -120,9 +120,10 @@ fn an_attempt_that_follows_finds_the_changes_of_the_one_before() {
             call-3 finished
             to call-1 #2: ok {"posted":1}
             > returns 1 clean_transient
+            record effect-1 Failed
             call-1 attempt 2 in 285 ms
             > wait 500
-            retry call-1 effect-1
+            request call-1 upsert
             start call-1 upsert (effect-1) {"text":"a"}
             > asks 1/2 #3 post {"text":"b"}
             call-4 post asked for by call-1
@@ -138,9 +139,10 @@ fn an_attempt_that_follows_finds_the_changes_of_the_one_before() {
             call-5 finished
             to call-1 #4: ok {"posted":2}
             > returns 1/2 clean_transient
+            record effect-1 Failed
             call-1 attempt 3 in 630 ms
             > wait 1000
-            retry call-1 effect-1
+            request call-1 upsert
             start call-1 upsert (effect-1) {"text":"a"}
             > asks 1/3 #5 post {"text":"b"}
             call-6 post asked for by call-1

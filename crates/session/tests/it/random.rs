@@ -341,7 +341,7 @@ fn no_effect_is_begun_twice_unasked_whatever_is_killed() {
                         approved.insert(call.to_owned());
                     }
                     // An attempt has failed for certain.
-                    ["record", effect, "Failed"] | ["retry", _, effect] => {
+                    ["record", effect, "Failed"] => {
                         begun.remove(effect);
                     }
                     ["start", call, _, effect, ..] if effect.starts_with("(effect-") => {

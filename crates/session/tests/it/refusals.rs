@@ -111,9 +111,6 @@ fn refused_a_token_after_the_session() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > stop
-            call-1 Withdrawn
-            call-1 cancelled
-            withdraw question-1
             client: session complete, 2 transcripts
             client: Stopped
             session ended: Stopped

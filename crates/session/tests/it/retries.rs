@@ -166,9 +166,10 @@ fn a_change_that_may_be_repeated_keeps_its_effect() {
             request call-1 upsert
             start call-1 upsert (effect-1) {"text":"a"}
             > returns 1 clean_transient
+            record effect-1 Failed
             call-1 attempt 2 in 285 ms
             > wait 400
-            retry call-1 effect-1
+            request call-1 upsert
             start call-1 upsert (effect-1) {"text":"a"}
             > returns 1/2 {"x":1}
             record effect-1 Succeeded
@@ -241,6 +242,200 @@ fn no_attempt_begins_after_the_turns_deadline() {
             call-1 finished Transient
             to model: function-call-1 TRANSIENT it failed
             client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_service_that_is_busy_for_longer_than_the_lease_has_refused_and_is_asked_again() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 upsert {"text":"a"}
+            client: ModelGenerating
+            request call-1 upsert
+            start call-1 upsert (effect-1) {"text":"a"}
+            > returns 1 busy
+            record effect-1 Failed
+            call-1 attempt 2 in 25000 ms
+            > wait 20000
+            > sweep
+            > wait 5000
+            request call-1 upsert
+            start call-1 upsert (effect-1) {"text":"a"}
+            > returns 1/2 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            call-1 took 25000 ms, over Tool 500
+            call-1 took 25000 ms, over Turn 10000
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_change_that_is_taken_back_between_attempts_has_not_happened() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 upsert {"text":"a"}
+            client: ModelGenerating
+            request call-1 upsert
+            start call-1 upsert (effect-1) {"text":"a"}
+            > returns 1 busy
+            record effect-1 Failed
+            call-1 attempt 2 in 25000 ms
+            > cancel function-call-1
+            call-1 cancelled
+            client: ToolsComplete { tool_count: 1 }
+            > wait 30000
+            > text again
+            to model: text "again"
+            > calls function-call-2 upsert {"text":"a"}
+            request call-2 upsert
+            start call-2 upsert (effect-1) {"text":"a"}
+        "#]],
+    );
+}
+
+#[test]
+fn what_was_approved_once_is_tried_again_without_a_further_question() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 settle {"text":"a"}
+            client: ModelGenerating
+            request call-1 settle
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED settle runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 {"text":"a"}
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > confirm token-1
+            answer question-1 yes as call-1
+            call-1 Approved
+            start call-1 settle (effect-1) {"text":"a"}
+            > returns 1 busy
+            record effect-1 Failed
+            call-1 attempt 2 in 25000 ms
+            > confirm token-1
+            > wait 25000
+            answer question-1 yes as call-1
+            start call-1 settle (effect-1) {"text":"a"}
+            > returns 1/2 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            call-1 took 25000 ms, over Tool 500
+            call-1 took 25000 ms, over Turn 10000
+            client: confirmation result call-1 ok
+            client: confirmation result call-1 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of settle, and it has run. Its result: {\"data\":{\"x\":1},\"status\":\"success\"}"
+        "#]],
+    );
+}
+
+#[test]
+fn a_retry_is_judged_anew_when_its_wait_is_over() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 upsert {"text":"a"} + function-call-2 search {"query":"q"}
+            client: ModelGenerating
+            request call-1 upsert
+            start call-2 search {"query":"q","top_k":5}
+            start call-1 upsert (effect-1) {"text":"a"}
+            > returns 1 busy
+            record effect-1 Failed
+            call-1 attempt 2 in 25000 ms
+            > returns 2 {"x":1}
+            call-2 finished
+            > wait 25000
+            request call-1 upsert
+            client: confirm call-1 token-1 {"text":"a"}
+            call-1 finished ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED upsert runs only after the user has confirmed it, because this conversation holds text that others wrote + function-call-2 ok quoted {"x":1}
+            client: ToolsComplete { tool_count: 2 }
+            > confirm token-1
+            answer question-1 yes as call-1
+            call-1 Approved
+            start call-1 upsert (effect-1) {"text":"a"}
+        "#]],
+    );
+}
+
+#[test]
+fn a_call_that_asks_for_what_waits_for_its_next_attempt_waits_for_its_end() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 upsert {"text":"a"}
+            client: ModelGenerating
+            request call-1 upsert
+            start call-1 upsert (effect-1) {"text":"a"}
+            > calls function-call-2 upsert {"text":"a"}
+            request call-2 upsert
+            call-2 is a repeat: SameEffectRunning
+            > returns 1 busy
+            record effect-1 Failed
+            call-1 attempt 2 in 25000 ms
+            > wait 25000
+            request call-1 upsert
+            start call-1 upsert (effect-1) {"text":"a"}
+            > returns 1/2 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            call-1 took 25000 ms, over Tool 500
+            call-1 took 25000 ms, over Turn 10000
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            request call-2 upsert
+            to model: function-call-2 ok {"x":1} (This was done before, at 2026-11-18T11:07:05.000Z, with {"text":"a"}. Nothing further was done now.)
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_retry_that_the_store_does_not_take_ends_with_the_failure() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 upsert {"text":"a"}
+            client: ModelGenerating
+            request call-1 upsert
+            start call-1 upsert (effect-1) {"text":"a"}
+            > returns 1 busy
+            record effect-1 Failed
+            call-1 attempt 2 in 25000 ms
+            > store down
+            > wait 25000
+            request call-1 upsert
+            call-1 problem: the store does not answer: disk full
+            call-1 finished RateLimit
+            to model: function-call-1 RATE_LIMIT it failed
+            client: ToolsComplete { tool_count: 1 }
+            > store up
         "#]],
     );
 }

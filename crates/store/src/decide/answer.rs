@@ -1,8 +1,8 @@
 //! Row 20 of the table: what becomes of the user's answer to a question.
 
-use super::{Begin, NewEffect, Step, await_end, covers, is_of_tool};
+use super::{Begin, EARLIER_MAX, NewEffect, Step, await_end, covers, is_of_tool, keep_newest};
 use crate::command::{AnswerVerdict, Approval, ApprovalAnswer, Refusal, Reply, Run, ToolFacts};
-use crate::effect::Effect;
+use crate::effect::{AttemptOutcome, Effect};
 use crate::id::{AttemptNumber, QuestionNumber};
 use crate::log::{EffectState, QuestionState};
 use crate::question::{Earlier, Hazards, Question};
@@ -57,6 +57,7 @@ impl Step<'_> {
         if !tool.repeatable {
             let mut begun = self.begun_meanwhile(&question, tool);
             begun.retain(|begun| !hazards.names(&begun.effect_id));
+            keep_newest(&mut begun, EARLIER_MAX);
             hazards.earlier.extend(begun);
         }
         if !covers(&question.hazards, &hazards) {
@@ -70,12 +71,17 @@ impl Step<'_> {
             self.answered_with(number, answer);
             return self.run_without_effect(&question, approval);
         }
-        let again = newest.filter(|effect| match effect.state {
+        let newest = newest.filter(|effect| match effect.state {
             // An approval of a request that named it approves another try at that very effect.
             EffectState::NotDone | EffectState::Unknown => true,
             EffectState::Running | EffectState::Done => false,
         });
-        let again = again.map(|effect| effect.effect_id);
+        let newest = newest.map(|effect| effect.effect_id);
+        // An approval that is used already is tried again at the effect that it began.
+        let again = match question.state {
+            QuestionState::Approved => question.effect_id.clone(),
+            QuestionState::Open | QuestionState::Denied | QuestionState::Closed => newest,
+        };
         let key_spec = &tool.key_spec;
         self.begin_approved(answer, approval, (&question, key_spec), again)
     }
@@ -142,11 +148,10 @@ impl Step<'_> {
         let Reply::Run(mut run) = reply else {
             return reply;
         };
-        self.change_question(
-            question.number,
-            QuestionState::Approved,
-            run.effect_id.clone(),
-        );
+        if question.state != QuestionState::Approved {
+            let effect_id = run.effect_id.clone();
+            self.change_question(question.number, QuestionState::Approved, effect_id);
+        }
         run.question = Some(question.clone());
         Reply::Run(run)
     }
@@ -182,6 +187,7 @@ impl Step<'_> {
         match question.state {
             QuestionState::Open if question.is_open(self.now_unix_ms) => None,
             QuestionState::Denied => Some(self.denial(question)),
+            QuestionState::Approved if self.is_to_be_tried_again(answer, question) => None,
             QuestionState::Approved => Some(match (&question.effect_id, approval) {
                 (Some(effect_id), _) => self.what_came_of(effect_id),
                 (None, Some(approval)) if question.nonce == answer.nonce => {
@@ -200,6 +206,21 @@ impl Step<'_> {
                 })
             }
         }
+    }
+
+    /// Whether the one attempt that this approval has begun has failed for certain, and nothing was tried since. The approval holds
+    /// for the next attempt, too.
+    fn is_to_be_tried_again(&self, answer: &ApprovalAnswer, question: &Question) -> bool {
+        let effect_id = question.effect_id.as_ref();
+        let place = effect_id.and_then(|effect_id| self.place_of(effect_id));
+        let effect = place.map(|place| &self.effects[place]);
+        effect.is_some_and(|effect| {
+            let newest = effect.newest_attempt();
+            effect.state == EffectState::NotDone
+                && newest.question == Some(question.number)
+                && newest.outcome == Some(AttemptOutcome::Failed)
+                && answer.again == Some(newest.number)
+        })
     }
 
     /// Keeps the answer's nonce with its question, where no attempt keeps it.
@@ -248,8 +269,9 @@ impl Step<'_> {
     ) -> Reply {
         let named = question.hazards.earlier.iter();
         let others = named.filter(|named| !hazards.names(&named.effect_id));
-        let others: Vec<Earlier> = others.cloned().collect();
-        hazards.earlier.extend(others);
+        let mut others: Vec<Earlier> = others.cloned().collect();
+        others.append(&mut hazards.earlier);
+        hazards.earlier = others;
         self.ask(Question {
             hazards,
             nonce: answer.nonce,

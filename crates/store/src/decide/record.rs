@@ -1,10 +1,12 @@
 //! How attempts end: what a process reports, what a handler finds out, and what was given up.
 
 use super::Step;
-use crate::command::{CalledBack, Found, FoundState, Record, Refusal, Reply, Run};
-use crate::effect::{Attempt, AttemptOutcome, LookupState};
-use crate::id::{AttemptNumber, Nonce};
-use crate::log::{EffectState, EntryEvent};
+use crate::command::{CalledBack, Found, FoundState, Record, Reply};
+use crate::effect::{AttemptOutcome, LookupState};
+use crate::id::{AttemptNumber, Nonce, QuestionNumber};
+use crate::leg::{Leg, LegState};
+use crate::log::{EffectState, EntryEvent, LegRequest, QuestionState};
+use crate::question::Question;
 use crate::rows::Change;
 use windlass_tool::sensitive::Sensitive;
 
@@ -16,17 +18,23 @@ impl Step<'_> {
         let Some(index) = self.place_of(&record.effect_id) else {
             return Reply::Missing;
         };
-        let mut attempts = self.effects[index].attempts.iter_mut();
+        let mut attempts = self.effects[index].attempts.iter();
         let Some(attempt) = attempts.find(|attempt| attempt.number == record.attempt) else {
             return Reply::Missing;
         };
-        if !may_follow(attempt.outcome, record.outcome) {
+        let outcome = attempt.outcome;
+        // What is wanted of a session is no news of the effect: its service may have told that before.
+        self.pass_on(record);
+        if !may_follow(outcome, record.outcome) {
             return Reply::Recorded(Box::new(self.effects[index].clone()));
         }
         if let AttemptOutcome::Accepted { until_unix_ms } = record.outcome {
             return self.accept(index, record, until_unix_ms);
         }
-        attempt.outcome = Some(record.outcome);
+        let mut attempts = self.effects[index].attempts.iter_mut();
+        if let Some(attempt) = attempts.find(|attempt| attempt.number == record.attempt) {
+            attempt.outcome = Some(record.outcome);
+        }
         let is_newest = record.attempt == self.effects[index].newest_attempt().number;
         let kept = self.kept(record.receipt.as_ref());
         let effect = &mut self.effects[index];
@@ -53,16 +61,36 @@ impl Step<'_> {
             // The attempts have failed for certain; before, only a lookup had found nothing.
             effect.lookup = LookupState::NONE;
         }
-        if let Some(asks) = record.asks.clone().filter(|asks| !asks.intents.is_empty()) {
-            let leg = asks.leg.clone();
-            self.log(Some(&leg), EntryEvent::Asked(asks));
-        }
         Reply::Recorded(Box::new(self.effects[index].clone()))
+    }
+
+    /// Gives the session that asked what a run without a session of its own wants of it, once. That of a leg which is gone is
+    /// rejected.
+    fn pass_on(&mut self, record: &Record) {
+        let asks = record.asks.as_ref();
+        let Some(asks) = asks.filter(|asks| !asks.intents.is_empty()) else {
+            return;
+        };
+        let key = record.asked_key();
+        if self.rows.known_entries.iter().any(Option::is_some) {
+            return;
+        }
+        let is_live = |leg: &Leg| leg.leg == asks.leg && leg.state == LegState::Live;
+        let asks = LegRequest {
+            is_rejected: !self.leg.as_ref().is_some_and(is_live),
+            ..asks.clone()
+        };
+        let leg = asks.leg.clone();
+        self.write_entry(Some(&leg), None, Some(key), EntryEvent::Asked(asks));
     }
 
     /// A service has taken the attempt on: its lease is the service's, and its end comes by a callback.
     fn accept(&mut self, index: usize, record: &Record, until_unix_ms: u64) -> Reply {
-        let latest_unix_ms = self.now_unix_ms.saturating_add(ACCEPTED_MAX_MS);
+        // The promise is one of the clock that took it.
+        let left_ms = until_unix_ms.saturating_sub(self.context.clock_unix_ms);
+        let until_unix_ms = self
+            .now_unix_ms
+            .saturating_add(left_ms.min(ACCEPTED_MAX_MS));
         let kept = self.kept(record.receipt.as_ref());
         let effect = &mut self.effects[index];
         let is_running = effect.state == EffectState::Running;
@@ -70,7 +98,6 @@ impl Step<'_> {
             && attempt.number == record.attempt
             && is_running
         {
-            let until_unix_ms = until_unix_ms.min(latest_unix_ms);
             attempt.lease_end_unix_ms = until_unix_ms;
             attempt.outcome = Some(AttemptOutcome::Accepted { until_unix_ms });
             effect.receipt = kept;
@@ -80,7 +107,8 @@ impl Step<'_> {
         Reply::Recorded(Box::new(self.effects[index].clone()))
     }
 
-    /// The service tells the end once. What comes before it was known to have accepted the effect counts, too.
+    /// The service tells the end once. What comes before it was known to have accepted the effect counts, too, and a success counts
+    /// whenever it comes.
     pub(super) fn called_back(&mut self, called_back: &CalledBack) -> Reply {
         let Some(effect) = self.effects.first() else {
             return Reply::Missing;
@@ -91,6 +119,7 @@ impl Step<'_> {
             Some(AttemptOutcome::Accepted { until_unix_ms }) => self.now_unix_ms < until_unix_ms,
             Some(AttemptOutcome::Succeeded | AttemptOutcome::Failed) => false,
         };
+        let is_open = is_open || called_back.outcome == AttemptOutcome::Succeeded;
         if !is_open || effect.state == EffectState::Done {
             self.settle_lapsed();
             return Reply::TooLate(Box::new(self.effects[0].clone()));
@@ -115,57 +144,6 @@ impl Step<'_> {
         receipt
             .filter(|receipt| receipt.expose().len() <= bytes_max)
             .cloned()
-    }
-
-    pub(super) fn retry(&mut self, number: AttemptNumber, nonce: Nonce, lease_ms: u64) -> Reply {
-        let now_unix_ms = self.now_unix_ms;
-        let owner = self.context.owner.clone();
-        let Some(effect) = self.effects.first_mut() else {
-            return Reply::Missing;
-        };
-        let newest = effect.newest_attempt().clone();
-        let run = |number, lease_end_unix_ms, effect_id| {
-            Reply::Run(Box::new(Run {
-                effect_id: Some(effect_id),
-                attempt: number,
-                lease_end_unix_ms,
-                question: None,
-            }))
-        };
-        if newest.nonce == nonce {
-            return run(
-                newest.number,
-                newest.lease_end_unix_ms,
-                effect.effect_id.clone(),
-            );
-        }
-        if self.rows.is_abandoned {
-            return Reply::Refused(Refusal::Abandoned);
-        }
-        let is_its = newest.number == number
-            && newest.owner == owner
-            && newest.outcome.is_none()
-            && effect.state == EffectState::Running;
-        if !is_its {
-            return Reply::Recorded(Box::new(effect.clone()));
-        }
-        let lease_end_unix_ms = now_unix_ms.saturating_add(lease_ms);
-        if let Some(attempt) = effect.attempts.last_mut() {
-            attempt.outcome = Some(AttemptOutcome::Failed);
-        }
-        let next = AttemptNumber(number.0.saturating_add(1));
-        effect.attempts.push(Attempt {
-            number: next,
-            nonce,
-            owner,
-            lease_end_unix_ms,
-            question: newest.question,
-            outcome: None,
-        });
-        let effect_id = effect.effect_id.clone();
-        self.changed_effects.push(effect_id.clone());
-        self.is_used = true;
-        run(next, lease_end_unix_ms, effect_id)
     }
 
     /// What a handler found out about an effect that is unknown still.
@@ -219,17 +197,22 @@ impl Step<'_> {
     }
 
     /// Nobody waits for what this nonce began.
-    pub(super) fn abandon(&mut self, nonce: Nonce) -> Reply {
-        let found = self.effects.iter().position(|effect| {
-            let mut attempts = effect.attempts.iter();
-            attempts.any(|attempt| attempt.nonce == nonce)
-        });
+    pub(super) fn abandon(&mut self, nonce: Nonce, question: Option<QuestionNumber>) -> Reply {
         self.is_used = true;
         self.other.push(Change::Abandoned {
             nonce,
             at_unix_ms: self.now_unix_ms,
         });
+        let found = self.effects.iter().position(|effect| {
+            let mut attempts = effect.attempts.iter();
+            attempts.any(|attempt| attempt.nonce == nonce)
+        });
         let Some(index) = found else {
+            if let Some(number) = question {
+                self.take_back_approval(number, |question| {
+                    question.effect_id.is_none() && question.nonce == nonce
+                });
+            }
             return Reply::Done;
         };
         let effect = &mut self.effects[index];
@@ -244,8 +227,43 @@ impl Step<'_> {
             if effect.state != EffectState::Done && effect.state != state {
                 self.settle(index, state);
             }
+            if let Some(number) = question {
+                let effect = &self.effects[index];
+                let approved = effect.attempts.iter();
+                let approved = approved.filter(|attempt| attempt.question == Some(number));
+                let (is_only, effect_id) = (approved.count() == 1, effect.effect_id.clone());
+                self.take_back_approval(number, |question| {
+                    is_only && question.effect_id.as_ref() == Some(&effect_id)
+                });
+            }
         }
         Reply::Recorded(Box::new(self.effects[index].clone()))
+    }
+
+    /// An approval by which nothing has begun is not used up: its question is open again, unless another one took its place.
+    fn take_back_approval(
+        &mut self,
+        number: QuestionNumber,
+        has_begun_nothing: impl Fn(&Question) -> bool,
+    ) {
+        let mut questions = self.questions.iter();
+        let is_meant = questions.any(|question| {
+            question.number == number
+                && question.state == QuestionState::Approved
+                && has_begun_nothing(question)
+        });
+        let now_unix_ms = self.now_unix_ms;
+        let is_replaced = self
+            .questions
+            .iter()
+            .any(|question| question.is_open(now_unix_ms));
+        if is_meant {
+            let state = match is_replaced {
+                true => QuestionState::Closed,
+                false => QuestionState::Open,
+            };
+            self.change_question(number, state, None);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rows 1 to 19 of the table: what becomes of a request. First match wins.
 
-use super::{Begin, NewEffect, Step, await_end, covers, is_of_tool};
+use super::{Begin, EARLIER_MAX, NewEffect, Step, await_end, covers, is_of_tool, keep_newest};
 use crate::Hash;
 use crate::command::{Refusal, Reply, Request, RequestOrigin, Run};
 use crate::effect::Effect;
@@ -334,25 +334,26 @@ impl Step<'_> {
         self.ask_or_run(request, key, generation, None)
     }
 
-    /// Rows 9 and 10: a question of the key waits.
+    /// Rows 9 and 10: a question of the key waits. One that is shown can be answered: within one user turn it stays, whatever else is
+    /// asked for, unless an approval of it would not count.
     fn open_question(&mut self, request: &Request, key: EffectKey) -> Option<Reply> {
-        let now_unix_ms = self.now_unix_ms;
         let hazards = self.hazards(&request.tool);
-        let mut questions = self.questions.iter_mut();
-        let open = questions.find(|question| question.is_open(now_unix_ms))?;
-        let still_holds = open.arguments == request.arguments
-            && is_of_tool(open, &request.tool)
-            && covers(&open.hazards, &hazards);
-        if still_holds && request.can_ask {
-            open.expires_at_unix_ms = open
-                .expires_at_unix_ms
-                .max(now_unix_ms.saturating_add(request.question_ms));
-            let number = open.number;
-            self.changed_questions.push(number);
-            return Some(self.asked(number, true));
-        }
+        let mut questions = self.questions.iter();
+        let open = questions.find(|question| question.is_open(self.now_unix_ms))?;
+        let number = open.number;
+        let is_same = open.arguments == request.arguments;
+        let still_holds = is_of_tool(open, &request.tool) && covers(&open.hazards, &hazards);
+        let is_of_turn = self.rows.onset.is_none_or(|onset| onset <= open.last_entry);
         if !request.can_ask {
             return Some(Reply::Refused(Refusal::NobodyToAsk));
+        }
+        if still_holds && is_same {
+            let expires_at_unix_ms = self.now_unix_ms.saturating_add(request.question_ms);
+            self.extend_question(number, expires_at_unix_ms);
+            return Some(self.asked(number, true));
+        }
+        if still_holds && is_of_turn {
+            return Some(self.asked(number, true));
         }
         Some(self.ask_naming(request, key, hazards))
     }
@@ -399,7 +400,8 @@ impl Step<'_> {
             let lost = lost
                 .into_iter()
                 .filter(|lost| !hazards.names(&lost.effect_id));
-            let lost: Vec<Earlier> = lost.collect();
+            let mut lost: Vec<Earlier> = lost.collect();
+            keep_newest(&mut lost, EARLIER_MAX);
             hazards.earlier.extend(lost);
             return self.ask_naming(request, key, hazards);
         }

@@ -35,12 +35,6 @@ pub(super) fn find(
         .optional()
 }
 
-/// The latest time at which anything was committed.
-pub(super) fn latest_unix_ms(connection: &Connection) -> rusqlite::Result<u64> {
-    let statement = "SELECT coalesce(max(used_at_unix_ms), 0) FROM conversations";
-    connection.query_row(statement, [], |row| Ok(loaded_time(row.get(0)?)))
-}
-
 pub(super) fn upsert(connection: &Connection, conversation: &Conversation) -> rusqlite::Result<()> {
     connection
         .prepare_cached(

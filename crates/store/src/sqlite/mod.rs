@@ -116,8 +116,6 @@ pub struct SqliteStore {
     writer: Mutex<Connection>,
     place: OpenedFile,
     settings: StoreSettings,
-    /// How far the machine's clock was behind the file's latest time when the file was opened.
-    ahead_ms: u64,
     set_aside: Option<PathBuf>,
     /// Closed last, so that nobody else opens a file that is still being closed.
     _lock: File,
@@ -172,14 +170,12 @@ impl SqliteStore {
         writer.busy_timeout(BUSY_TIMEOUT).map_err(explain)?;
         let folding = Folding::of(&mut writer, path.clone()).map_err(explain)?;
         let reader = connect_to_read(&path).map_err(explain)?;
-        let latest_unix_ms = conversations::latest_unix_ms(&reader).map_err(explain)?;
         let place = OpenedFile::of(&path).map_err(|error| not_writable(folder, &error))?;
         Ok(Self {
             reader: Mutex::new(reader),
             folding: Mutex::new(folding),
             writer: Mutex::new(writer),
             place,
-            ahead_ms: latest_unix_ms.saturating_sub((settings.clock)()),
             settings,
             set_aside,
             _lock: lock,
@@ -342,6 +338,7 @@ impl Store for SqliteStore {
                 token: key.token(conversation, question.number, arguments),
                 question,
                 is_repeated: true,
+                replaced: Vec::new(),
             }
         });
         Ok(asked.collect())
@@ -409,7 +406,6 @@ impl Store for SqliteStore {
             limits: &self.settings.limits,
             owner: &self.settings.owner,
             now_unix_ms: self.now_unix_ms(),
-            clock_unix_ms: (self.settings.clock)(),
         };
         let rows = pruning::slice(&transaction, &ends).map_err(unavailable)?;
         transaction.commit().map_err(unavailable)?;
@@ -417,10 +413,7 @@ impl Store for SqliteStore {
     }
 
     fn now_unix_ms(&self) -> u64 {
-        let clock_unix_ms = (self.settings.clock)();
-        clock_unix_ms
-            .saturating_add(self.ahead_ms)
-            .min(TIME_MAX_UNIX_MS)
+        (self.settings.clock)().min(TIME_MAX_UNIX_MS)
     }
 
     fn owner(&self) -> &OwnerId {
@@ -467,6 +460,8 @@ fn connect_to_read(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    // Opens the write-ahead log, too, so that a file which is deleted meanwhile is read to the end.
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     Ok(connection)
 }
 

@@ -14,8 +14,6 @@ pub(super) struct Ends<'a> {
     /// The process whose sessions live.
     pub(super) owner: &'a OwnerId,
     pub(super) now_unix_ms: u64,
-    /// Blocks are set by the machine's clock.
-    pub(super) clock_unix_ms: u64,
 }
 
 /// A conversation by its key.
@@ -67,7 +65,7 @@ pub(super) fn is_in_use(
 /// Deletes some of what has run out, at most as many rows as a commit may wait for, and gives how many they were; 0 where
 /// nothing is left.
 pub(super) fn slice(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<usize> {
-    let mut rows = conversations(connection, ends)?;
+    let mut rows = idle(connection, ends)?;
     let old = ago(ends.now_unix_ms, ends.limits.effect_ms);
     rows += named_by_deliveries(connection, &EFFECTS, old, left(rows))?;
     rows += named_by_deliveries(connection, &QUESTIONS, old, left(rows))?;
@@ -81,7 +79,7 @@ pub(super) fn slice(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Resul
         (
             "DELETE FROM blocks WHERE (tenant, user_id) IN (
                  SELECT tenant, user_id FROM blocks WHERE until_unix_ms <= ?1 LIMIT ?2)",
-            Some(time(ends.clock_unix_ms)),
+            Some(time(ends.now_unix_ms)),
         ),
     ] {
         if let Some(end_unix_ms) = end_unix_ms {
@@ -90,7 +88,11 @@ pub(super) fn slice(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Resul
                 .execute(params![end_unix_ms, bound(left(rows))])?;
         }
     }
-    Ok(rows)
+    // What has run out goes first: a conversation may be left without effects.
+    match rows {
+        0 => surplus(connection, ends),
+        rows => Ok(rows),
+    }
 }
 
 /// How many more rows one slice may delete.
@@ -98,26 +100,34 @@ fn left(rows: usize) -> usize {
     PRUNED_ROWS_MAX.saturating_sub(rows)
 }
 
-/// Those that are idle for too long, and those that are idle for longest where there are too many: of these only such as have no
-/// effects, because no number ends the time for which an effect is kept. One that has more rows than are left goes on with the next
-/// slice.
-fn conversations(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<usize> {
-    let limits = ends.limits;
-    let mut unused = Vec::new();
-    let rest_ms = limits.conversation_ms.max(limits.effect_ms);
-    if let Some(end_unix_ms) = ago(ends.now_unix_ms, rest_ms) {
-        unused = unused_until(connection, IDLE, ends, end_unix_ms, CONVERSATIONS_MAX)?;
-    }
-    if unused.is_empty() {
-        let kept: usize = connection
-            .prepare_cached("SELECT count(*) FROM conversations")?
-            .query_row([], count)?;
-        let surplus = kept.saturating_sub(limits.conversations_max.max(1));
-        if surplus > 0 {
-            let conversations_max = surplus.min(CONVERSATIONS_MAX);
-            unused = unused_until(connection, SURPLUS, ends, i64::MAX, conversations_max)?;
+/// Conversations that are idle for too long. One that has more rows than are left goes on with the next slice.
+fn idle(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<usize> {
+    let rest_ms = ends.limits.conversation_ms.max(ends.limits.effect_ms);
+    match ago(ends.now_unix_ms, rest_ms) {
+        Some(end_unix_ms) => {
+            let unused = unused_until(connection, IDLE, ends, end_unix_ms, CONVERSATIONS_MAX)?;
+            forget_all(connection, unused)
         }
+        None => Ok(0),
     }
+}
+
+/// Those that are idle for longest where there are too many: of these only such as have no effects, because no number ends the time
+/// for which an effect is kept.
+fn surplus(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<usize> {
+    let kept: usize = connection
+        .prepare_cached("SELECT count(*) FROM conversations")?
+        .query_row([], count)?;
+    let surplus = kept.saturating_sub(ends.limits.conversations_max.max(1));
+    if surplus == 0 {
+        return Ok(0);
+    }
+    let conversations_max = surplus.min(CONVERSATIONS_MAX);
+    let unused = unused_until(connection, SURPLUS, ends, i64::MAX, conversations_max)?;
+    forget_all(connection, unused)
+}
+
+fn forget_all(connection: &Connection, unused: Vec<ConversationKey>) -> rusqlite::Result<usize> {
     let mut rows = 0;
     for (tenant, conversation_id) in unused {
         if left(rows) == 0 {

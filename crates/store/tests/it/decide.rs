@@ -52,6 +52,7 @@ fn decided(ledger: &Ledger, rows: Rows, command: &Command) -> (Reply, Vec<Change
         limits: &ledger.limits,
         owner: ledger.store.owner(),
         now_unix_ms: ledger.now(),
+        clock_unix_ms: ledger.now(),
     };
     let decision = decide(rows, command, &context);
     (decision.reply, decision.changes)
@@ -63,6 +64,7 @@ fn yes(ledger: &Ledger) -> Command {
         effect_id: EffectId::new("effect 77"),
         token: ledger.token(),
         verdict: AnswerVerdict::Approved(Box::new(ledger.approval())),
+        again: None,
     }))
 }
 

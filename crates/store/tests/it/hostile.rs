@@ -176,8 +176,6 @@ struct Call {
     is_waiting: bool,
     is_applied: bool,
     key: usize,
-    /// The attempt that a retry follows.
-    follows: Option<usize>,
     /// Its place among all commands that began an attempt.
     ran_as: Option<u64>,
 }
@@ -615,18 +613,13 @@ impl World {
         let Some(effect_id) = run.effect_id else {
             self.violation("a run of no effect");
         };
-        let names = match (&run.question, call.follows) {
-            (Some(question), _) => {
-                if self.denied.contains(&question.number) {
-                    self.violation("ran on a question to which the user said no");
-                }
-                let earlier = question.hazards.earlier.iter();
-                Some(earlier.map(|earlier| earlier.effect_id.clone()).collect())
+        let names = run.question.as_ref().map(|question| {
+            if self.denied.contains(&question.number) {
+                self.violation("ran on a question to which the user said no");
             }
-            // A retry runs on the approval of the attempt that it follows.
-            (None, Some(before)) => self.attempts[before].names.clone(),
-            (None, None) => None,
-        };
+            let earlier = question.hazards.earlier.iter();
+            earlier.map(|earlier| earlier.effect_id.clone()).collect()
+        });
         self.attempts.push(Attempt {
             key: call.key,
             began_as: call.ran_as.unwrap_or_default(),
@@ -654,29 +647,28 @@ impl World {
     fn abandon(&mut self) {
         let place = self.pick_call(|world, call| world.waits(call));
         let call = self.calls[place].clone();
-        let (nonce, effect_id) = match &call.command {
-            Command::Request(request) => (request.nonce, request.effect_id.clone()),
-            Command::Answer(answer) => (answer.nonce, answer.effect_id.clone()),
-            Command::Retry {
-                nonce, effect_id, ..
-            } => (*nonce, effect_id.clone()),
+        let (nonce, effect_id, question) = match &call.command {
+            Command::Request(request) => (request.nonce, request.effect_id.clone(), None),
+            Command::Answer(answer) => {
+                let question = Some(answer.token.question);
+                (answer.nonce, answer.effect_id.clone(), question)
+            }
             // A record is sent until it is acknowledged.
             _ => return self.deliver_and_tell(place),
         };
         self.calls[place].is_waiting = false;
         self.call(Call {
-            command: Command::Abandon { nonce, effect_id },
+            command: Command::Abandon {
+                nonce,
+                effect_id,
+                question,
+            },
             copies: 0,
             is_waiting: true,
             is_applied: false,
-            follows: None,
             ran_as: None,
             ..call.clone()
         });
-        // The next attempt has not begun, and that before it has failed.
-        if let Some(before) = call.follows {
-            self.record(before, AttemptOutcome::Failed);
-        }
     }
 
     /// A copy that was on its way for long arrives.
@@ -762,7 +754,6 @@ impl World {
             is_waiting: true,
             is_applied: false,
             key,
-            follows: None,
             ran_as: None,
         });
     }
@@ -849,6 +840,12 @@ impl World {
         let question = store.question(&self.conversation, &token).unwrap();
         let arguments = question.map(|question| question.arguments.into_inner());
         let is_first = arguments.is_some_and(|arguments| arguments.starts_with("{\"key\":0"));
+        let key = usize::from(!is_first);
+        // The attempt before may have failed, and be tried again by the same approval.
+        let mut before = self.attempts.iter().rev();
+        let before = before.find(|attempt| attempt.key == key);
+        let before = before.map(|attempt| attempt.number);
+        let again = before.filter(|_| self.random.is(30));
         self.call(Call {
             process,
             command: Command::Answer(Box::new(ApprovalAnswer {
@@ -859,12 +856,12 @@ impl World {
                     true => AnswerVerdict::Approved(Box::new(approval)),
                     false => AnswerVerdict::Denied,
                 },
+                again,
             })),
             copies: 0,
             is_waiting: true,
             is_applied: false,
-            key: usize::from(!is_first),
-            follows: None,
+            key,
             ran_as: None,
         });
     }
@@ -985,34 +982,16 @@ impl World {
             is_waiting: true,
             is_applied: false,
             key: attempt.key,
-            follows: None,
             ran_as: None,
         });
     }
 
-    /// The handler's request has failed for a moment, and it tries once more.
+    /// The handler's request has failed for a moment, and the same message is asked about once more.
     fn retry(&mut self) {
         let place = self.pick_mine(Self::may_retry);
-        let (nonce, _, _) = self.mint();
-        let attempt = &mut self.attempts[place];
-        attempt.is_over = true;
-        let command = Command::Retry {
-            effect_id: attempt.effect_id.clone(),
-            attempt: attempt.number,
-            nonce,
-            lease_ms: LEASE_MS,
-        };
-        let (process, key) = (attempt.process, attempt.key);
-        self.call(Call {
-            process,
-            command,
-            copies: 0,
-            is_waiting: true,
-            is_applied: false,
-            key,
-            follows: Some(place),
-            ran_as: None,
-        });
+        self.attempts[place].is_over = true;
+        self.record(place, AttemptOutcome::Failed);
+        self.redeliver();
     }
 
     // ---- lookups
@@ -1078,7 +1057,6 @@ impl World {
             is_waiting: true,
             is_applied: false,
             key: 0,
-            follows: None,
             ran_as: None,
         });
         // Then the same request is judged again.

@@ -9,7 +9,7 @@ use windlass_store::command::{
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, Certainty, ConversationRef, Effect, EffectState,
     EntryEvent, Epoch, LegNumber, LegRef, MemoryStore, NewEntry, Nonce, OwnerId, Presented,
-    QuestionNumber, ServerKey, Store, StoreLimits, StoreSettings, Token,
+    Question, QuestionNumber, ServerKey, Store, StoreLimits, StoreSettings, Token,
 };
 use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
 use windlass_tool::kind::Mode;
@@ -103,11 +103,8 @@ pub(crate) enum Act {
     /// The first attempt ends.
     FirstSucceeds,
     FirstFails,
-    /// The newest attempt failed for a moment, and the next begins.
-    Retries,
-    SameRetry,
-    /// The first attempt asks for a next one, which it may not any more.
-    FirstRetries,
+    /// The newest attempt ran by an approval and has failed; the same approval has the next one begun.
+    YesAgain,
     Passes(u64),
     /// The clock is set back.
     Back(u64),
@@ -131,11 +128,13 @@ pub(crate) enum Act {
     Settles,
     /// The model reads what others wrote.
     Taint,
-    /// Nobody waits for the newest request, answer or retry any more.
+    /// Nobody waits for the newest request or answer any more.
     Abandon,
     /// The next request or answer is given up before it comes.
     AbandonNext,
     Withdraw,
+    /// The leg is over.
+    Leaves,
     /// The tool has another version from now on.
     Upgrade,
     /// Another policy from now on.
@@ -159,8 +158,9 @@ pub(crate) struct Ledger {
     onset: Option<LegNumber>,
     request: Option<Request>,
     answer: Option<ApprovalAnswer>,
-    retry: Option<Command>,
-    given_up: Option<(Nonce, EffectId)>,
+    /// The attempt that the next answer has tried again.
+    again: Option<AttemptNumber>,
+    given_up: Option<(Nonce, EffectId, Option<QuestionNumber>)>,
     looked_up_at: u64,
     runs: Vec<(EffectId, AttemptNumber)>,
     asked: Vec<OpenQuestion>,
@@ -250,7 +250,7 @@ impl Ledger {
             onset: None,
             request: None,
             answer: None,
-            retry: None,
+            again: None,
             given_up: None,
             looked_up_at: 0,
             runs: Vec::new(),
@@ -287,6 +287,11 @@ impl Ledger {
 
     pub(crate) fn leg(&self) -> LegRef {
         self.leg.clone()
+    }
+
+    /// The question that was asked last.
+    pub(crate) fn question(&self) -> &Question {
+        &self.asked.last().expect("something was asked").question
     }
 
     /// The effect that was run last, as it is kept.
@@ -466,11 +471,12 @@ impl Ledger {
             Act::EndsInDoubt => self.ends(self.runs.len() - 1, AttemptOutcome::Unknown),
             Act::FirstSucceeds => self.ends(0, AttemptOutcome::Succeeded),
             Act::FirstFails => self.ends(0, AttemptOutcome::Failed),
-            Act::Retries => self.retries(self.runs.len() - 1),
-            Act::FirstRetries => self.retries(0),
-            Act::SameRetry => {
-                let retry = self.retry.clone().expect("something was retried");
-                self.send(retry)
+            Act::YesAgain => {
+                let (_, attempt) = self.runs.last().expect("something ran");
+                self.again = Some(*attempt);
+                let reply = self.answers(self.token(), Some(self.approval()));
+                self.again = None;
+                reply
             }
             Act::Passes(ms) => {
                 self.clock.fetch_add(ms, Ordering::Relaxed);
@@ -514,16 +520,23 @@ impl Ledger {
             Act::Settles => self.send(Command::Settle),
             Act::Taint => self.send(Command::Taint),
             Act::Abandon => {
-                let (nonce, effect_id) = self.given_up.clone().expect("something was sent");
-                self.send(Command::Abandon { nonce, effect_id })
+                let (nonce, effect_id, question) =
+                    self.given_up.clone().expect("something was sent");
+                self.send(Command::Abandon {
+                    nonce,
+                    effect_id,
+                    question,
+                })
             }
             Act::AbandonNext => {
                 let number = self.made + 1;
                 self.send(Command::Abandon {
                     nonce: nonce(number),
                     effect_id: EffectId::new(format!("effect-{number}")),
+                    question: None,
                 })
             }
+            Act::Leaves => self.send(Command::Leave(self.leg.clone())),
             Act::Upgrade => {
                 self.version = "2.0.0";
                 Reply::Done
@@ -556,7 +569,7 @@ impl Ledger {
     }
 
     fn requests(&mut self, request: Request) -> Reply {
-        self.given_up = Some((request.nonce, request.effect_id.clone()));
+        self.given_up = Some((request.nonce, request.effect_id.clone(), None));
         self.request = Some(request.clone());
         self.send(Command::Request(Box::new(request)))
     }
@@ -600,8 +613,10 @@ impl Ledger {
                 Some(approval) => AnswerVerdict::Approved(Box::new(approval)),
                 None => AnswerVerdict::Denied,
             },
+            again: self.again,
         };
-        self.given_up = Some((answer.nonce, answer.effect_id.clone()));
+        let question = Some(answer.token.question);
+        self.given_up = Some((answer.nonce, answer.effect_id.clone(), question));
         self.answer = Some(answer.clone());
         self.send(Command::Answer(Box::new(answer)))
     }
@@ -627,20 +642,6 @@ impl Ledger {
             outcome,
             receipt: Some(Sensitive(format!("{{\"called back\":\"{outcome:?}\"}}"))),
         })))
-    }
-
-    fn retries(&mut self, run: usize) -> Reply {
-        let (effect_id, attempt) = self.runs[run].clone();
-        let nonce = nonce(self.make());
-        let retry = Command::Retry {
-            effect_id: effect_id.clone(),
-            attempt,
-            nonce,
-            lease_ms: LEASE_MS,
-        };
-        self.given_up = Some((nonce, effect_id));
-        self.retry = Some(retry.clone());
-        self.send(retry)
     }
 
     fn finds(&mut self, finding: FoundState) -> Reply {

@@ -1,12 +1,12 @@
 //! Legs, the log and the bounds of what is kept, on the store that forgets.
 
 use crate::ledger::Act::{
-    Crash, EndsInDoubt, Fails, FirstFails, FirstSucceeds, Heard, Nested, No, Onset, OtherKey,
-    OtherLeg, OtherWords, Passes, Request, Retries, Succeeds, Taint, Yes,
+    CallsBack, Crash, EndsInDoubt, Fails, FirstFails, FirstSucceeds, Heard, Leaves, Nested, No,
+    Onset, OtherKey, OtherLeg, OtherWords, Passes, Request, SameMessage, Succeeds, Taint, Yes,
 };
 use crate::ledger::{
     Act, HOUR_MS, LANDING_MS, LEASE_MS, Ledger, PLAIN, Policy, QUESTION_MS, conversation, new_leg,
-    nonce, one, onset, settings,
+    one, onset, settings,
 };
 use std::sync::atomic::Ordering;
 use windlass_store::command::{Command, NewLeg, Record, Refusal, Reply, RequestOrigin};
@@ -382,33 +382,61 @@ fn a_receipt_is_of_the_attempt_that_says_how_it_stands() {
     }
 }
 
-#[test]
-fn intents_of_an_approved_run_are_an_entry_where_there_are_any() {
-    for (intents, entries) in [
-        (vec![], 0),
-        (vec![Intent::SuppressAudio { value: true }], 1),
-    ] {
-        let mut ledger = Ledger::new(CONSENT);
-        ledger.all(&[Request, Yes]);
-        let record = Record {
-            effect_id: ledger.effect().effect_id,
-            attempt: AttemptNumber(1),
-            outcome: AttemptOutcome::Succeeded,
-            receipt: None,
-            asks: Some(LegRequest {
-                leg: ledger.leg().leg,
-                question: QuestionNumber(1),
-                intents,
-            }),
-        };
-        ledger.send(Command::Record(Box::new(record)));
-        let log = ledger
-            .store
-            .entries(&ledger.conversation, EntryNumber(0), 100);
-        let asked = log.unwrap().into_iter();
-        let asked = asked.filter(|entry| matches!(entry.event, EntryEvent::Asked(_)));
-        assert_eq!(asked.count(), entries);
+/// How often a session is asked for what a run wants of it, and whether that is rejected.
+fn intents_after(acts: &[Act], intents: Vec<Intent>) -> Vec<bool> {
+    let mut ledger = Ledger::new(CONSENT);
+    ledger.all(&[Request, Yes]);
+    let asker = ledger.leg().leg;
+    ledger.all(acts);
+    let record = Record {
+        effect_id: ledger.effect().effect_id,
+        attempt: AttemptNumber(1),
+        outcome: AttemptOutcome::Succeeded,
+        receipt: None,
+        asks: Some(LegRequest {
+            leg: asker,
+            question: QuestionNumber(1),
+            intents,
+            is_rejected: false,
+        }),
+    };
+    // Its acknowledgement may be lost.
+    for _ in 0..2 {
+        ledger.send(Command::Record(Box::new(record.clone())));
     }
+    let log = ledger
+        .store
+        .entries(&ledger.conversation, EntryNumber(0), 100);
+    let asked = log
+        .unwrap()
+        .into_iter()
+        .filter_map(|entry| match entry.event {
+            EntryEvent::Asked(asked) => Some(asked.is_rejected),
+            _ => None,
+        });
+    asked.collect()
+}
+
+#[test]
+fn intents_of_an_approved_run_are_one_entry_and_rejected_where_the_leg_is_gone() {
+    let wanted = || vec![Intent::SuppressAudio { value: true }];
+    assert_eq!(intents_after(&[], Vec::new()), [] as [bool; 0]);
+    assert_eq!(intents_after(&[], wanted()), [false]);
+    // Its service has told the end before the process that ran it.
+    assert_eq!(intents_after(&[CallsBack], wanted()), [false]);
+    assert_eq!(intents_after(&[Leaves], wanted()), [true]);
+}
+
+#[test]
+fn a_question_names_the_newest_effects_of_many() {
+    let mut ledger = Ledger::new(CONSENT);
+    for _ in 0..40 {
+        ledger.all(&[Onset, Request, Yes, Succeeds, Heard]);
+    }
+    ledger.all(&[Onset, Request]);
+    assert_eq!(ledger.question().hazards.earlier.len(), 16);
+    // What it names covers what there is, so that an approval of it runs.
+    assert!(ledger.act(Yes).ends_with("approved by question 41"));
 }
 
 #[test]
@@ -503,7 +531,7 @@ fn nothing_is_more_than_is_kept() {
     assert_eq!(ledger.act(Request), "`Ask` question 1");
     assert_eq!(ledger.act(OtherKey), "refused: `TooManyQuestions`");
     // One in place of another is no further one.
-    assert_eq!(ledger.act(OtherWords), "`Ask` question 2");
+    assert_eq!(ledger.all(&[Onset, OtherWords]), "`Ask` question 2");
     assert_eq!(
         ledger.all(&[Passes(QUESTION_MS), OtherKey]),
         "`Ask` question 3"
@@ -552,7 +580,7 @@ fn time_never_runs_backwards_within_a_conversation() {
 #[test]
 fn a_retry_holds_its_own_lease() {
     let mut ledger = Ledger::new(PLAIN);
-    ledger.all(&[Request, Passes(LEASE_MS - 1), Retries]);
+    ledger.all(&[Request, Passes(LEASE_MS - 1), Fails, SameMessage]);
     let effect = ledger.effect();
     let outcomes: Vec<Option<AttemptOutcome>> = effect
         .attempts
@@ -650,7 +678,7 @@ fn what_has_run_out_is_deleted() {
         known.unwrap().is_some()
     };
     assert!(known(&ledger));
-    ledger.all(&[Act::Settles, Passes(DAY_MS)]);
+    ledger.all(&[Act::Settles, Leaves, Passes(DAY_MS)]);
     // Nobody knows of it any more, before it is deleted and after.
     assert!(!known(&ledger));
     assert!(ledger.store.prune().unwrap() > 0);
@@ -661,12 +689,12 @@ fn what_has_run_out_is_deleted() {
 #[test]
 fn a_conversation_that_rested_too_long_begins_anew() {
     let mut ledger = Ledger::new(PLAIN);
-    ledger.all(&[Request, Succeeds, Heard, Passes(24 * HOUR_MS)]);
+    ledger.all(&[Request, Succeeds, Heard, Leaves, Passes(24 * HOUR_MS)]);
     assert_eq!(ledger.act(Request), "`Gone`");
     ledger.act(OtherLeg);
     assert_eq!(ledger.act(Request), "`Run` effect 2");
     // Another user may have its name now.
-    ledger.all(&[Fails, Passes(24 * HOUR_MS)]);
+    ledger.all(&[Fails, Leaves, Passes(24 * HOUR_MS)]);
     let bob = conversation("conversation", "bob");
     assert!(matches!(
         one(&ledger.store, &bob, Command::Open),
@@ -745,13 +773,6 @@ fn what_is_not_there_is_missing() {
         effect_id: effect_id.clone(),
     };
     assert_eq!(ledger.send(look_up), Reply::Missing);
-    let retry = Command::Retry {
-        effect_id,
-        attempt: AttemptNumber(1),
-        nonce: nonce(99),
-        lease_ms: LEASE_MS,
-    };
-    assert_eq!(ledger.send(retry), Reply::Missing);
     ledger.act(Request);
     let no_such_attempt = Record {
         effect_id: ledger.effect().effect_id,

@@ -209,6 +209,7 @@ pub(crate) fn answered(number: u64, asked: &OpenQuestion, is_yes: bool) -> Comma
             true => AnswerVerdict::Approved(Box::new(approval)),
             false => AnswerVerdict::Denied,
         },
+        again: None,
     }))
 }
 

@@ -8,6 +8,7 @@ use crate::id::ToolId;
 use crate::kind::{Category, Mode, RateLimit, SideEffects};
 use crate::manifest::{Manifest, effects, rules};
 use crate::problem::Report;
+use crate::program::ProgramFile;
 use crate::registry::{Registry, Tool};
 use crate::rights::Role;
 use crate::validate::Validator;
@@ -47,6 +48,8 @@ pub struct DeclaredTool<'a> {
     /// Relative to the artifact's folder.
     pub path: &'a str,
     pub file: HandlerFile,
+    /// What its program is made of.
+    pub program: &'a [ProgramFile],
 }
 
 /// Who makes handlers of files, where somebody can.
@@ -217,9 +220,15 @@ fn handler_of(
 ) -> Result<Arc<dyn Handler>, ActivationError> {
     let tool = &entry.manifest.tool_id;
     let handler = match (&entry.handler, loaders.scripts) {
-        (HandlerCode::Declared { path, source, .. }, _) => {
-            declared(&entry.manifest, path, source, loaders.files)?
-        }
+        (
+            HandlerCode::Declared {
+                path,
+                source,
+                program,
+                ..
+            },
+            _,
+        ) => declared(&entry.manifest, path, (source, program), loaders.files)?,
         (HandlerCode::Builtin, _) => handlers
             .get(tool)
             .cloned()
@@ -274,7 +283,7 @@ fn handler_of(
 fn declared(
     manifest: &Manifest,
     path: &str,
-    source: &str,
+    (source, program): (&str, &[ProgramFile]),
     loader: Option<&dyn FileLoader>,
 ) -> Result<Arc<dyn Handler>, ActivationError> {
     let tool = &manifest.tool_id;
@@ -298,7 +307,12 @@ fn declared(
     };
     let mut report = Report::new("", path, source);
     let loaded = match handler_file::read(source, &judged, &mut report) {
-        Some(file) => loader.load(DeclaredTool { tool, path, file }),
+        Some(file) => loader.load(DeclaredTool {
+            tool,
+            path,
+            file,
+            program,
+        }),
         None => Err("the file is no handler of this program's version".to_owned()),
     };
     loaded.map_err(|cause| ActivationError::Script {
@@ -402,12 +416,14 @@ fn with_calls(preview: String, handler: &HandlerCode) -> String {
 }
 
 pub(crate) fn tool(entry: Entry, handler: Arc<dyn Handler>) -> Tool {
+    let code_hash = entry.code_hash();
     let manifest = entry.manifest;
     // The compiler has compiled the schemas, and the version says that they are still the same.
     let validator = |schema| Validator::trusting(Arc::new(schema));
     Tool {
         id: manifest.tool_id,
         version: manifest.version.into(),
+        code_hash,
         description: manifest.description,
         category: manifest.category,
         side_effects: manifest.side_effects,

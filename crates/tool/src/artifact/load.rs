@@ -7,6 +7,7 @@ use super::{
 use crate::guide::{self, Guide};
 use crate::id::ToolId;
 use crate::manifest::Manifest;
+use crate::program::changed_file;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::fmt;
@@ -224,6 +225,7 @@ impl Artifact {
 
 fn load_handler(form: HandlerForm, tool: &ToolId, folder: &Path) -> Result<HandlerCode, LoadError> {
     let load = |path, sha256| load_file(FileForm { path, sha256 }, tool, folder);
+    let mut of_program = Vec::new();
     let (kind, path, sha256) = match form {
         HandlerForm::Builtin => return Ok(HandlerCode::Builtin),
         HandlerForm::Script {
@@ -239,14 +241,30 @@ fn load_handler(form: HandlerForm, tool: &ToolId, folder: &Path) -> Result<Handl
         }
         HandlerForm::Http { path, sha256 } => (DeclaredKind::Http, path, sha256),
         HandlerForm::Webhook { path, sha256 } => (DeclaredKind::Webhook, path, sha256),
-        HandlerForm::Process { path, sha256 } => (DeclaredKind::Process, path, sha256),
+        HandlerForm::Process {
+            path,
+            sha256,
+            program,
+        } => {
+            of_program = program;
+            (DeclaredKind::Process, path, sha256)
+        }
     };
     let file = load(path, sha256)?;
+    let of_tool = folder.join(&file.path);
+    let of_tool = of_tool.parent().unwrap_or(folder);
+    if let Some(changed) = changed_file(of_tool, &of_program) {
+        return Err(LoadError::HandlerChanged {
+            tool: tool.clone(),
+            path: of_tool.join(changed).display().to_string(),
+        });
+    }
     Ok(HandlerCode::Declared {
         kind,
         path: file.path,
         sha256: file.sha256,
         source: file.source,
+        program: of_program,
     })
 }
 

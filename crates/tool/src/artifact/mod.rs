@@ -20,6 +20,7 @@ use crate::id::ToolId;
 use crate::json;
 use crate::kind::SideEffects;
 use crate::manifest::{Manifest, effects::argument_of};
+use crate::program::ProgramFile;
 use crate::registry::{Declarations, STEERING_TOOLS};
 use crate::script_calls::calls_in;
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,8 @@ pub(crate) enum HandlerCode {
         sha256: String,
         /// With line endings normalised, as it was when its hash was checked.
         source: Arc<str>,
+        /// What its program is made of: the other files of the tool's folder, sorted by name. Empty where it runs none.
+        program: Vec<ProgramFile>,
     },
 }
 
@@ -147,6 +150,8 @@ enum HandlerForm {
     Process {
         path: String,
         sha256: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        program: Vec<ProgramFile>,
     },
 }
 
@@ -259,13 +264,21 @@ impl Entry {
                 modules: modules.iter().map(ScriptFile::form).collect(),
             },
             HandlerCode::Declared {
-                kind, path, sha256, ..
+                kind,
+                path,
+                sha256,
+                program,
+                ..
             } => {
                 let (path, sha256) = (path.clone(), sha256.clone());
                 match kind {
                     DeclaredKind::Http => HandlerForm::Http { path, sha256 },
                     DeclaredKind::Webhook => HandlerForm::Webhook { path, sha256 },
-                    DeclaredKind::Process => HandlerForm::Process { path, sha256 },
+                    DeclaredKind::Process => HandlerForm::Process {
+                        path,
+                        sha256,
+                        program: program.clone(),
+                    },
                 }
             }
         };
@@ -299,6 +312,23 @@ impl Entry {
         text.push(b'}');
     }
 
+    /// The hash of what a call runs: what `schema.json` says of it, and the code. Words for the model change nothing that runs.
+    pub(crate) fn code_hash(&self) -> Arc<str> {
+        let Ok(Value::Object(mut object)) = serde_json::to_value(&self.manifest) else {
+            unreachable!("a manifest serializes to an object");
+        };
+        for words in ["description", "status"] {
+            object.remove(words);
+        }
+        object.insert("handler".to_owned(), self.handler.hashed_form());
+        if self.handler == HandlerCode::Builtin {
+            object.insert("program".to_owned(), json!(env!("CARGO_PKG_VERSION")));
+        }
+        let mut text = Vec::new();
+        json::write_canonical(&Value::Object(object), &mut text);
+        json::hex(&Sha256::digest(&text)).into()
+    }
+
     /// What goes into the version: everything that can change a call, and nothing else.
     fn add_to(&self, version: &mut Version) {
         let mut object = self.facts();
@@ -317,13 +347,21 @@ impl HandlerCode {
     fn hashed_form(&self) -> Value {
         match self {
             Self::Builtin => json!({"kind": "builtin"}),
-            Self::Declared { kind, sha256, .. } => {
+            Self::Declared {
+                kind,
+                sha256,
+                program,
+                ..
+            } => {
                 let kind = match kind {
                     DeclaredKind::Http => "http",
                     DeclaredKind::Webhook => "webhook",
                     DeclaredKind::Process => "process",
                 };
-                json!({"kind": kind, "sha256": sha256})
+                match &program[..] {
+                    [] => json!({"kind": kind, "sha256": sha256}),
+                    program => json!({"kind": kind, "sha256": sha256, "program": program}),
+                }
             }
             Self::Script { entry, modules } => {
                 let sha256: Vec<&str> = modules.iter().map(|file| file.sha256.as_str()).collect();

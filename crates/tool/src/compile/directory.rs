@@ -2,6 +2,7 @@
 //! in them.
 
 use crate::problem::{Problem, Severity};
+use crate::program::{PROGRAM_BYTES_MAX, ProgramFile, hash_of};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
@@ -16,6 +17,11 @@ const SCRIPT_FILES_MAX: usize = 256;
 const SCRIPT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How deep folders may lie in a tool's own.
 const SCRIPT_DEPTH_MAX: usize = 8;
+
+/// Files of the folder of a tool that runs a program, beside those that every tool has.
+const PROGRAM_FILES_MAX: usize = 512;
+/// Folders that package managers and interpreters fill.
+const INSTALLED: [&str; 5] = ["node_modules", "__pycache__", "venv", "env", "target"];
 
 /// The folder whose files every script may import.
 const SHARED: &str = "_shared";
@@ -48,6 +54,8 @@ pub(super) struct ToolFiles {
     pub(super) handlers: Vec<(&'static str, File)>,
     /// What its script may import. Empty where it has none.
     pub(super) scripts: ScriptFiles,
+    /// What the program of its `handler.json` is made of. Empty where it runs none.
+    pub(super) program: Vec<ProgramFile>,
 }
 
 pub(super) enum File {
@@ -205,6 +213,12 @@ fn read_entry(tools: &Path, name: &std::ffi::OsStr, snapshot: &mut Snapshot) {
         reading.folder(&path, &shown, 0);
         scripts = reading.files;
     }
+    let mut program = Vec::new();
+    if handlers.iter().any(is_program_handler) {
+        let mut reading = ProgramReading::new(&shown, &mut snapshot.problems);
+        reading.folder(&path, "", 0);
+        program = reading.files;
+    }
     let mut read = |file: &str| read_file(&shown, &path.join(file), &mut snapshot.problems);
     let tool = ToolFiles {
         schema: read("schema.json"),
@@ -213,6 +227,7 @@ fn read_entry(tools: &Path, name: &std::ffi::OsStr, snapshot: &mut Snapshot) {
         doc: read("doc.md"),
         handlers,
         scripts,
+        program,
         directory: path.clone(),
         name: shown.clone(),
     };
@@ -357,6 +372,108 @@ impl<'a> ScriptReading<'a> {
             });
         }
     }
+}
+
+/// Gathers the hashes of what a tool's program is made of.
+struct ProgramReading<'a> {
+    tool: &'a str,
+    files: Vec<ProgramFile>,
+    bytes: u64,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl<'a> ProgramReading<'a> {
+    fn new(tool: &'a str, problems: &'a mut Vec<Problem>) -> Self {
+        Self {
+            tool,
+            files: Vec::new(),
+            bytes: 0,
+            problems,
+        }
+    }
+
+    /// Reads a folder, whose name from the tool's own is `name`. Links and devices are no part of a program.
+    fn folder(&mut self, path: &Path, name: &str, depth: usize) {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        let mut entries: Vec<_> = entries.collect();
+        entries.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in entries {
+            let own = entry.file_name().to_string_lossy().into_owned();
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            let is_hidden = own.starts_with('.');
+            if kind.is_dir() {
+                if depth < SCRIPT_DEPTH_MAX && !is_hidden && !INSTALLED.contains(&own.as_str()) {
+                    self.folder(&entry.path(), &format!("{name}{own}/"), depth + 1);
+                }
+            } else if kind.is_file() && !is_hidden && !(depth == 0 && is_read_anyway(&own)) {
+                self.file(&entry.path(), format!("{name}{own}"));
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path, name: String) {
+        if self.files.len() >= PROGRAM_FILES_MAX {
+            let message = format!(
+                "the folder of a tool holds {PROGRAM_FILES_MAX} files of its program at most"
+            );
+            return self.problem(
+                path,
+                message,
+                "move what is no part of the program elsewhere",
+            );
+        }
+        let left = PROGRAM_BYTES_MAX - self.bytes;
+        match hash_of(path, left) {
+            Ok(Some((sha256, bytes))) => {
+                self.bytes += bytes;
+                self.files.push(ProgramFile { name, sha256 });
+            }
+            Ok(None) => {
+                let message = format!(
+                    "the folder of a tool holds {PROGRAM_BYTES_MAX} bytes of its program at most"
+                );
+                self.problem(
+                    path,
+                    message,
+                    "move what is no part of the program elsewhere",
+                );
+            }
+            Err(error) => self.problem(
+                path,
+                format!("the file cannot be read: {error}"),
+                "make it readable for this user",
+            ),
+        }
+    }
+
+    /// Each is said once, of the first file that it is about.
+    fn problem(&mut self, path: &Path, message: String, cure: &str) {
+        let mut known = self.problems.iter();
+        if known.any(|problem| problem.message == message) {
+            return;
+        }
+        self.problems.push(Problem {
+            file: path.display().to_string(),
+            line: None,
+            column: None,
+            severity: Severity::Error,
+            tool: Some(self.tool.to_owned()),
+            message,
+            cure: cure.to_owned(),
+        });
+    }
+}
+
+/// Whether a `handler.json` says that it runs a program. What else is wrong with it, its reader says.
+fn is_program_handler((name, file): &(&'static str, File)) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Kind {
+        kind: String,
+    }
+    let kind = serde_json::from_str::<Kind>(file.text());
+    name.ends_with(".json") && kind.is_ok_and(|handler| handler.kind == "process")
 }
 
 fn is_script_handler((name, file): &(&'static str, File)) -> bool {

@@ -32,7 +32,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Goes up when the compiler makes something else of the same sources, so that artifacts of older ones are rebuilt.
-const REVISION: u32 = 5;
+const REVISION: u32 = 6;
 
 /// The most tools that OpenAI takes in one request.
 pub const OPENAI_TOOLS_MAX: usize = 128;
@@ -191,6 +191,10 @@ fn source_hash(snapshot: &Snapshot, source: &Source<'_>) -> String {
         for (name, file) in tool.files().chain(files_of(&tool.scripts)) {
             part(name);
             part(file.text());
+        }
+        for file in &tool.program {
+            part(&file.name);
+            part(&file.sha256);
         }
     }
     for (path, file) in files_of(&snapshot.shared) {
@@ -439,6 +443,7 @@ fn read_handler(
                 path: directory::relative(source.artifact, &files.directory.join(name)),
                 sha256: json::hex(&Sha256::digest(&text)),
                 source: text.as_str().into(),
+                program: files.program.clone(),
             })
         }
         (_, File::Text(_)) => script::read(files, (*name, file), source, shared, problems),

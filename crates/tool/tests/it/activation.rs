@@ -6,7 +6,8 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_tool::artifact::{
-    ActivationError, Artifact, Clamp, Loaders, Script, ScriptLoader, Tightening,
+    ActivationError, Artifact, Clamp, DeclaredTool, FileLoader, Loaders, Script, ScriptLoader,
+    Tightening, write_artifact,
 };
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
@@ -309,4 +310,163 @@ fn the_configuration_may_not_loosen_a_tool() {
         .into_registry(&BTreeMap::new(), Loaders::default(), &unknown)
         .unwrap_err();
     expect!["the configuration speaks of the tool sometool, which does not exist; did you mean some_tool?"].assert_eq(&error.to_string());
+}
+
+/// Every script and every `handler.json` is taken.
+struct AnyLoader;
+
+impl ScriptLoader for AnyLoader {
+    fn load(&self, _: &Script<'_>) -> Result<Arc<dyn Handler>, String> {
+        Ok(Arc::new(Echo("1.0.0")))
+    }
+}
+
+impl FileLoader for AnyLoader {
+    fn load(&self, _: DeclaredTool<'_>) -> Result<Arc<dyn Handler>, String> {
+        Ok(Arc::new(Echo("1.0.0")))
+    }
+}
+
+const LOADERS: Loaders<'_> = Loaders {
+    scripts: Some(&AnyLoader),
+    files: Some(&AnyLoader),
+};
+
+fn code_hash(folder: &Folder) -> String {
+    let compilation = folder.compile();
+    assert!(compilation.artifact.is_some(), "{:?}", compilation.problems);
+    let artifact = compilation.artifact.unwrap();
+    write_artifact(&artifact, &folder.artifact()).unwrap();
+    let hash = |artifact: Artifact| {
+        let registry = artifact.into_registry(&BTreeMap::new(), LOADERS, &BTreeMap::new());
+        let registry = registry.unwrap();
+        registry.get("some_tool").unwrap().code_hash.to_string()
+    };
+    let first = hash(artifact);
+    let loaded = Artifact::load(&folder.artifact()).unwrap();
+    assert_eq!(hash(loaded), first, "an artifact that is read back");
+    first
+}
+
+fn http(url: &str) -> String {
+    json!({"kind": "http", "method": "POST", "url": url, "body": {}}).to_string()
+}
+
+/// A tool whose handler is this file.
+fn declared(handler: &str) -> Folder {
+    let mut folder = Folder::new();
+    folder.permissions.processes = true;
+    folder.tool(
+        "some-tool",
+        &manifest_with(json!({"/sideEffects": "writes"})),
+    );
+    std::fs::remove_file(folder.tools().join("some-tool/handler.js")).unwrap();
+    folder.file("some-tool/handler.json", handler);
+    folder
+}
+
+const PROCESS: &str = r#"{"kind": "process", "command": ["node", "main.js"]}"#;
+
+#[test]
+fn an_approval_is_bound_to_what_will_run_and_to_nothing_else() {
+    let script = |change: &dyn Fn(&Folder)| {
+        let folder = Folder::new();
+        folder.tool("some-tool", &manifest("some_tool"));
+        folder.file("_shared/a.js", "export const a = 1;\n");
+        change(&folder);
+        code_hash(&folder)
+    };
+    let process = |change: &dyn Fn(&Folder)| {
+        let folder = declared(PROCESS);
+        folder.file("some-tool/main.js", "1");
+        folder.file("some-tool/lib/data.bin", [0xff, 0xfe]);
+        change(&folder);
+        code_hash(&folder)
+    };
+    let import = format!("// uses _shared/a.js\n{}", crate::fixture::HANDLER);
+    let mut different = vec![
+        script(&|_| {}),
+        script(&|folder| {
+            folder.file("some-tool/handler.js", &import);
+        }),
+        script(&|folder| {
+            folder.file("some-tool/handler.js", &import);
+            folder.file("_shared/a.js", "export const a = 2;\n");
+        }),
+        script(&|folder| {
+            folder.tool("some-tool", &manifest_with(json!({"/timeoutMs": 9_999})));
+        }),
+        code_hash(&declared(&http("https://a.example/x"))),
+        code_hash(&declared(&http("https://b.example/x"))),
+        process(&|_| {}),
+        process(&|folder| {
+            folder.file("some-tool/main.js", "2");
+        }),
+        process(&|folder| {
+            folder.file("some-tool/lib/data.bin", [0xff]);
+        }),
+        process(&|folder| {
+            folder.file("some-tool/lib/more.js", "");
+        }),
+    ];
+    let count = different.len();
+    different.sort();
+    different.dedup();
+    assert_eq!(different.len(), count);
+    let same = script(&|_| {});
+    assert_eq!(
+        script(&|folder| {
+            folder.file("some-tool/guide.md", "# B\n\nDoes more.\n");
+        }),
+        same
+    );
+    assert_eq!(
+        script(&|folder| {
+            folder.tool("some-tool", &manifest_with(json!({"/description": "B."})));
+        }),
+        same
+    );
+    let same = process(&|_| {});
+    for file in [
+        "guide.md",
+        "node_modules/x/index.js",
+        "__pycache__/a.pyc",
+        ".cache",
+    ] {
+        let text = "# B\n\nDoes more.\n";
+        let file = format!("some-tool/{file}");
+        assert_eq!(
+            process(&|folder| {
+                folder.file(&file, text);
+            }),
+            same,
+            "{file}"
+        );
+    }
+}
+
+#[test]
+fn an_artifact_whose_program_has_changed_is_refused() {
+    let folder = declared(PROCESS);
+    folder.file("some-tool/main.js", "1");
+    code_hash(&folder);
+    folder.file("some-tool/main.js", "2");
+    let error = Artifact::load(&folder.artifact()).unwrap_err().to_string();
+    assert!(
+        error.contains("main.js of the tool some_tool was changed"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_program_has_so_many_files_and_no_more() {
+    let folder = declared(PROCESS);
+    for number in 0..513 {
+        folder.file(&format!("some-tool/{number}.js"), "1");
+    }
+    let problems = folder.problems();
+    assert!(
+        problems.contains("holds 512 files of its program at most"),
+        "{problems}"
+    );
 }

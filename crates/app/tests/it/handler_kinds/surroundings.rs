@@ -207,6 +207,7 @@ impl ScriptLoader for Engine {
                 program: program.into(),
                 arguments: flags.split(' ').map(Into::into).collect(),
                 folder: None,
+                files: Vec::new(),
                 variables: Vec::new(),
             },
             limits: WorkerLimits::default(),

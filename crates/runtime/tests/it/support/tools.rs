@@ -50,6 +50,7 @@ pub(crate) fn tool_at(
     Tool {
         id: ToolId::parse(id).unwrap(),
         version: "1.0.0".into(),
+        code_hash: "1".into(),
         description: id.to_owned(),
         category: Category::Utility,
         side_effects: SideEffects::None,

@@ -183,7 +183,6 @@ impl Ledger {
             asked.command,
             Command::Request(_)
                 | Command::Answer(_)
-                | Command::Retry { .. }
                 | Command::Save { .. }
                 | Command::Leave(_)
                 | Command::Heard { .. }

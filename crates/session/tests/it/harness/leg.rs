@@ -6,9 +6,7 @@ use windlass_session::io::News;
 use windlass_session::session::Session;
 use windlass_session::time::Timestamp;
 use windlass_store::command::Reply;
-use windlass_store::{
-    AttemptNumber, EffectState, Entry, EntryEvent, EntryNumber, LegRef, QuestionState, Store,
-};
+use windlass_store::{AttemptNumber, EffectState, Entry, EntryEvent, EntryNumber, LegRef, Store};
 use windlass_tool::id::EffectId;
 
 pub(super) struct Leg {
@@ -137,16 +135,13 @@ impl Leg {
                     .unwrap()
                     .map(|(_, effect)| News::Effect(Box::new(effect)))
             }
-            EntryEvent::Question(change)
-                if entry.leg.as_ref() == Some(&self.leg.leg)
-                    && change.state != QuestionState::Open =>
-            {
+            EntryEvent::Question(change) if entry.leg.as_ref() == Some(&self.leg.leg) => {
                 let found = ledger.store.question_of_number(&ledger.of, change.number);
                 found
                     .unwrap()
                     .map(|question| News::Question(Box::new(question)))
             }
-            EntryEvent::Asked(request) if request.leg == self.leg.leg => {
+            EntryEvent::Asked(request) if request.leg == self.leg.leg && !request.is_rejected => {
                 Some(News::Asked(request.clone()))
             }
             _ => None,

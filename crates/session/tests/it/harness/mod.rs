@@ -94,7 +94,7 @@ impl Bench {
             pending_request: None,
         };
         change(&mut config);
-        let began = self.found(&config);
+        let began = self.found();
         let log = self
             .ledger
             .store
@@ -119,16 +119,17 @@ impl Bench {
     }
 
     /// What a session that begins is given.
-    fn found(&mut self, config: &SessionConfig) -> Began {
+    fn found(&mut self) -> Began {
         let store = &self.ledger.store;
         let mut live = self.legs.iter().filter(|known| !known.session.is_over());
         let live: Vec<&SessionId> = live.by_ref().map(|known| &known.leg.leg).collect();
         let is_nobodys = |leg: &SessionId| !live.contains(&leg);
-        let mut asked = Vec::new();
-        if config.mode == Mode::Text {
-            asked = store.open_questions(&self.ledger.of).unwrap();
-            asked.retain(|asked| asked.question.mode == Mode::Text);
+        let mut asked = store.open_questions(&self.ledger.of).unwrap();
+        asked.retain(|asked| is_nobodys(&asked.question.leg));
+        for asked in &asked {
+            self.ledger.remember(asked.token.clone());
         }
+        let store = &self.ledger.store;
         let mut unheard = store.unheard(&self.ledger.of).unwrap();
         unheard.retain(|effect| is_nobodys(&effect.leg));
         Began {
@@ -254,7 +255,7 @@ impl Bench {
                 let registry = self.legs[0].session.config().registry.clone();
                 return Some(self.restart(registry));
             }
-            // The next process has other versions of all tools.
+            // The next process has other code of all tools.
             "killed, tools changed" => return Some(self.restart(Arc::new(changed_registry()))),
             _ => return None,
         }
@@ -318,8 +319,7 @@ impl Bench {
         );
         config.pending_request = saved.pending_request.clone().map(Sensitive::into_inner);
         config.last_call = last_call(&resumed.log).max(saved.last_call);
-        let mut asked = resumed.questions;
-        asked.retain(|asked| asked.question.leg == *leg);
+        let asked = resumed.questions;
         for asked in &asked {
             self.ledger.remember(asked.token.clone());
         }
@@ -428,28 +428,19 @@ impl Bench {
                     command: Command::Answer(Box::new(answer.with_token(token))),
                 });
             }
-            Output::Retry {
-                call,
-                effect_id,
-                attempt,
+            Output::Abandon {
                 nonce,
-                lease,
+                effect_id,
+                question,
             } => self.ledger.ask(SentRequest {
-                leg,
-                purpose: Purpose::Decision(call),
-                nonce: Some(nonce),
-                command: Command::Retry {
-                    effect_id,
-                    attempt,
-                    nonce,
-                    lease_ms: u64::try_from(lease.as_millis()).unwrap(),
-                },
-            }),
-            Output::Abandon { nonce, effect_id } => self.ledger.ask(SentRequest {
                 leg,
                 purpose: Purpose::Abandon(effect_id.clone()),
                 nonce: None,
-                command: Command::Abandon { nonce, effect_id },
+                command: Command::Abandon {
+                    nonce,
+                    effect_id,
+                    question,
+                },
             }),
             Output::Record { call, record } => {
                 self.legs[leg].records(&record.effect_id, record.attempt);

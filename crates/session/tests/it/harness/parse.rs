@@ -233,6 +233,11 @@ fn parse_result(text: &str) -> HandlerResult {
             ..Report::new(FailureKind::Transient, "it failed")
         }
         .into()),
+        "busy" => Err(Report {
+            retry_after_ms: Some(25_000),
+            ..Report::new(FailureKind::RateLimit, "it failed")
+        }
+        .into()),
         "once" => Err(Report {
             max_retries: Some(1),
             retry_after_ms: Some(2_000),

@@ -90,9 +90,6 @@ fn render(output: &Output, names: &mut Names) -> Option<String> {
             AnswerVerdict::Approved(_) => format!("answer question-{} yes as {call}", question.0),
             AnswerVerdict::Denied => format!("answer question-{} no", question.0),
         },
-        Output::Retry {
-            call, effect_id, ..
-        } => format!("retry {call} {}", names.of(effect_id)),
         Output::Abandon { .. } => "abandon".to_owned(),
         Output::Record { record, .. } => {
             format!(

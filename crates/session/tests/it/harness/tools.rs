@@ -49,6 +49,7 @@ pub(crate) fn tool(
     Tool {
         id: ToolId::parse(id).unwrap(),
         version: "1.0.0".into(),
+        code_hash: "1".into(),
         description: id.to_owned(),
         category,
         side_effects,
@@ -87,11 +88,11 @@ pub(crate) fn registry() -> Registry {
     Registry::new("1.0.test0000", None, tools())
 }
 
-/// The same in another version of each.
+/// The same with other code of each, under the same version.
 pub(crate) fn changed_registry() -> Registry {
     let mut tools = tools();
     for tool in &mut tools {
-        tool.version = "2.0.0".into();
+        tool.code_hash = "2".into();
     }
     Registry::new("1.0.test0001", None, tools)
 }
@@ -137,7 +138,17 @@ fn tools() -> Vec<Tool> {
         // What it is about, and in which words.
         Tool {
             effect_key: [Arc::from("about")].into(),
-            ..tool("book", Category::Action, SideEffects::Writes, booking)
+            ..tool(
+                "book",
+                Category::Action,
+                SideEffects::Writes,
+                booking.clone(),
+            )
+        },
+        Tool {
+            effect_key: [Arc::from("about")].into(),
+            requires_confirmation: true,
+            ..tool("reserve", Category::Action, SideEffects::Writes, booking)
         },
         // Not for everybody, and not for everybody to approve.
         Tool {
@@ -173,6 +184,11 @@ fn tools() -> Vec<Tool> {
             requires_confirmation: true,
             confirmation_preview: Some("Pay {text}".to_owned()),
             ..make("pay", Category::Action, SideEffects::Writes)
+        },
+        Tool {
+            requires_confirmation: true,
+            idempotent: true,
+            ..make("settle", Category::Action, SideEffects::Writes)
         },
         Tool {
             requires_confirmation: true,

@@ -2,11 +2,11 @@
 
 use super::{check, check_with};
 use crate::ledger::{HOUR_MS, conversation, nonce};
-use crate::support::{START_UNIX_MS, World, appended, request, requested, said};
+use crate::support::{START_UNIX_MS, World, appended, ran, request, requested, said};
 use std::sync::atomic::Ordering;
-use windlass_store::command::{Command, Refusal, Reply};
+use windlass_store::command::{Command, Record, Refusal, Reply};
 use windlass_store::{
-    Batch, Conversation, ConversationRef, EntryNumber, QuestionNumber, StoreLimits,
+    AttemptOutcome, Batch, Conversation, ConversationRef, EntryNumber, QuestionNumber, StoreLimits,
 };
 use windlass_tool::id::{EffectId, TenantId, UserId};
 
@@ -104,6 +104,7 @@ fn nothing_of_a_conversation_is_known_once_it_was_idle_for_too_long() {
         let leg = world.attach(&talk, "leg");
         world.send(&talk, appended(&leg, vec![said(1, Some("key"), "hello")]));
         world.send(&talk, Command::Taint);
+        world.send(&talk, Command::Leave(leg.clone()));
         world.pass(24 * HOUR_MS - 1);
         assert!(find(world, &talk).is_some());
         world.pass(1);
@@ -160,6 +161,46 @@ fn the_time_of_a_conversation_never_runs_backwards() {
         assert!(entries.is_sorted_by_key(|entry| entry.at_unix_ms));
         let used_at_unix_ms = find(world, &talk).unwrap().used_at_unix_ms;
         assert_eq!(used_at_unix_ms, START_UNIX_MS + HOUR_MS);
+    });
+}
+
+#[test]
+fn a_conversation_whose_time_is_ahead_changes_nothing_for_others() {
+    check(|world| {
+        let ahead = conversation("ahead", "alice");
+        let leg = world.attach(&ahead, "leg");
+        world.pass(HOUR_MS);
+        world.send(&ahead, appended(&leg, vec![said(1, None, "now")]));
+        world.clock.fetch_sub(HOUR_MS, Ordering::Relaxed);
+        world.restart("process 2");
+        assert_eq!(world.store().now_unix_ms(), world.now());
+        // A service promises its end within ten minutes, by this process's clock, in both.
+        for (number, name) in [(1, "ahead"), (2, "other")] {
+            let talk = conversation(name, "alice");
+            let leg = world.attach(&talk, "another leg");
+            let run = ran(world.send(&talk, requested(number, &leg)));
+            let record = Command::Record(Box::new(Record {
+                effect_id: run.effect_id.unwrap(),
+                attempt: run.attempt,
+                outcome: AttemptOutcome::Accepted {
+                    until_unix_ms: world.now() + 600_000,
+                },
+                receipt: None,
+                asks: None,
+            }));
+            world.send(&talk, record);
+            assert_eq!(
+                world.send(&talk, Command::Settle),
+                Reply::Settled(Vec::new()),
+                "{name}"
+            );
+        }
+        world.pass(599_999);
+        let other = conversation("other", "alice");
+        let settled = Reply::Settled(Vec::new());
+        assert_eq!(world.send(&other, Command::Settle), settled);
+        world.pass(1);
+        assert_ne!(world.send(&other, Command::Settle), settled);
     });
 }
 
@@ -229,6 +270,7 @@ fn what_was_given_up_is_refused_when_it_comes_later() {
         let give_up = Command::Abandon {
             nonce: nonce(1),
             effect_id: late.effect_id.clone(),
+            question: None,
         };
         assert_eq!(world.send(&talk, give_up.clone()), Reply::Done);
         assert_eq!(world.send(&talk, give_up), Reply::Done);

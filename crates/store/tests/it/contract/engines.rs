@@ -165,6 +165,7 @@ fn draw_command(draw: &mut Draw, seen: &mut Seen, talk: usize) -> Command {
         22 => Command::Abandon {
             nonce: nonce(number - 1),
             effect_id: EffectId::new(format!("effect-{}", number - 1)),
+            question: seen.asked.last().map(|(_, asked)| asked.question.number),
         },
         23 => Command::Withdraw {
             leg,
@@ -246,8 +247,8 @@ fn draw_end(draw: &mut Draw, seen: &Seen, talk: usize) -> Command {
         1 => (AttemptOutcome::Failed, FoundState::NotHappened),
         _ => (AttemptOutcome::Unknown, FoundState::Unknown),
     };
-    match draw.below(7) {
-        6 => Command::CalledBack(Box::new(CalledBack {
+    match draw.below(6) {
+        5 => Command::CalledBack(Box::new(CalledBack {
             effect_id,
             outcome: match draw.is(50) {
                 true => AttemptOutcome::Succeeded,
@@ -262,13 +263,7 @@ fn draw_end(draw: &mut Draw, seen: &Seen, talk: usize) -> Command {
             receipt: draw.is(80).then(|| Sensitive(draw.text(50))),
             asks: None,
         })),
-        3 => Command::Retry {
-            effect_id,
-            attempt,
-            nonce: nonce(seen.made),
-            lease_ms: 30_000,
-        },
-        4 => Command::LookUp { effect_id },
+        3 => Command::LookUp { effect_id },
         _ => Command::Found(Box::new(Found {
             effect_id,
             began_unix_ms: u64::MAX,
