@@ -487,7 +487,7 @@ section! {
         /// Bytes of all pictures of one message. In a request they take a third more, which `text.request_bytes_max`
         /// has to leave room for.
         images_bytes_max: Whole<0, 33_554_432> = 3_145_728,
-        /// Conversations that are kept; the one that rests longest goes first.
+        /// Conversations whose last answers are held in memory; the one that rests longest goes first.
         conversations_max: Whole<1, 1_000_000> = 10_000,
         /// Seconds after its last turn that a conversation is forgotten; not more than `store.conversation_hours`.
         conversation_idle_seconds: Whole<1, 2_592_000> = 86_400,

@@ -59,16 +59,25 @@ pub fn find(
     asked.retain(|asked| is_nobodys(&asked.question.leg));
     let mut unheard = store.unheard(of)?;
     unheard.retain(|effect| is_nobodys(&effect.leg));
-    let mut unheard_questions = answered_questions(store, of, &log)?;
+    let (mut unheard_questions, unanswered) = questions_of_log(store, of, &log)?;
+    let mut questions = questions_of(&asked);
+    if mode == Mode::Text {
+        // The time of these ran out while nobody was there to be told.
+        let is_open = |number| asked.iter().any(|asked| asked.question.number == number);
+        let lapsed = unanswered.into_iter().filter(|question| {
+            question.mode == Mode::Text && !is_open(question.number) && is_nobodys(&question.leg)
+        });
+        questions.extend(lapsed);
+    }
     unheard_questions.retain(|question| !question.is_heard && is_nobodys(&question.leg));
     Ok(Found {
         after: conversation.last_entry,
         last_call: last_call(&log, &asked, None),
         began: Began {
-            saved: None,
-            questions: questions_of(&asked),
+            questions,
             unheard,
             unheard_questions,
+            ..Began::default()
         },
         log,
         asked,
@@ -93,6 +102,7 @@ pub fn resumed(ledger: &dyn Ledger, of: &ConversationRef, resumed: Resumed, save
             questions: questions_of(&asked),
             unheard,
             unheard_questions,
+            ..Began::default()
         },
         log: resumed.log,
         asked,
@@ -103,25 +113,29 @@ fn questions_of(asked: &[OpenQuestion]) -> Vec<Question> {
     asked.iter().map(|asked| asked.question.clone()).collect()
 }
 
-/// The questions that do not wait for an answer any more, by what the log says.
-fn answered_questions(
+/// The questions that do not wait for an answer any more, by what the log says, and those that were never answered.
+fn questions_of_log(
     store: &dyn Store,
     of: &ConversationRef,
     entries: &[Entry],
-) -> Result<Vec<Question>, StoreUnavailable> {
+) -> Result<(Vec<Question>, Vec<Question>), StoreUnavailable> {
     let mut states: BTreeMap<QuestionNumber, QuestionState> = BTreeMap::new();
     for entry in entries {
         if let EntryEvent::Question(change) = &entry.event {
             states.insert(change.number, change.state);
         }
     }
-    let mut answered = Vec::new();
+    let (mut answered, mut unanswered) = (Vec::new(), Vec::new());
     for (number, state) in states {
-        if state != QuestionState::Open {
-            answered.extend(store.question_of_number(of, number)?);
+        let question = store.question_of_number(of, number)?;
+        match state {
+            QuestionState::Open => unanswered.extend(question),
+            QuestionState::Approved | QuestionState::Denied | QuestionState::Closed => {
+                answered.extend(question);
+            }
         }
     }
-    Ok(answered)
+    Ok((answered, unanswered))
 }
 
 fn last_call(entries: &[Entry], questions: &[OpenQuestion], saved: Option<&Saved>) -> CallNumber {

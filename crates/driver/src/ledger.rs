@@ -71,6 +71,7 @@ fn is_text_leg(command: &Command) -> bool {
 fn never_has_a_waiter(command: &Command) -> bool {
     match command {
         Command::Append { .. }
+        | Command::Leave(_)
         | Command::Taint
         | Command::Save { .. }
         | Command::Withdraw { .. }
@@ -79,7 +80,6 @@ fn never_has_a_waiter(command: &Command) -> bool {
         Command::Open
         | Command::Attach(_)
         | Command::Resume(_)
-        | Command::Leave(_)
         | Command::Request(_)
         | Command::Answer(_)
         | Command::Abandon { .. }

@@ -511,11 +511,6 @@ impl Calls {
         })
     }
 
-    /// Whether a call that changes something has been begun and has not ended.
-    pub(crate) fn is_changing(&self) -> bool {
-        self.open.iter().any(|call| call.tool().writes())
-    }
-
     /// Whether a call is open, or an answer of the user's is on its way to the ledger.
     pub(crate) fn is_working(&self) -> bool {
         self.open.len() > 0 || self.approvals.pending() > 0

@@ -4,6 +4,7 @@
 use crate::client::MessageKey;
 use crate::event::TurnSummary;
 use crate::policy::SavedLoops;
+use crate::said::Said;
 use crate::state::PendingEnd;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -68,10 +69,66 @@ pub struct Began {
     pub saved: Option<Saved>,
     /// Questions of the conversation that wait for the user, for a session that takes them over with its client.
     pub questions: Vec<Question>,
+    /// The highest number that a turn of the conversation had, where the session's go on with it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub last_turn: u64,
+    /// Where the session takes up a turn whose answer was broken off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<SpentTurn>,
     /// Effects that have ended, and that no model has heard of.
     pub unheard: Vec<Effect>,
     /// The same of questions.
     pub unheard_questions: Vec<Question>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// What was called in a turn whose answer was broken off, by the log.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct SpentTurn {
+    pub(crate) calls: u32,
+    /// Those whose arguments the log has.
+    pub(crate) loops: SavedLoops,
+}
+
+impl SpentTurn {
+    /// Of what was said and done since its message.
+    pub fn of<'a>(said: impl IntoIterator<Item = &'a Said>) -> Self {
+        let mut spent = Self::default();
+        for said in said {
+            let Said::Call {
+                tool, arguments, ..
+            } = said
+            else {
+                continue;
+            };
+            spent.calls = spent.calls.saturating_add(1);
+            let arguments = arguments.as_ref().map(Sensitive::expose);
+            let arguments = arguments.and_then(serde_json::Value::as_object);
+            if let (Some(tool), Some(arguments)) = (ToolId::parse(tool), arguments) {
+                let arguments = Arguments::from(arguments.clone());
+                spent.loops.note(tool, Sensitive(Arc::new(arguments)));
+            }
+        }
+        spent
+    }
+}
+
+impl Began {
+    /// All arguments of calls in it, with the tool of each, for a journal that must leave some of them out.
+    pub fn arguments_mut(
+        &mut self,
+    ) -> impl Iterator<Item = (&ToolId, &mut Sensitive<Arc<Arguments>>)> {
+        let open_turn = self
+            .saved
+            .iter_mut()
+            .filter_map(|saved| saved.open_turn.as_mut());
+        let spent = self.spent.iter_mut().map(|spent| &mut spent.loops);
+        let loops = open_turn.map(|turn| &mut turn.loops).chain(spent);
+        loops.flat_map(SavedLoops::arguments_mut)
+    }
 }
 
 impl Saved {
@@ -87,14 +144,6 @@ impl Saved {
             entry: open.from,
             turn: open.number,
         })
-    }
-
-    /// All arguments of calls in it, with the tool of each, for a journal that must leave some of them out.
-    pub fn arguments_mut(
-        &mut self,
-    ) -> impl Iterator<Item = (&ToolId, &mut Sensitive<Arc<Arguments>>)> {
-        let open_turn = self.open_turn.iter_mut();
-        open_turn.flat_map(|turn| turn.loops.arguments_mut())
     }
 
     /// Leaves out the words that tools wanted said, for a journal that must not show them; whether there were any. That the

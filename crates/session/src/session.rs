@@ -80,11 +80,6 @@ impl Session {
         self.talk.step.last_call()
     }
 
-    /// Whether a call that changes something has been begun and has not ended.
-    pub fn is_changing(&self) -> bool {
-        self.calls.is_changing()
-    }
-
     /// Whether something comes to its end by itself that no user and no model is asked about. Its deadlines are due then, whether
     /// or not anybody speaks.
     pub fn is_working(&self) -> bool {
@@ -376,6 +371,7 @@ impl Session {
             self.talk.restore(saved);
             self.end_if_due();
         }
+        self.talk.go_on(began.last_turn, began.spent);
         let unheard = (began.unheard, began.unheard_questions);
         let Self { talk, calls } = self;
         calls.on_began(began.questions, unheard, talk);

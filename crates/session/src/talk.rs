@@ -5,7 +5,7 @@ use crate::answers::{Answers, CallAnswer, Notice, Produced};
 use crate::client::{Citation, ClientUpdate, ErrorCode, MessageKey};
 use crate::deadlines::Deadline;
 use crate::ending::Ending;
-use crate::event::{EndReason, SessionEvent, StateChange};
+use crate::event::{EndReason, SessionEvent, StateChange, TurnSummary};
 use crate::facts::{Slot, shorten};
 use crate::io::Output;
 use crate::link::Link;
@@ -15,7 +15,7 @@ use crate::model::{
 use crate::policy::{LoopHistory, Settled, Verdict};
 use crate::projection::project;
 use crate::said::{SaidCall, SaidResult};
-use crate::saved::{OpenTurn, SAVED_VERSION, Saved, WaitingText};
+use crate::saved::{OpenTurn, SAVED_VERSION, Saved, SpentTurn, WaitingText};
 use crate::speech::{Speech, Words};
 use crate::state::StateController;
 use crate::step::Step;
@@ -29,7 +29,7 @@ use windlass_tool::error::ErrorType;
 use windlass_tool::handler::SessionFacts;
 use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::intent::Intent;
-use windlass_tool::kind::{Mode, Scheduling};
+use windlass_tool::kind::{Category, Mode, Scheduling};
 use windlass_tool::sensitive::Sensitive;
 
 /// What every notice begins with, so that the model does not take it for the user's words.
@@ -860,6 +860,26 @@ impl Talk {
             summary,
             loops,
         })
+    }
+
+    /// Numbers its turns behind those of the conversation. A turn that is taken up has spent what was called in it.
+    pub(crate) fn go_on(&mut self, last_turn: u64, spent: Option<SpentTurn>) {
+        self.turns.number_after(last_turn);
+        let Some(SpentTurn { calls, loops }) = spent else {
+            return;
+        };
+        let registry = &self.step.config.registry;
+        let retrieval_calls = loops.tools().filter(|id| {
+            let tool = registry.get(id.as_str());
+            tool.is_some_and(|tool| tool.category == Category::Retrieval)
+        });
+        let summary = TurnSummary {
+            calls,
+            retrieval_calls: u32::try_from(retrieval_calls.count()).unwrap_or(u32::MAX),
+            ..TurnSummary::default()
+        };
+        let loops = LoopHistory::restored(loops, &self.step.limits().turn);
+        self.turns.take_up(self.step.now, summary, loops);
     }
 
     /// Takes up what this session had left in another process.

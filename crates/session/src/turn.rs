@@ -113,6 +113,8 @@ pub(crate) struct Turns {
     /// What the next turn's history is made in.
     spare: LoopHistory,
     last_number: u64,
+    /// The last turn of an earlier session, to which belongs what the model says before the user says anything.
+    earlier: Option<u64>,
     /// The user said something while the model was answering, which begins a turn once this one is over.
     input_waits: bool,
     /// The provider heard something while the model was answering, after so many entries of the transcript. It may be the
@@ -172,6 +174,21 @@ impl Turns {
             blocks_made,
             ..Self::default()
         }
+    }
+
+    /// The next turn's number is higher than this.
+    pub(crate) fn number_after(&mut self, number: u64) {
+        if number > self.last_number {
+            self.last_number = number;
+            self.earlier = Some(number);
+        }
+    }
+
+    /// Goes on with a turn of an earlier session, whose message comes next.
+    pub(crate) fn take_up(&mut self, now: Timestamp, summary: TurnSummary, loops: LoopHistory) {
+        let number = self.earlier.take().unwrap_or(self.last_number + 1);
+        self.last_number = number;
+        self.current = Some(Turn::restored(number, now, summary, loops));
     }
 
     fn get(&self, number: u64) -> Option<&Turn> {
@@ -300,6 +317,10 @@ impl Turns {
             None
         } else if let Some(turn) = self.revivable() {
             self.current = Some(turn);
+            None
+        } else if let Some(number) = self.earlier.take() {
+            let history = std::mem::take(&mut self.spare).renewed();
+            self.current = Some(Turn::new(number, now, history));
             None
         } else {
             Some(self.begin(now))
@@ -438,6 +459,7 @@ impl Turns {
 
     fn begin(&mut self, now: Timestamp) -> u64 {
         self.last_number += 1;
+        self.earlier = None;
         self.continues = None;
         self.words_alone = None;
         let history = std::mem::take(&mut self.spare).renewed();

@@ -30,7 +30,7 @@ pub(super) fn recall(
     store: &dyn Store,
     message: &Message,
 ) -> Result<(), StoreUnavailable> {
-    if !conversation.may_have_answered(message) {
+    if conversation.knows(message) {
         return Ok(());
     }
     let reference = &conversation.reference;
@@ -178,7 +178,8 @@ fn confirmation_key(question: QuestionNumber, approved: bool) -> String {
 fn message_key(id: &str, answer: u32) -> String {
     match answer {
         1 => format!("message:{id}"),
-        _ => format!("message:{id}#{answer}"),
+        // No id makes the one of the other.
+        _ => format!("message#{answer}:{id}"),
     }
 }
 
@@ -245,6 +246,14 @@ fn text_of(body: &Value, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn answers_to_a_message_are_told_from_messages_with_ids_like_them() {
+        let keys =
+            ["a", "a#2", "2:a", "#2:a"].map(|id| [1, 2].map(|answer| message_key(id, answer)));
+        let distinct: std::collections::BTreeSet<&String> = keys.iter().flatten().collect();
+        assert_eq!(distinct.len(), 8);
+    }
 
     #[test]
     fn what_a_message_said_is_read_back() {

@@ -1,5 +1,5 @@
-//! Answers to questions that come without a stream: given in the conversation's session by text where that rests, and in a session
-//! of their own otherwise. Of many equal ones at once one is given, and all hear what came of it. Knows no HTTP.
+//! Answers to questions that come without a stream: given in a turn of the chat where none runs, and in a session of their own
+//! otherwise. Of many equal ones at once one is given, and all hear what came of it. Knows no HTTP.
 
 use super::answers::{KnownKey, confirmation, confirmation_entry, key_entry, recall_key};
 use super::conversation::{AnswerClaim, Confirmation, Conversation, Delivery, Message};
@@ -61,7 +61,7 @@ impl ChatHost {
         let maker = self.maker(caller, &own, client_id, &whose)?;
         let conversation = match self.conversations.get(tenant, id) {
             Some(held) => held,
-            None => self.conversations.hold(tenant, id, whose, None),
+            None => self.conversations.hold(tenant, id, whose, Vec::new()),
         };
         if let Some(key) = &given.key {
             let known = recall_key(&conversation, store, key).map_err(unavailable)?;
@@ -146,8 +146,8 @@ impl ChatHost {
             token: given.token,
             approved: given.approved,
         };
-        // The session goes on with the rights of its user, and not with those of somebody who approves.
-        if is_own && question.mode == Mode::Text && conversation.has_idle_session() {
+        // A turn has the rights of its user, and not those of somebody who approves. One that runs hears of the answer by the log.
+        if is_own && question.mode == Mode::Text && !conversation.is_busy() && self.has_model() {
             let delivery = Delivery {
                 message: Some(approval_of(&[question.number])),
                 key: given.key,

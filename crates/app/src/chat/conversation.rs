@@ -1,18 +1,17 @@
-//! One conversation that the server holds: whose it is, its live session, and the turns that can be heard again. What was said
-//! and done is in the store. Knows no model and no HTTP.
+//! One conversation that the server holds: whose it is, whether a turn of it runs, and the turns that can be heard again. What was
+//! said and done is in the store. Knows no model and no HTTP.
 
-use super::held::HeldSession;
 use super::record::{TurnReader, TurnRecord, TurnWriter};
 use super::whose::Whose;
 use crate::clock;
-use std::collections::{BTreeSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use windlass_session::model::HistoryEntry;
 use windlass_store::{ConversationRef, QuestionNumber};
 use windlass_tool::envelope::ToolResponse;
+use windlass_tool::id::CallNumber;
 
 /// Turns of one conversation that can be heard again from memory, and their bytes.
 const RECORDS_MAX: usize = 8;
@@ -20,36 +19,23 @@ const RECORDED_BYTES_MAX: usize = 64 * 1024;
 /// Answers to questions whose outcome is at hand.
 const ANSWERS_MAX: usize = 64;
 const KEYS_MAX: usize = 64;
-/// Messages of one conversation whose ids are known to be new without a look into the log.
-const SEEN_MAX: usize = 1_000;
 
 pub(crate) struct Conversation {
     pub(crate) reference: ConversationRef,
     pub(crate) whose: Whose,
     /// Taken for the length of a turn.
-    session: tokio::sync::Mutex<Option<HeldSession>>,
-    /// How many wait for the session.
-    waiting: watch::Sender<usize>,
+    turn: tokio::sync::Mutex<()>,
+    /// How many sessions have still to end whose turns are over.
+    ending: watch::Sender<usize>,
+    /// The highest number of a call. The log has a call once it has ended.
+    last_call: AtomicU64,
     state: Mutex<ConversationState>,
     used_unix_ms: AtomicU64,
-}
-
-/// The messages that the log may have answers to.
-#[derive(Default)]
-enum Seen {
-    /// The log has more of the conversation than memory does.
-    #[default]
-    Any,
-    /// The conversation began in this memory: hashes of the ids of all its messages.
-    These(BTreeSet<u64>),
 }
 
 #[derive(Default)]
 struct ConversationState {
     turns: VecDeque<KnownTurn>,
-    seen: Seen,
-    /// The server has just made its id, and no session has begun in it.
-    is_untouched: bool,
     /// The client's own account of a conversation that the store does not have.
     told: Vec<HistoryEntry>,
     /// What the session by voice is to answer first.
@@ -127,6 +113,8 @@ pub(crate) enum Claim {
         reader: TurnReader,
         /// Its id is that of an earlier message that said something else.
         edits: bool,
+        /// It came before, and its answer was broken off.
+        takes_up: bool,
     },
 }
 
@@ -144,35 +132,18 @@ pub(crate) struct Delivery {
 }
 
 impl Conversation {
-    /// As the store has it.
-    pub(super) fn known(reference: ConversationRef, whose: Whose) -> Self {
-        Self::with(reference, whose, ConversationState::default())
-    }
-
-    /// One that the store has nothing of. `told` is the client's own account of what was said.
-    pub(super) fn begun(reference: ConversationRef, whose: Whose, told: Vec<HistoryEntry>) -> Self {
-        let state = ConversationState {
-            seen: Seen::These(BTreeSet::new()),
-            told,
-            ..ConversationState::default()
-        };
-        Self::with(reference, whose, state)
-    }
-
-    /// The same, where the server has just made the id: nobody else knows it, so the log is empty.
-    pub(super) fn made(reference: ConversationRef, whose: Whose, told: Vec<HistoryEntry>) -> Self {
-        let made = Self::begun(reference, whose, told);
-        made.lock().is_untouched = true;
-        made
-    }
-
-    fn with(reference: ConversationRef, whose: Whose, state: ConversationState) -> Self {
+    /// `told` is the client's own account of what was said, for a log that has nothing of it.
+    pub(super) fn new(reference: ConversationRef, whose: Whose, told: Vec<HistoryEntry>) -> Self {
         Self {
             reference,
             whose,
-            session: tokio::sync::Mutex::new(None),
-            waiting: watch::Sender::new(0),
-            state: Mutex::new(state),
+            turn: tokio::sync::Mutex::new(()),
+            ending: watch::Sender::new(0),
+            last_call: AtomicU64::new(0),
+            state: Mutex::new(ConversationState {
+                told,
+                ..ConversationState::default()
+            }),
             used_unix_ms: AtomicU64::new(clock::now_unix_ms()),
         }
     }
@@ -182,42 +153,31 @@ impl Conversation {
             .store(clock::now_unix_ms(), Ordering::Relaxed);
     }
 
-    /// The session, once its holder lets go of it: a turn does at its end, the task that looks after calls between turns at once.
-    pub(crate) async fn session(&self) -> tokio::sync::MutexGuard<'_, Option<HeldSession>> {
-        let _wanting = Wanting::new(&self.waiting);
-        self.session.lock().await
+    /// The right to run a turn, once no other one runs.
+    pub(super) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
     }
 
-    /// Whether a session lives that nobody uses.
-    pub(crate) fn has_idle_session(&self) -> bool {
-        let session = self.session.try_lock();
-        let lives =
-            session.is_ok_and(|session| session.as_ref().is_some_and(|session| !session.is_over()));
-        lives && !self.is_busy()
+    /// Counts a session whose turn is over until what is given is dropped: once everything that it has begun has ended.
+    pub(super) fn ending(&self) -> EndingSession {
+        self.ending.send_modify(|sessions| *sessions += 1);
+        EndingSession(self.ending.clone())
     }
 
-    /// Lets changes that have begun come to their end, and what came of them be stored, unless somebody wants the session, who
-    /// looks after them then.
-    pub(crate) async fn look_after_calls(&self) {
-        let mut wanted = self.waiting.subscribe();
-        let mut slot = self.session.lock().await;
-        let Some(session) = &mut *slot else { return };
-        while session.is_working() {
-            tokio::select! {
-                // The sender is ours, so that the wait cannot fail.
-                _ = wanted.wait_for(|waiting| *waiting > 0) => return,
-                () = session.work() => {}
-            }
-        }
+    /// Waits until everything has ended that turns before have begun.
+    pub(super) async fn settled(&self) {
+        let mut sessions = self.ending.subscribe();
+        // The sender is ours, so that the wait cannot fail.
+        let _ = sessions.wait_for(|sessions| *sessions == 0).await;
     }
 
-    /// Lets go of its session and waits for the changes that run. What the store has of the conversation stays, and what the
-    /// user was asked can still be answered.
-    pub(crate) async fn leave(self: Arc<Self>) {
-        let session = self.session().await.take();
-        if let Some(session) = session {
-            session.suspend().await;
-        }
+    /// The highest number that a call had in sessions of this process.
+    pub(super) fn last_call(&self) -> CallNumber {
+        CallNumber(self.last_call.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn note_last_call(&self, call: CallNumber) {
+        self.last_call.fetch_max(call.0, Ordering::Relaxed);
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -263,11 +223,12 @@ impl Conversation {
             .message
             .as_ref()
             .is_some_and(|message| state.is_edited(message));
+        let takes_up = delivery
+            .message
+            .as_ref()
+            .is_some_and(|message| state.is_broken_off(message));
         let (record, writer) = TurnRecord::new();
         let reader = record.reader();
-        if let Some(message) = &delivery.message {
-            state.seen.note(message);
-        }
         let names = delivery.message.iter().chain(&delivery.key);
         let answers = names.map(|name| state.answers_to(name)).max();
         state.begin_turn(KnownTurn {
@@ -282,6 +243,7 @@ impl Conversation {
             writer,
             reader,
             edits,
+            takes_up,
         }
     }
 
@@ -304,12 +266,6 @@ impl Conversation {
     /// Whether memory has a turn under this name.
     pub(crate) fn knows(&self, message: &Message) -> bool {
         self.lock().newest_of(message).is_some()
-    }
-
-    /// Whether the log may have an answer to this message that memory does not know.
-    pub(super) fn may_have_answered(&self, message: &Message) -> bool {
-        let state = self.lock();
-        state.newest_of(message).is_none() && state.seen.may_have(message)
     }
 
     /// Takes in the newest answer of a message as the log has it, and how many it has.
@@ -407,11 +363,6 @@ impl Conversation {
         self.lock().pending_request.take()
     }
 
-    /// Begins a session. True for the first one of a conversation whose id the server made: its log is empty.
-    pub(super) fn begin_session(&self) -> bool {
-        std::mem::take(&mut self.lock().is_untouched)
-    }
-
     /// What the client told of the conversation when it began, once.
     pub(crate) fn take_told(&self) -> Vec<HistoryEntry> {
         std::mem::take(&mut self.lock().told)
@@ -453,6 +404,11 @@ impl ConversationState {
         turns.find_map(|turn| Some((turn.name_like(message)?, turn)))
     }
 
+    fn is_broken_off(&self, message: &Message) -> bool {
+        let known = self.newest_of(message);
+        known.is_some_and(|(known, turn)| turn.is_broken_off && known.says_what(message))
+    }
+
     fn is_edited(&self, message: &Message) -> bool {
         let known = self.newest_of(message);
         known.is_some_and(|(known, _)| !known.says_what(message))
@@ -477,29 +433,13 @@ impl ConversationState {
     }
 }
 
-impl Seen {
-    fn note(&mut self, message: &Message) {
-        if let Self::These(ids) = self {
-            ids.insert(hash_of(message));
-            if ids.len() > SEEN_MAX {
-                *self = Self::Any;
-            }
-        }
-    }
+/// A session that ends, until it has.
+pub(super) struct EndingSession(watch::Sender<usize>);
 
-    fn may_have(&self, message: &Message) -> bool {
-        match self {
-            Self::Any => true,
-            Self::These(ids) => ids.contains(&hash_of(message)),
-        }
+impl Drop for EndingSession {
+    fn drop(&mut self) {
+        self.0.send_modify(|sessions| *sessions -= 1);
     }
-}
-
-/// Of its id. Two messages with the same hash cost one look into the log.
-fn hash_of(message: &Message) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    message.id.hash(&mut hasher);
-    hasher.finish()
 }
 
 impl KnownTurn {
@@ -517,71 +457,5 @@ impl Message {
     /// Whether it says what another one of its id does, as far as both are known.
     fn says_what(&self, other: &Self) -> bool {
         self.content.is_none() || other.content.is_none() || self.content == other.content
-    }
-}
-
-/// Counts somebody who waits for the session, for as long as the wait lasts.
-struct Wanting<'a>(&'a watch::Sender<usize>);
-
-impl<'a> Wanting<'a> {
-    fn new(waiting: &'a watch::Sender<usize>) -> Self {
-        waiting.send_modify(|waiting| *waiting += 1);
-        Self(waiting)
-    }
-}
-
-impl Drop for Wanting<'_> {
-    fn drop(&mut self) {
-        self.0.send_modify(|waiting| *waiting -= 1);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
-
-    fn message(id: &str) -> Message {
-        Message {
-            id: id.to_owned(),
-            content: None,
-        }
-    }
-
-    fn answer(conversation: &Conversation, id: &str) {
-        let delivery = Delivery {
-            message: Some(message(id)),
-            ..Delivery::default()
-        };
-        assert!(matches!(
-            conversation.claim(delivery),
-            Claim::New { writer: _, .. }
-        ));
-    }
-
-    #[test]
-    fn only_a_message_that_is_surely_new_spares_a_look_into_the_log() {
-        let whose = Whose {
-            owner: Some(ClientId::new("c1")),
-            user_id: UserId::new("c1"),
-        };
-        let reference = whose.reference(&TenantId::default(), &ConversationId::new("one"));
-        let known = Conversation::known(reference.clone(), whose.clone());
-        assert!(known.may_have_answered(&message("new")));
-
-        let begun = Conversation::begun(reference, whose, Vec::new());
-        assert!(!begun.may_have_answered(&message("first")));
-        answer(&begun, "first");
-        // Memory has its turn, until it has too many later ones.
-        assert!(!begun.may_have_answered(&message("first")));
-        for number in 0..RECORDS_MAX {
-            answer(&begun, &format!("{number}"));
-        }
-        assert!(begun.may_have_answered(&message("first")));
-        assert!(!begun.may_have_answered(&message("new")));
-        for number in 0..SEEN_MAX {
-            answer(&begun, &format!("later {number}"));
-        }
-        assert!(begun.may_have_answered(&message("new")));
     }
 }

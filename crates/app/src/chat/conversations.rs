@@ -108,12 +108,12 @@ impl Conversations {
         }
         let known = self.known(tenant, id).map_err(NoEntry::Unavailable)?;
         let mut whose = admit(known.as_ref(), caller, named).map_err(NoEntry::Foreign)?;
-        let mut told = Some(told.to_vec());
+        let mut told = told.to_vec();
         if known.is_some() || !self.begin(whose.reference(tenant, id)).await {
             // The store has it, perhaps since a moment ago.
             let known = self.known(tenant, id).map_err(NoEntry::Unavailable)?;
             whose = admit(known.as_ref(), caller, named).map_err(NoEntry::Foreign)?;
-            told = None;
+            told.clear();
         }
         let conversation = self.hold(tenant, id, whose, told);
         // Somebody else may have been faster.
@@ -134,7 +134,7 @@ impl Conversations {
         let whose = admit(None, caller, named).map_err(NoEntry::Foreign)?;
         let reference = whose.reference(&caller.tenant, id);
         let key = (caller.tenant.clone(), id.clone());
-        Ok(self.insert(key, || Conversation::made(reference, whose, told.to_vec())))
+        Ok(self.insert(key, || Conversation::new(reference, whose, told.to_vec())))
     }
 
     /// The conversation of this id in memory, whose it is being known. `told` is the client's own account of what was said in one that
@@ -144,12 +144,11 @@ impl Conversations {
         tenant: &TenantId,
         id: &ConversationId,
         whose: Whose,
-        told: Option<Vec<HistoryEntry>>,
+        told: Vec<HistoryEntry>,
     ) -> Arc<Conversation> {
         let reference = whose.reference(tenant, id);
-        self.insert((tenant.clone(), id.clone()), || match told {
-            Some(told) => Conversation::begun(reference, whose, told),
-            None => Conversation::known(reference, whose),
+        self.insert((tenant.clone(), id.clone()), || {
+            Conversation::new(reference, whose, told)
         })
     }
 
@@ -189,14 +188,12 @@ impl Conversations {
             known.touch();
             return known;
         }
-        let mut gone: Vec<_> = held.remove(&id).into_iter().collect();
+        held.remove(&id);
         if held.len() >= self.conversations_max {
-            gone.extend(make_room(&mut held, now, self.idle_ms));
+            make_room(&mut held, now, self.idle_ms);
         }
         let conversation = Arc::new(make());
         held.insert(id, conversation.clone());
-        drop(held);
-        leave_all(gone);
         conversation
     }
 
@@ -210,19 +207,9 @@ impl Conversations {
                 () = tokio::time::sleep(pause) => {}
             }
             let now = clock::now_unix_ms();
-            let forgotten = |one: &Arc<Conversation>| one.is_forgotten(now, self.idle_ms);
-            let gone = self
-                .lock()
-                .extract_if(|_, one| forgotten(one))
-                .map(|(_, one)| one)
-                .collect();
-            leave_all(gone);
+            self.lock()
+                .retain(|_, one| !one.is_forgotten(now, self.idle_ms));
         }
-    }
-
-    /// All of them, which leave memory.
-    pub(crate) fn take_all(&self) -> Vec<Arc<Conversation>> {
-        self.lock().drain().map(|(_, held)| held).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
@@ -230,22 +217,14 @@ impl Conversations {
     }
 }
 
-fn leave_all(gone: Vec<Arc<Conversation>>) {
-    for gone in gone {
-        tokio::spawn(gone.leave());
-    }
-}
-
 /// Lets those go whose time is up, and then those that rest longest: a tenth at a time, so that the search is paid for by
 /// many conversations.
-fn make_room(held: &mut Held, now: u64, idle_ms: u64) -> Vec<Arc<Conversation>> {
+fn make_room(held: &mut Held, now: u64, idle_ms: u64) {
     let mut times: Vec<u64> = held.values().map(|one| one.used()).collect();
     let (_, tenth, _) = times.select_nth_unstable(held.len() / 10);
     let latest_gone = *tenth;
     let leaves = |one: &Arc<Conversation>| {
         one.is_forgotten(now, idle_ms) || (one.used() <= latest_gone && !one.is_busy())
     };
-    held.extract_if(|_, one| leaves(one))
-        .map(|(_, one)| one)
-        .collect()
+    held.retain(|_, one| !leaves(one));
 }

@@ -7,11 +7,13 @@ use crate::sessions::TextLease;
 use crate::toolbox::{ModeKit, ModeTools, Toolbox};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use windlass_provider::log::Image;
 use windlass_provider::profile;
 use windlass_runtime::caller::Validity;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::prompt::ContextEstimate;
 use windlass_runtime::text::{Past, TextRequest, TextSession, TextSettings};
+use windlass_session::client::MessageKey;
 use windlass_session::limits::Limits;
 use windlass_session::model::HistoryEntry;
 use windlass_session::session::SessionConfig;
@@ -37,6 +39,8 @@ pub(super) struct SessionMaker {
     /// Whether that caller still counts.
     pub(super) validity: Validity,
     pub(super) world: Arc<dyn World>,
+    /// Pictures that the user showed earlier, as the client sends them again.
+    pub(super) shown: Vec<(MessageKey, Vec<Image>)>,
 }
 
 /// What a session is begun with.
@@ -92,7 +96,10 @@ impl ChatHost {
                 let declarations = tools.text_declared.text(&model.protocol);
                 let estimate = ContextEstimate::of(&tools.instruction(), declarations);
                 let window = model.profile.context_tokens_max;
-                context::report(&session_id, &estimate, window, &self.metrics);
+                // It is the same for each turn of a chat.
+                if past.is_empty() {
+                    context::report(&session_id, &estimate, window, &self.metrics);
+                }
                 model.profile.clone()
             }
             // Nobody asks it anything, so that it may be any.
@@ -138,8 +145,8 @@ impl HeldSession {
         drop(self.lease);
     }
 
-    pub(super) async fn suspend(self) {
-        Box::pin(self.session.suspend()).await;
+    pub(super) async fn suspend(self, program_ends: impl Future<Output = ()>) {
+        Box::pin(self.session.suspend(program_ends)).await;
         drop(self.lease);
     }
 }

@@ -143,7 +143,8 @@ impl ChatHost {
             Err(NoEntry::Unavailable(error)) => return Err(unavailable(error)),
         };
         let client_id = caller.client_id.clone();
-        let maker = self.maker(caller, &own, client_id, &conversation.whose)?;
+        let mut maker = self.maker(caller, &own, client_id, &conversation.whose)?;
+        maker.shown = request.pictures;
         let store = self.conversations.store();
         let mut answers = Vec::new();
         for answer in request.answers {
@@ -218,6 +219,7 @@ impl ChatHost {
             rights: caller.rights.clone(),
             validity: caller.validity.clone(),
             world,
+            shown: Vec::new(),
         })
     }
 
@@ -236,7 +238,7 @@ impl ChatHost {
             conversation: id,
         };
         let key = delivery.key.clone();
-        let (record, writer, reader, edits) = match conversation.claim(delivery) {
+        let (record, writer, reader, edits, takes_up) = match conversation.claim(delivery) {
             Claim::Known(reader) => return Ok(answering(reader)),
             Claim::Busy => return Err(ChatRefusal::Busy),
             Claim::New {
@@ -244,7 +246,8 @@ impl ChatHost {
                 writer,
                 reader,
                 edits,
-            } => (record, writer, reader, edits),
+                takes_up,
+            } => (record, writer, reader, edits, takes_up),
         };
         let input = match input {
             TurnInput::User(input) | TurnInput::Again(input) if edits => TurnInput::Edited(input),
@@ -281,6 +284,7 @@ impl ChatHost {
                 maker,
                 input,
                 key,
+                takes_up,
                 record: &record,
             };
             let was_run = host
@@ -292,9 +296,7 @@ impl ChatHost {
             } else if sink.is_broken_off {
                 conversation.break_off(&record);
             }
-            // The record is over, and whatever a call still does is looked after without it.
             drop(sink);
-            conversation.look_after_calls().await;
         }));
         Ok(answering(reader))
     }
@@ -305,34 +307,39 @@ impl ChatHost {
         conversation: &Conversation,
         turn: Turn<'_>,
         sink: &mut ChatSink,
-        given_up: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
+        mut given_up: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
     ) -> bool {
         let Turn {
             maker,
             input,
             key,
+            takes_up,
             record,
         } = turn;
-        let Ok(mut slot) = tokio::time::timeout(TURN_PATIENCE, conversation.session()).await else {
+        let counted = self.completing.begin();
+        let Ok(_only) = tokio::time::timeout(TURN_PATIENCE, conversation.turn()).await else {
             refuse(
                 sink,
                 "another message of this conversation is being answered; send this one again later",
             );
             return false;
         };
-        // A user with other rights now gets another session, which knows what was said.
-        if let Some(session) = slot.take_if(|session| *session.rights() != maker.rights) {
-            session.suspend().await;
-        }
-        let session = match &mut *slot {
-            Some(session) if !session.is_over() => session,
-            slot => match self.go_on(conversation, maker).await {
-                Ok(session) => slot.insert(session),
-                Err(_) => {
-                    refuse(sink, "the server cannot begin a session now");
-                    return false;
+        if takes_up {
+            // The model is to read what came of the changes that were begun for the message.
+            sink.step();
+            sink.flush();
+            tokio::select! {
+                () = given_up.as_mut() => {
+                    end_without_turn(sink, FinishReason::Cancelled);
+                    return true;
                 }
-            },
+                () = conversation.settled() => {}
+                () = tokio::time::sleep(self.settings.limits.turn_timeout) => {}
+            }
+        }
+        let Ok(mut session) = self.go_on(conversation, maker).await else {
+            refuse(sink, "the server cannot begin a session now");
+            return false;
         };
         session.append(key.iter().map(key_entry).collect());
         let instruction = session.instruction();
@@ -347,6 +354,14 @@ impl ChatHost {
         if concerns_change {
             self.keep(conversation).await;
         }
+        conversation.note_last_call(session.last_call());
+        // What it has begun comes to its end without it: the next turn opens a session of its own.
+        let program_ends = self.completing.closed();
+        let ending = conversation.ending();
+        tokio::spawn(async move {
+            session.suspend(program_ends).await;
+            drop((ending, counted));
+        });
         true
     }
 
@@ -373,18 +388,16 @@ impl ChatHost {
         }
     }
 
-    /// A session for a conversation that has none, which knows what its log says.
+    /// The session of a turn, which knows what the log of its conversation says.
     async fn go_on(
         &self,
         conversation: &Conversation,
-        maker: SessionMaker,
-    ) -> Result<HeldSession, ChatRefusal> {
+        mut maker: SessionMaker,
+    ) -> Result<Box<HeldSession>, ChatRefusal> {
         let toolbox = self.toolbox.load_full();
-        let has_empty_log = conversation.begin_session();
-        let past = match has_empty_log {
-            true => Past::none(),
-            false => self.past_of(&conversation.reference).await?,
-        };
+        let mut past = self.past_of(&conversation.reference).await?;
+        past.number_after(conversation.last_call());
+        past.show(std::mem::take(&mut maker.shown));
         let history = conversation.take_told();
         let request = SessionRequest {
             maker,
@@ -397,8 +410,9 @@ impl ChatHost {
             can_ask: true,
         };
         let kit = toolbox.of(Mode::Text);
-        self.held_session(request, &toolbox, kit)
-            .map_err(|error| broken(&error))
+        let session = self.held_session(request, &toolbox, kit);
+        // In a box, because the future of a turn holds it, and is large as it is.
+        session.map(Box::new).map_err(|error| broken(&error))
     }
 
     async fn past_of(&self, reference: &ConversationRef) -> Result<Past, ChatRefusal> {
@@ -410,13 +424,9 @@ impl ChatHost {
             .map_err(unavailable)
     }
 
-    /// Lets go of every conversation, and waits for completions and for the changes that are under way.
+    /// Waits for the turns that run, and for the changes that they have begun.
     pub(crate) async fn shut_down(&self) {
-        let mut leaving = tokio::task::JoinSet::new();
-        for conversation in self.conversations.take_all() {
-            leaving.spawn(conversation.leave());
-        }
-        while leaving.join_next().await.is_some() {}
+        self.completing.close();
         self.completing.drained().await;
     }
 }
@@ -427,6 +437,8 @@ struct Turn<'a> {
     input: TurnInput,
     /// The client's idempotency key of it.
     key: Option<Message>,
+    /// Its message came before, and the answer was broken off.
+    takes_up: bool,
     record: &'a Arc<TurnRecord>,
 }
 

@@ -6,6 +6,7 @@ use super::picture::{PictureLimits, Pictures};
 use crate::body::BadRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_provider::log::Image;
 use windlass_runtime::text::UserInput;
 use windlass_session::client::MessageKey;
 use windlass_session::model::{HistoryEntry, Role};
@@ -33,6 +34,8 @@ pub(crate) struct ChatRequest {
     pub(crate) kind: RequestKind,
     /// What was said before the request, as the client has it.
     pub(crate) earlier: Vec<HistoryEntry>,
+    /// What the user showed before it.
+    pub(crate) pictures: Vec<(MessageKey, Vec<Image>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -108,6 +111,7 @@ pub(crate) fn parse(body: &[u8], limits: PictureLimits) -> Result<ChatRequest, B
     Ok(ChatRequest {
         answers: answers(&body.messages[..last]),
         earlier: earlier(&body.messages[..last]),
+        pictures: earlier_pictures(&body.messages[..last], limits),
         conversation: body.id,
         user: body.user_id,
         kind,
@@ -171,10 +175,8 @@ fn kind(body: &Body, limits: PictureLimits) -> Result<(RequestKind, usize), BadR
         .clone()
         .filter(|id| !id.is_empty() && id.len() <= ID_BYTES_MAX);
     let content = content_of(message);
-    // An edited message is a request of its own.
-    let key = |id: &str| MessageKey::of(&format!("{id} {}", json::hex(&content)));
     let input = UserInput {
-        message: id.as_deref().map(key),
+        message: id.as_deref().map(|id| key_of(id, &content)),
         ..input_of(message, limits)?
     };
     let kind = RequestKind::Say {
@@ -184,6 +186,42 @@ fn kind(body: &Body, limits: PictureLimits) -> Result<(RequestKind, usize), BadR
         again,
     };
     Ok((kind, at))
+}
+
+/// By what a message is known. An edited one is a request of its own.
+fn key_of(id: &str, content: &[u8; 32]) -> MessageKey {
+    MessageKey::of(&format!("{id} {}", json::hex(content)))
+}
+
+/// Pictures that the user showed earlier, the newest that fit into what one message may hold. The log does not keep them, so that they
+/// are the client's to send again.
+fn earlier_pictures(messages: &[Message], limits: PictureLimits) -> Vec<(MessageKey, Vec<Image>)> {
+    let (mut number, mut bytes) = (0, 0);
+    let mut shown = Vec::new();
+    for message in messages.iter().rev().filter(|one| one.role == "user") {
+        let Some(id) = &message.id else { continue };
+        let mut pictures = Pictures::new(limits);
+        for part in &message.parts {
+            let is_file = part.get("type").and_then(Value::as_str) == Some("file");
+            if let Some(url) = part.get("url").and_then(Value::as_str).filter(|_| is_file) {
+                // What was refused when it was new is not shown later.
+                drop(pictures.take(url));
+            }
+        }
+        let images = pictures.into_images();
+        number += images.len();
+        bytes += images
+            .iter()
+            .map(|one| one.data.expose().len())
+            .sum::<usize>();
+        if number > limits.images_max || bytes > limits.bytes_max {
+            break;
+        }
+        if !images.is_empty() {
+            shown.push((key_of(id, &content_of(message)), images));
+        }
+    }
+    shown
 }
 
 /// What the user answered since they last said something. Older answers came with what was said after them.

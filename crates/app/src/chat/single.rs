@@ -27,19 +27,35 @@ pub(crate) struct Completion<'a> {
     pub(crate) instructions: &'a str,
 }
 
-/// Counts the sessions of completions that have not ended, so that a caller can wait for their end.
+/// Counts the sessions that have not ended, so that a caller can wait for their end, and says when that is waited for.
 #[derive(Clone, Default)]
-pub(crate) struct Completing(Arc<watch::Sender<usize>>);
+pub(crate) struct Completing {
+    sessions: Arc<watch::Sender<usize>>,
+    is_closed: Arc<watch::Sender<bool>>,
+}
 
 impl Completing {
     pub(super) fn begin(&self) -> Counted {
-        self.0.send_modify(|sessions| *sessions += 1);
-        Counted(self.0.clone())
+        self.sessions.send_modify(|sessions| *sessions += 1);
+        Counted(self.sessions.clone())
+    }
+
+    /// Nothing is waited for from now on that could be left out.
+    pub(super) fn close(&self) {
+        self.is_closed.send_replace(true);
+    }
+
+    pub(super) fn closed(&self) -> impl Future<Output = ()> + use<> {
+        let mut is_closed = self.is_closed.subscribe();
+        async move {
+            // An error says that the server is gone, too.
+            drop(is_closed.wait_for(|is_closed| *is_closed).await);
+        }
     }
 
     /// Waits until all have ended, with the changes that they have begun.
     pub(super) async fn drained(&self) {
-        let mut sessions = self.0.subscribe();
+        let mut sessions = self.sessions.subscribe();
         // The sender is ours, so that the wait cannot fail.
         let _ = sessions.wait_for(|sessions| *sessions == 0).await;
     }
@@ -85,6 +101,7 @@ impl ChatHost {
                 rights: caller.rights,
                 validity: caller.validity.clone(),
                 world,
+                shown: Vec::new(),
             },
             mode: Mode::Text,
             limits: self.limits.clone(),
@@ -143,6 +160,7 @@ impl ChatHost {
                 rights,
                 validity: Validity::default(),
                 world: Arc::new(self.world.clone()),
+                shown: Vec::new(),
             },
             reference: whose.reference(&TenantId::default(), &conversation_id),
             mode: Mode::Text,

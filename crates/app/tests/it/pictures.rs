@@ -87,10 +87,15 @@ async fn a_picture_in_the_chat_reaches_each_providers_model_and_nothing_else() {
             ("journal.enabled", "true"),
         ];
         let (server, address) = served(data.path(), &keys).await;
-        let first = ask(&address, &message("a", "See?", &[data_url("image/png")]));
+        let picture = message("a", "See?", &[data_url("image/png")]);
+        let first = ask(&address, &picture);
         assert_eq!(first.status, 200, "{provider}: {}", first.body);
         assert!(first.body.contains("Yes."), "{provider}: {}", first.body);
-        ask(&address, &message("b", "And now?", &[]));
+        // The client brings what was said before, and with it the picture, which the log does not keep.
+        let mut second = message("b", "And now?", &[]);
+        let messages = second["messages"].as_array_mut().unwrap();
+        messages.insert(0, picture["messages"][0].clone());
+        ask(&address, &second);
         let seen = model.seen();
         assert_eq!(seen.len(), 2, "{provider}");
         for request in &seen {

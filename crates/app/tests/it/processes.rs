@@ -345,7 +345,7 @@ fn tools_of(request: &Value) -> (String, Value) {
 }
 
 #[test]
-fn a_chat_keeps_the_tools_that_it_began_with_whole() {
+fn a_turn_of_a_chat_has_the_tools_that_it_began_with_whole() {
     let folder = tempfile::tempdir().unwrap();
     copy(&root().join("tools"), &folder.path().join("tools"));
     let model = ModelServer::start(|_| Says::Words("Very well."));
@@ -360,7 +360,7 @@ fn a_chat_keeps_the_tools_that_it_began_with_whole() {
         assert_eq!(post(&address, "/api/chat", body.as_bytes()).status, 200);
         tools_of(&model.seen().pop().unwrap())
     };
-    let before = asked("old", "Hello.");
+    asked("chat", "Hello.");
 
     let (guide, schema) = (
         folder.path().join("tools/kb-get/guide.md"),
@@ -372,16 +372,14 @@ fn a_chat_keeps_the_tools_that_it_began_with_whole() {
     fields["description"] = json!("It reads.");
     fs::write(&schema, fields.to_string()).unwrap();
     server.expect_log("new sessions have new tools");
-    server.expect_log("a session goes on with older tools");
-    assert_eq!(asked("old", "And now?"), before);
-    // A session that begins now has the others, all of them once both files are read.
+    // The next turn has the others, all of them once both files are read.
     let both = || {
-        let (named, declared) = asked("new", "Hello.");
+        let (named, declared) = asked("chat", "And now?");
         named.contains("One line more.") && declared.to_string().contains("It reads.")
     };
     if !both() {
         server.expect_log("new sessions have new tools");
-        let (named, declared) = asked("newest", "Hello.");
+        let (named, declared) = asked("chat", "And then?");
         assert!(named.contains("One line more."), "{named}");
         assert!(declared.to_string().contains("It reads."), "{declared}");
     }

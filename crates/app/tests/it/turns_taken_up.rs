@@ -171,7 +171,6 @@ async fn a_message_that_comes_again_while_its_change_is_made_hears_what_came_of_
     assert!(!second.body.contains("abort"), "{}", second.body);
     let first = rest(first);
     assert!(first.contains("That is done."), "{first}");
-    assert!(first.contains(r#"{"changes":1}"#), "{first}");
     assert_eq!(scene.changes(), 1);
     let told = scene.told();
     assert_eq!(told.matches("Change it.").count(), 1, "{told}");
@@ -224,7 +223,11 @@ async fn a_message_whose_change_is_lost_is_told_so() {
     until_it_waits(&mut answer);
     scene.end_change();
     let answer = rest(answer);
-    assert!(answer.contains("OUTCOME_UNKNOWN"), "{answer}");
+    // The model asks for it once more, and the user is asked.
+    assert!(
+        answer.contains("nobody knows whether it happened"),
+        "{answer}"
+    );
     assert!(answer.contains("That is done."), "{answer}");
     assert!(scene.told().contains("OUTCOME_UNKNOWN"));
     assert_eq!(scene.changes(), 1);

@@ -166,10 +166,10 @@ impl Visible {
         let mut hidden = None;
         match input {
             Input::Began(began) => {
+                for (id, arguments) in began.arguments_mut() {
+                    hidden = self.hide(id, arguments).then(|| id.clone()).or(hidden);
+                }
                 if let Some(saved) = &mut began.saved {
-                    for (id, arguments) in saved.arguments_mut() {
-                        hidden = self.hide(id, arguments).then(|| id.clone()).or(hidden);
-                    }
                     // Which tool's words wait there to be said, nobody knows any more.
                     let marking = marking(&self.registry).map(|tool| tool.id.clone());
                     if marking.is_some() && saved.forget_pending_words() {

@@ -1,63 +1,87 @@
-//! What a text session finds in the log of its conversation when it begins: what was said, what it is still to be told, and how
-//! far the log was read. Knows no turn and no model's protocol.
+//! What a text session finds in the log of its conversation when it begins: what was said and done, what it is still to be told,
+//! and how far the log was read. Knows no turn and no model's protocol.
 
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_driver::Ledger;
 use windlass_driver::history::{self, Found};
+use windlass_provider::log::{Arguments, Call, Entry as LogEntry, Image, TextPiece, own_call_id};
 use windlass_session::client::MessageKey;
-use windlass_session::model::HistoryEntry;
-use windlass_session::said::{self, Said};
-use windlass_session::saved::Began;
+use windlass_session::model::{ModelToolResponse, Role};
+use windlass_session::said::Said;
+use windlass_session::saved::{Began, SpentTurn};
 use windlass_store::command::OpenQuestion;
 use windlass_store::{
     ConversationRef, Entry, EntryEvent, EntryNumber, Question, QuestionNumber, QuestionState,
     StoreUnavailable,
 };
+use windlass_tool::envelope::{Projection, ProjectionBody};
 use windlass_tool::id::CallNumber;
 use windlass_tool::sensitive::Sensitive;
 
 /// Entries of a log that are read: more than a window of any model shows.
 pub(super) const ENTRIES_MAX: usize = 2_000;
-/// Bytes of what was said that a session begins with. What is older is in a summary, if it is anywhere.
+/// Bytes of what was said and done that a session begins with. What is older is in a summary, if it is anywhere.
 const HISTORY_BYTES_MAX: usize = 256 * 1024;
 /// Denied approval requests that a model may still have to hear of: the newest ones.
 const DENIED_MAX: usize = 20;
+/// The ids of calls of earlier turns begin behind those of any answer of this one.
+const EARLIER_ANSWERS: u32 = 30_000_000;
 
 /// The conversation before a session.
 #[derive(Debug)]
 pub struct Past {
-    pub(super) history: Vec<HistoryEntry>,
-    /// Where each entry of the history stands in the log.
-    pub(super) numbers: Vec<EntryNumber>,
-    /// What was said before the history, in few words.
+    /// What was said and done, oldest first.
+    pub(super) said: Vec<PastEntry>,
+    /// What was said before that, in few words.
     pub(super) summary: Option<Sensitive<String>>,
     pub(super) last_call: CallNumber,
     pub(super) began: Option<Began>,
     /// Questions that wait for the user, with their tokens.
     pub(super) questions: Vec<OpenQuestion>,
+    /// The user's last message, where it has no answer.
+    pub(super) open_turn: Option<OpenTurn>,
     /// The last entry that was read; `None` of a conversation whose id has just been made.
     pub(super) read_to: Option<EntryNumber>,
+}
+
+/// Something that was said or done, as a model reads it.
+#[derive(Debug)]
+pub(super) struct PastEntry {
+    /// Where it stands in the log.
+    pub(super) number: EntryNumber,
+    /// The user's message that it is of.
+    message: Option<MessageKey>,
+    pub(super) entry: LogEntry,
+}
+
+/// A message of the user's whose answer was broken off.
+#[derive(Debug)]
+pub(super) struct OpenTurn {
+    pub(super) message: MessageKey,
+    /// What was called for it.
+    pub(super) spent: SpentTurn,
 }
 
 impl Past {
     /// That of a conversation whose id has just been made.
     pub fn none() -> Self {
         Self {
+            said: Vec::new(),
+            summary: None,
+            last_call: CallNumber(0),
+            began: None,
+            questions: Vec::new(),
+            open_turn: None,
             read_to: None,
-            ..Self::of_answer(CallNumber(0), EntryNumber(0))
         }
     }
 
     /// That of a session which only gives an answer to a question about this call. `read_to` is the newest entry of the log.
     pub fn of_answer(call: CallNumber, read_to: EntryNumber) -> Self {
         Self {
-            history: Vec::new(),
-            numbers: Vec::new(),
-            summary: None,
             last_call: call,
-            began: None,
-            questions: Vec::new(),
             read_to: Some(read_to),
+            ..Self::none()
         }
     }
 
@@ -85,30 +109,49 @@ impl Past {
         let is_empty = began.questions.is_empty()
             && began.unheard.is_empty()
             && began.unheard_questions.is_empty();
-        let (summary, said) = said_since_summary(log);
-        let history = said::history(&said, None, HISTORY_BYTES_MAX);
-        let numbers = said.iter().rev().take(history.len());
-        let mut numbers: Vec<EntryNumber> = numbers.map(|entry| entry.number).collect();
-        numbers.reverse();
+        let log = said_of(&log);
+        began.last_turn = log.iter().map(|(_, said)| turn_of(said)).max().unwrap_or(0);
+        let is_empty = is_empty && began.last_turn == 0;
+        let (summary, from) = newest_summary(&log);
         Ok(Self {
-            history,
-            numbers,
+            said: since(&log, from),
             summary,
             last_call,
             began: (!is_empty).then_some(began),
             questions: asked,
+            open_turn: open_turn(&log),
             read_to: Some(after),
         })
     }
 
-    /// What was said before, for [`windlass_session::session::SessionConfig::history`].
-    pub fn history(&self) -> &[HistoryEntry] {
-        &self.history
+    /// Whether nothing was said or done.
+    pub fn is_empty(&self) -> bool {
+        self.said.is_empty()
     }
 
-    /// For [`windlass_session::session::SessionConfig::last_call`].
-    pub fn last_call(&self) -> CallNumber {
-        self.last_call
+    /// Puts pictures where their messages are, which the log does not keep.
+    pub fn show(&mut self, mut pictures: Vec<(MessageKey, Vec<Image>)>) {
+        if pictures.is_empty() {
+            return;
+        }
+        let mut said = Vec::with_capacity(self.said.len());
+        for past in std::mem::take(&mut self.said) {
+            let is_of_it = |shown: &(MessageKey, Vec<Image>)| Some(shown.0) == past.message;
+            let shown = pictures.iter().position(is_of_it);
+            let shown = shown.map(|at| pictures.swap_remove(at).1);
+            said.extend(shown.into_iter().flatten().map(|image| PastEntry {
+                number: past.number,
+                message: None,
+                entry: LogEntry::UserImage(image),
+            }));
+            said.push(past);
+        }
+        self.said = said;
+    }
+
+    /// For calls of the conversation that are not in the log yet.
+    pub fn number_after(&mut self, call: CallNumber) {
+        self.last_call = self.last_call.max(call);
     }
 }
 
@@ -128,28 +171,196 @@ fn denied(entries: &[Entry]) -> impl Iterator<Item = QuestionNumber> {
     denied.into_iter().skip(skipped)
 }
 
-/// The newest summary, and the entries with words that it does not cover. A message that was sent again is there once.
-fn said_since_summary(entries: Vec<Entry>) -> (Option<Sensitive<String>>, Vec<Entry>) {
-    let mut summary = None;
-    let mut from = 0;
-    for entry in &entries {
-        if let Some(Said::Summary { text, before }) = Said::of(entry)
-            && before >= from
+fn said_of(entries: &[Entry]) -> Vec<(EntryNumber, Said)> {
+    let said = |entry: &Entry| Some((entry.number, Said::of(entry)?));
+    entries.iter().filter_map(said).collect()
+}
+
+fn turn_of(said: &Said) -> u64 {
+    match said {
+        Said::Words { turn, .. } | Said::Call { turn, .. } => *turn,
+        Said::Notice { .. } | Said::Answered { .. } | Said::Summary { .. } => 0,
+    }
+}
+
+/// The newest summary, and the first entry that it does not cover.
+fn newest_summary(log: &[(EntryNumber, Said)]) -> (Option<Sensitive<String>>, EntryNumber) {
+    let mut newest = (None, EntryNumber(0));
+    for (_, said) in log {
+        if let Said::Summary { text, before } = said
+            && *before >= newest.1.0
         {
-            summary = Some(text);
-            from = before;
+            newest = (Some(text.clone()), EntryNumber(*before));
         }
     }
+    newest
+}
+
+/// What was said and done from an entry on, the newest that fits. A message that was sent again is there once.
+fn since(log: &[(EntryNumber, Said)], from: EntryNumber) -> Vec<PastEntry> {
     let mut messages = BTreeSet::new();
-    let mut is_words = |entry: &Entry| match Said::of(entry) {
-        Some(Said::Words { message, .. }) => {
-            let key = message.map(|key: MessageKey| String::from(key));
-            key.is_none_or(|key| messages.insert(key))
-        }
-        Some(_) | None => false,
+    let mut is_first = |said: &Said| match said {
+        Said::Words {
+            message: Some(key), ..
+        } => messages.insert(String::from(*key)),
+        _ => true,
     };
-    let said = entries
-        .into_iter()
-        .filter(|entry| entry.number.0 >= from && is_words(entry));
-    (summary, said.collect())
+    let kept = log
+        .iter()
+        .filter(|(number, said)| *number >= from && is_first(said));
+    let kept: Vec<&(EntryNumber, Said)> = kept.collect();
+    let mut room = HISTORY_BYTES_MAX;
+    let mut newest_first = Vec::new();
+    for (number, said) in kept.into_iter().rev() {
+        let Some(entries) = read_again(said) else {
+            continue;
+        };
+        let bytes = match said {
+            Said::Words { text, .. } | Said::Notice { text } => text.expose().len(),
+            Said::Call {
+                arguments, result, ..
+            } => {
+                let arguments = arguments.as_ref().map_or(0, |one| written(one.expose()));
+                arguments + written(result.expose())
+            }
+            Said::Answered { .. } | Said::Summary { .. } => 0,
+        };
+        let Some(left) = room.checked_sub(bytes) else {
+            break;
+        };
+        room = left;
+        let message = match said {
+            Said::Words { message, .. } => *message,
+            _ => None,
+        };
+        newest_first.extend(entries.into_iter().rev().map(|entry| PastEntry {
+            number: *number,
+            message,
+            entry,
+        }));
+    }
+    newest_first.reverse();
+    newest_first
+}
+
+fn written(value: &serde_json::Value) -> usize {
+    value.to_string().len()
+}
+
+/// As a model reads it in a later turn.
+fn read_again(said: &Said) -> Option<Vec<LogEntry>> {
+    match said {
+        Said::Words {
+            role: Role::User,
+            text,
+            ..
+        } => Some(vec![LogEntry::UserText(text.clone())]),
+        Said::Words {
+            role: Role::Assistant,
+            text,
+            ..
+        } => Some(vec![LogEntry::Text(TextPiece::plain(text.clone()))]),
+        Said::Notice { text } => Some(vec![LogEntry::Notice(text.clone())]),
+        Said::Call { .. } => call_again(said),
+        Said::Answered { .. } | Said::Summary { .. } => None,
+    }
+}
+
+/// A call and its result, under an id that is the same in every turn.
+fn call_again(said: &Said) -> Option<Vec<LogEntry>> {
+    let Said::Call {
+        call,
+        tool,
+        arguments,
+        result,
+        error,
+        duration_ms,
+        is_external,
+        ..
+    } = said
+    else {
+        return None;
+    };
+    let number = u32::try_from(call.0).unwrap_or(u32::MAX) % EARLIER_ANSWERS;
+    let id = Some(own_call_id(EARLIER_ANSWERS + number, 0));
+    let name: std::sync::Arc<str> = tool.as_str().into();
+    let arguments = arguments.as_ref().map(|one| one.expose().to_string());
+    let result = result.expose();
+    let body = match error {
+        Some(error_type) => {
+            let facts = error_type.facts();
+            ProjectionBody::Failure {
+                error_type: *error_type,
+                message: result["message"].as_str().unwrap_or_default().to_owned(),
+                retryable: facts.retryable.unwrap_or(false),
+                suggestion: facts.suggestion.to_owned(),
+            }
+        }
+        None => {
+            let data = result.get("data").filter(|data| !data.is_null());
+            ProjectionBody::Success {
+                data: data.map(|data| data.clone().into()),
+                content: Vec::new(),
+                cut: None,
+                quoted: *is_external,
+            }
+        }
+    };
+    let call = LogEntry::Call(Call {
+        id: id.clone(),
+        name: name.clone(),
+        arguments: arguments.as_deref().and_then(Arguments::parse),
+        opaque: None,
+    });
+    let result = LogEntry::Result(ModelToolResponse {
+        id,
+        name,
+        projection: Projection {
+            duration_ms: *duration_ms,
+            body,
+        },
+        scheduling: None,
+    });
+    Some(vec![call, result])
+}
+
+/// Whether this keeps the whole answer to a message, which is known by its id and by what it says, or by the client's key alone.
+fn answers(said: &Said, key: &MessageKey) -> bool {
+    let Said::Answered { message, body } = said else {
+        return false;
+    };
+    let content = body["content"].as_str().unwrap_or_default();
+    let is_of_it =
+        MessageKey::of(&format!("{message} {content}")) == *key || MessageKey::of(message) == *key;
+    is_of_it && body.get("stream").is_some()
+}
+
+/// The user's last message, if it has an id and no answer of it is kept.
+fn open_turn(log: &[(EntryNumber, Said)]) -> Option<OpenTurn> {
+    let is_users = |said: &Said| {
+        matches!(
+            said,
+            Said::Words {
+                role: Role::User,
+                ..
+            }
+        )
+    };
+    let last = log.iter().rposition(|(_, said)| is_users(said))?;
+    let Said::Words {
+        message: Some(message),
+        ..
+    } = &log[last].1
+    else {
+        return None;
+    };
+    let is_of_it =
+        |said: &Said| matches!(said, Said::Words { message: Some(other), .. } if other == message);
+    let begin = log.iter().position(|(_, said)| is_of_it(said))?;
+    let since = log[begin..].iter().map(|(_, said)| said);
+    let is_answered = since.clone().any(|said| answers(said, message));
+    (!is_answered).then(|| OpenTurn {
+        message: *message,
+        spent: SpentTurn::of(since),
+    })
 }

@@ -4,8 +4,10 @@
 use super::past::ENTRIES_MAX;
 use super::patience::Patience;
 use super::session::{TextSession, Wake};
+use super::summary::Written;
 use super::{Nobody, TurnSink};
 use std::collections::VecDeque;
+use std::future::Future;
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_session::client::ClientEvent;
@@ -31,21 +33,35 @@ impl TextSession {
     }
 
     /// Ends the session and waits for the changes that it has begun. Nobody asks any more what it has asked.
-    pub async fn end(self) {
-        self.end_by(Input::Client(ClientEvent::Stop)).await;
+    pub async fn end(mut self) {
+        self.settle_by(Input::Client(ClientEvent::Stop)).await;
+        self.leave().await;
     }
 
-    /// The same for a session whose conversation goes on in another one: what the user was asked stays open.
-    pub async fn suspend(self) {
-        self.end_by(Input::Shutdown).await;
+    /// The same for a session whose conversation goes on in another one: what the user was asked stays open. A summary that is being
+    /// written is kept, unless the program ends before it is.
+    pub async fn suspend(mut self, program_ends: impl Future<Output = ()>) {
+        self.settle_by(Input::Shutdown).await;
+        let written = tokio::select! {
+            biased;
+            written = self.summaries.finished() => written,
+            () = program_ends => None,
+        };
+        if let Some(written) = written {
+            self.keep(&written);
+        }
+        self.leave().await;
     }
 
-    async fn end_by(mut self, input: Input) {
-        self.keep_summary();
+    /// What has begun comes to its end, and nothing else begins.
+    async fn settle_by(&mut self, input: Input) {
         self.feed(input, &mut Nobody);
         while !self.core.is_over() {
             self.work().await;
         }
+    }
+
+    async fn leave(mut self) {
         // Nobody can go on with a leg by text.
         self.calls.leave();
         self.calls.finish(None).await;
@@ -64,9 +80,12 @@ impl TextSession {
 
     /// Keeps a summary that has been written in the log of the conversation.
     pub(super) fn keep_summary(&mut self) {
-        let Some(written) = self.summaries.take_finished() else {
-            return;
-        };
+        if let Some(written) = self.summaries.take_finished() {
+            self.keep(&written);
+        }
+    }
+
+    fn keep(&mut self, written: &Written) {
         let entries = self
             .ledger
             .store()

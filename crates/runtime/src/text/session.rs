@@ -2,7 +2,7 @@
 //! outputs pass between them. Knows no model's protocol and no client's.
 
 use super::model::TextTools;
-use super::past::Past;
+use super::past::{Past, PastEntry};
 use super::patience::Patience;
 use super::summary::{EntryPlace, Summaries};
 use super::{Confirmed, Nobody, TextSettings, TurnSink};
@@ -22,13 +22,12 @@ use windlass_session::event::SessionEvent;
 use windlass_session::io::{Input, Output};
 use windlass_session::model::{ConnectionEvent, HistoryEntry, ModelCommand, ModelEvent, Usage};
 use windlass_session::said::Said;
-use windlass_session::saved::Began;
+use windlass_session::saved::{Began, SpentTurn};
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
 use windlass_store::{ConversationRef, EntryNumber, LegNumber, NewEntry, QuestionNumber};
 use windlass_tool::handler::{KnowledgeReader, World};
 use windlass_tool::id::{CallNumber, ClientId, EffectId, SessionId};
-use windlass_tool::rights::Rights;
 use windlass_tool::sensitive::Sensitive;
 
 /// What a text session is made of.
@@ -70,6 +69,8 @@ pub struct TextSession {
     pub(super) last_entry: Option<LegNumber>,
     /// The last message of the user, where its answer was broken off.
     pub(super) broken_off: Option<MessageKey>,
+    /// What was called for it, where that was in an earlier session.
+    pub(super) spent: Option<SpentTurn>,
     pub(super) started: Instant,
     generation: u64,
     /// Kept between inputs for their room.
@@ -161,14 +162,12 @@ impl TextSession {
             tools,
             past,
         } = request;
-        let seed = match past.history.is_empty() {
-            true => session.history.clone(),
-            false => Vec::new(),
-        };
-        if seed.is_empty() {
-            session.history = past.history;
-            session.last_call = past.last_call;
+        // The log knows better than the client.
+        if !past.said.is_empty() {
+            session.history = Vec::new();
         }
+        let seed = session.history.clone();
+        session.last_call = past.last_call;
         let identity = SessionIdentity::of(client_id, &session);
         let (leg, registry) = (session.leg(), session.registry.clone());
         let mut outputs = Vec::new();
@@ -191,7 +190,7 @@ impl TextSession {
             ledger,
             conversation,
             log: ConversationLog::new(settings.limits.log),
-            summaries: Summaries::of_past(past.summary, past.numbers),
+            summaries: Summaries::of_past(past.summary),
             settings,
             tools,
             flow: Flow::default(),
@@ -200,15 +199,19 @@ impl TextSession {
             heard: Default::default(),
             told: VecDeque::new(),
             read_to: past.read_to.unwrap_or_default(),
-            // Of a conversation that begins with this session there is nothing to hear of.
-            all_heard_to: past.read_to.is_none().then(EntryNumber::default),
+            // What no model has heard is among what was read.
+            all_heard_to: Some(past.read_to.unwrap_or_default()),
             last_entry: None,
-            broken_off: None,
+            broken_off: past.open_turn.as_ref().map(|turn| turn.message),
+            spent: past.open_turn.map(|turn| turn.spent),
             started: Instant::now(),
             generation: 0,
             outputs: Vec::new(),
             inputs: VecDeque::new(),
         };
+        for PastEntry { number, entry, .. } in past.said {
+            text.note_earlier(entry, number);
+        }
         text.calls.append(seed_entries(seed));
         let mut inputs = VecDeque::new();
         for output in outputs {
@@ -235,9 +238,9 @@ impl TextSession {
         &self.core.config().session_id
     }
 
-    /// What was proven of the caller whose session it is.
-    pub fn rights(&self) -> &Rights {
-        &self.core.config().rights
+    /// The highest number that a call of the conversation has had.
+    pub fn last_call(&self) -> CallNumber {
+        self.core.last_call()
     }
 
     /// As the knowledge base knows its user.
@@ -352,7 +355,8 @@ impl TextSession {
         self.tell_unheard(sink);
         for entry in self.calls.take_heard() {
             if let Some(Said::Words { role, text, .. }) = Said::of(&entry) {
-                self.note_earlier(HistoryEntry { role, text }, entry.number);
+                let said = Entry::earlier(HistoryEntry { role, text });
+                self.note_earlier(said, entry.number);
             }
         }
     }
@@ -426,9 +430,8 @@ impl TextSession {
             }
             ModelCommand::History { entries, .. } => {
                 for entry in entries {
-                    let number = self.summaries.next_of_past();
                     self.note(Entry::earlier(entry));
-                    self.summaries.begun(&self.log, number);
+                    self.summaries.begun(&self.log, None);
                 }
             }
             ModelCommand::Image { mime_type, data } => {
@@ -508,9 +511,9 @@ impl TextSession {
         }
     }
 
-    /// Puts something into the log that was said elsewhere.
-    fn note_earlier(&mut self, entry: HistoryEntry, number: EntryNumber) {
-        self.note(Entry::earlier(entry));
+    /// Puts something into the log that was said earlier or elsewhere.
+    fn note_earlier(&mut self, entry: Entry, number: EntryNumber) {
+        self.note(entry);
         self.summaries
             .begun(&self.log, Some(EntryPlace::Log(number)));
     }

@@ -45,8 +45,6 @@ pub(super) struct Summaries {
     /// It is of what was said before the session's log, so that it stands before every window.
     is_of_past: bool,
     running: Option<Running>,
-    /// Where the entries of the history stand that the session has yet to be given.
-    of_past: VecDeque<EntryNumber>,
     /// Where each turn of the session's log begins in the log of the conversation, from the turn of the newest summary on.
     begins: VecDeque<(u64, EntryPlace)>,
 }
@@ -94,19 +92,13 @@ impl Written {
 }
 
 impl Summaries {
-    /// Goes on with what the log of the conversation has: a summary, and where the entries behind it stand.
-    pub(super) fn of_past(text: Option<Sensitive<String>>, entries: Vec<EntryNumber>) -> Self {
+    /// Goes on with the summary that the log of the conversation has.
+    pub(super) fn of_past(text: Option<Sensitive<String>>) -> Self {
         Self {
             is_of_past: text.is_some(),
             text,
-            of_past: entries.into(),
             ..Self::default()
         }
-    }
-
-    /// Where the next entry of the history stands.
-    pub(super) fn next_of_past(&mut self) -> Option<EntryPlace> {
-        self.of_past.pop_front().map(EntryPlace::Log)
     }
 
     /// Something was added to the session's log, with which a turn may have begun.
@@ -133,13 +125,23 @@ impl Summaries {
         }
     }
 
-    /// Takes in a summary that has been written. Gives it where it can be kept in the log of the conversation.
+    /// Takes in the summary that is being written, once it is. Gives it where it can be kept in the log of the conversation.
+    pub(super) async fn finished(&mut self) -> Option<Written> {
+        let running = self.running.as_mut()?;
+        let written = (&mut running.task).await;
+        self.take_in(written.ok().flatten())
+    }
+
+    /// The same of one that has been written already.
     pub(super) fn take_finished(&mut self) -> Option<Written> {
         let running = self.running.as_mut()?;
         let written = (&mut running.task).now_or_never()?;
-        let turns = running.turns;
-        self.running = None;
-        let Ok(Some(text)) = written else { return None };
+        self.take_in(written.ok().flatten())
+    }
+
+    fn take_in(&mut self, written: Option<String>) -> Option<Written> {
+        let turns = self.running.take()?.turns;
+        let text = written?;
         let text = Sensitive(text);
         self.turns = turns;
         self.text = Some(text.clone());

@@ -19,6 +19,9 @@ use windlass_provider::request::ToolUse;
 use windlass_session::client::{ClientEvent, ErrorCode};
 use windlass_session::io::Input;
 use windlass_session::model::ModelEvent;
+use windlass_session::said::Said;
+use windlass_session::saved::Began;
+use windlass_store::NewEntry;
 use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::sensitive::Sensitive;
@@ -34,6 +37,9 @@ const ANOTHER_ANSWER: &str =
     "The user wants another answer to the following message than the one that was given.";
 /// Said to a model before a message that stands in the place of an earlier one.
 const EDITED: &str = "The user took back an earlier message and everything that was said after it, and says the following in its place. What tools have done since then stays done.";
+/// Said to a model in later turns of an answer that nobody waited for.
+const BROKEN_OFF: &str =
+    "(The user interrupted the answer before this and may not have seen all of it.)";
 /// Said to the user where the model will say nothing at all.
 const NO_WORDS: &str =
     "I could not put an answer together. Please ask again, perhaps in other words.";
@@ -93,7 +99,7 @@ impl TextSession {
         };
         sink.finished(&end);
         sink.flush();
-        if let Some(model) = &self.settings.summary_model {
+        if let Some(model) = self.settings.summary_model.as_ref().filter(|_| !is_broken) {
             self.summaries
                 .begin(model, &self.log, &self.settings.limits);
         }
@@ -116,6 +122,13 @@ impl TextSession {
         match input {
             TurnInput::User(mut input) | TurnInput::Again(mut input) if is_broken_off => {
                 self.flow.is_taken_up = true;
+                if let Some(spent) = self.spent.take() {
+                    let began = Began {
+                        spent: Some(spent),
+                        ..Began::default()
+                    };
+                    self.feed(Input::Began(Box::new(began)), sink);
+                }
                 // They are in the log with the message.
                 input.images.clear();
                 self.hear_user(input, sink);
@@ -126,12 +139,12 @@ impl TextSession {
                 true
             }
             TurnInput::Again(input) => {
-                self.note(Entry::Notice(Sensitive(ANOTHER_ANSWER.to_owned())));
+                self.remember_notice(ANOTHER_ANSWER);
                 self.hear_user(input, sink);
                 true
             }
             TurnInput::Edited(input) => {
-                self.note(Entry::Notice(Sensitive(EDITED.to_owned())));
+                self.remember_notice(EDITED);
                 self.hear_user(input, sink);
                 true
             }
@@ -140,6 +153,12 @@ impl TextSession {
                 self.flow.is_told
             }
         }
+    }
+
+    /// Says something to the model that it is to know in later turns, too.
+    fn remember_notice(&mut self, text: &str) {
+        self.append(vec![notice_entry(text)]);
+        self.note(Entry::Notice(Sensitive(text.to_owned())));
     }
 
     /// Takes the user's answers, one after the other.
@@ -230,9 +249,6 @@ impl TextSession {
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
     ) -> FinishReason {
-        if let Some(gave_up) = self.await_changes(patience, sink).await {
-            return gave_up;
-        }
         let mut progress = Progress::default();
         loop {
             progress.requests += 1;
@@ -266,27 +282,6 @@ impl TextSession {
                 Next::End(reason) => return reason,
             }
         }
-    }
-
-    /// What was begun for a message that is taken up again comes to its end first, so that the model reads what came of it.
-    async fn await_changes(
-        &mut self,
-        patience: &mut Patience<'_>,
-        sink: &mut dyn TurnSink,
-    ) -> Option<FinishReason> {
-        if !self.flow.is_taken_up || !self.core.is_changing() {
-            return None;
-        }
-        sink.step();
-        while self.core.is_changing() {
-            let nothing = std::future::pending::<()>();
-            match self.wait(nothing, patience, sink).await {
-                Wake::Model(()) | Wake::Core => {}
-                Wake::Cancelled => return Some(self.give_up(sink)),
-                Wake::Late => return Some(self.give_up_late(sink)),
-            }
-        }
-        None
     }
 
     async fn take_answer(
@@ -395,6 +390,7 @@ impl TextSession {
         // The answer's end is not awaited; it ends here.
         self.feed(Input::Model(ModelEvent::GenerationComplete), sink);
         self.note(Entry::Interrupted);
+        self.append(vec![notice_entry(BROKEN_OFF)]);
         FinishReason::Cancelled
     }
 
@@ -405,6 +401,17 @@ impl TextSession {
             "the answer took too long and was given up; please ask again",
         );
         FinishReason::Failed
+    }
+}
+
+fn notice_entry(text: &str) -> NewEntry {
+    let said = Said::Notice {
+        text: Sensitive(text.to_owned()),
+    };
+    NewEntry {
+        leg_number: None,
+        key: None,
+        event: said.event(),
     }
 }
 

@@ -317,7 +317,7 @@ fn what_the_ledger_says_of_a_call_holds_nothing_that_was_left_out_of_it() {
         questions: vec![question()],
         unheard: vec![effect()],
         unheard_questions: vec![question()],
-        saved: None,
+        ..Began::default()
     };
     let news = vec![
         News::Effect(Box::new(effect())),

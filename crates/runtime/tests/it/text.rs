@@ -1,16 +1,21 @@
 //! Text sessions against a server over real sockets: what the user gets, whatever the server does.
 
 use crate::support::text_server::{
-    Chat, Reply, TextServer, calls, delta, finish, limits, model, model_with, refusal, text,
+    Chat, Place, Reply, TextServer, calls, delta, finish, limits, model, model_with, refusal, text,
 };
 use crate::support::tools::{Dropped, echo, tool};
 use crate::support::{Recorder, ledger_over, memory_store, shared_over};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use windlass_provider::answer::AnswerLimits;
 use windlass_runtime::text::{FinishReason, TextLimits, TextSettings};
 use windlass_runtime::transport::http::HttpLimits;
+use windlass_session::limits::Limits;
+use windlass_tool::handler::{Execution, Success};
+use windlass_tool::kind::{Mode, SideEffects};
 use windlass_tool::registry::Tool;
 
 async fn chat(replies: Vec<Reply>, tools: Vec<Tool>) -> (Chat, TextServer) {
@@ -523,7 +528,7 @@ async fn a_summary_stands_for_what_it_summarises_in_the_next_session() {
         assert!(begun.elapsed() < Duration::from_secs(60));
         tokio::task::yield_now().await;
     }
-    first.session.suspend().await;
+    first.session.suspend(std::future::ready(())).await;
 
     let models = vec![model(&server.url, "dear")];
     let mut next = Chat::going_on(ledger, models, vec![echo()]);
@@ -546,11 +551,119 @@ async fn the_next_session_knows_what_was_said_and_done() {
     let models = vec![model(&server.url, "fake")];
     let mut first = Chat::over(ledger.clone(), models.clone(), vec![echo()]);
     assert_eq!(first.say("What does it say?").await.words(), "It said a.");
-    first.session.suspend().await;
+    first.session.suspend(std::future::ready(())).await;
     let mut next = Chat::going_on(ledger, models, vec![echo()]);
     assert_eq!(next.say("Sure?").await.words(), "Yes.");
     let told = server.seen().pop().unwrap();
     for said in ["What does it say?", "It said a.", "Sure?"] {
         assert!(has(&told, said), "{said}: {told}");
     }
+    // The call and its result are where they were.
+    let roles = told["messages"].as_array().unwrap().iter();
+    let roles: Vec<&str> = roles.map(|one| one["role"].as_str().unwrap()).collect();
+    let expected = ["system", "user", "assistant", "tool", "assistant", "user"];
+    assert_eq!(roles, expected, "{told}");
+}
+
+/// Orders once it is let.
+fn order(may_end: &Arc<Semaphore>, orders: &Arc<AtomicUsize>) -> Tool {
+    let (may_end, orders) = (may_end.clone(), orders.clone());
+    Tool {
+        side_effects: SideEffects::Writes,
+        idempotent: false,
+        timeout_ms: 60_000,
+        ..tool("order", move |_| {
+            let number = orders.fetch_add(1, Ordering::SeqCst) + 1;
+            let may_end = may_end.clone();
+            Execution::Pending(Box::pin(async move {
+                may_end.acquire().await.unwrap().forget();
+                Ok(Success::new(json!({ "order": number })))
+            }))
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_is_asked_for_anew_while_it_runs_is_made_once_and_its_end_is_read() {
+    let orders = Arc::new(AtomicUsize::new(0));
+    let may_end = Arc::new(Semaphore::new(0));
+    let tools = || vec![order(&may_end, &orders)];
+    let asks = || calls(&[("call_one_00001", "order", json!({ "text": "tea" }))]);
+    let server = TextServer::start(vec![asks(), asks(), text("It is ordered.")]).await;
+    let ledger = ledger_over(memory_store());
+    let models = vec![model(&server.url, "fake")];
+    let mut first = Chat::over(ledger.clone(), models.clone(), tools());
+    let has_begun = async {
+        while orders.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let mut has_begun = std::pin::pin!(has_begun);
+    let written = first.say_as("a", "Order tea.", has_begun.as_mut()).await;
+    assert_eq!(written.end.reason, FinishReason::Cancelled);
+    let ending = tokio::spawn(first.session.suspend(std::future::ready(())));
+    // The client types its message again, under another id.
+    let mut next = Chat::going_on(ledger, models, tools());
+    let asked_again = async {
+        while server.seen().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        may_end.add_permits(1);
+    };
+    let mut never = std::pin::pin!(std::future::pending());
+    let (written, ()) = tokio::join!(next.say_as("b", "Order tea.", never.as_mut()), asked_again);
+    assert_eq!(written.words(), "It is ordered.");
+    let told = server.seen().pop().unwrap();
+    let result = told["messages"].as_array().unwrap().last().unwrap();
+    let result = result["content"].as_str().unwrap();
+    assert!(result.contains(r#""data":{"order":1}"#), "{result}");
+    assert_eq!(orders.load(Ordering::SeqCst), 1);
+    ending.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_turn_that_is_taken_up_has_what_is_left_of_its_budgets() {
+    let echoes = |text: &str| calls(&[("call_one_00001", "echo", json!({ "text": text }))]);
+    let hanging =
+        Reply::Hanging(format!("data: {}\n\n", delta(json!({"content": "So "}))).into_bytes());
+    let replies = vec![
+        echoes("a"),
+        echoes("b"),
+        hanging,
+        echoes("c"),
+        text("That is all."),
+    ];
+    let server = TextServer::start(replies).await;
+    let ledger = ledger_over(memory_store());
+    let models = vec![model(&server.url, "fake")];
+    let place = || {
+        let mut limits = Limits::of(Mode::Text);
+        limits.turn.calls_max = 2;
+        Place {
+            limits,
+            ..Place::usual(shared_over(ledger.clone(), Vec::new()))
+        }
+    };
+    let mut first = Chat::at(place(), models.clone(), vec![echo()]);
+    let mut soon = std::pin::pin!(tokio::time::sleep(Duration::from_millis(200)));
+    let written = first.say_as("a", "What does it say?", soon.as_mut()).await;
+    assert_eq!(written.end.reason, FinishReason::Cancelled);
+    // As after a crash: nobody has ended the session.
+    drop(first);
+    let mut next = Chat::going_on_at(place(), models, vec![echo()]);
+    let mut never = std::pin::pin!(std::future::pending());
+    let written = next.say_as("a", "What does it say?", never.as_mut()).await;
+    assert_eq!(written.words(), "That is all.");
+    let ends = written.of_type("tool-output-error");
+    let ends: Vec<&str> = ends.filter_map(|end| end["errorText"].as_str()).collect();
+    assert!(
+        ends.len() == 1 && ends[0].starts_with("BUDGET_EXCEEDED"),
+        "{ends:?}"
+    );
+    let told = server.seen().pop().unwrap();
+    assert_eq!(
+        told.to_string().matches("What does it say?").count(),
+        1,
+        "{told}"
+    );
 }

@@ -42,6 +42,14 @@ pub(crate) struct SavedLoops {
 }
 
 impl SavedLoops {
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &ToolId> {
+        self.calls.iter().map(|(tool, _)| tool)
+    }
+
+    pub(crate) fn note(&mut self, tool: ToolId, arguments: SavedArguments) {
+        self.calls.push((tool, arguments));
+    }
+
     pub(crate) fn arguments_mut(&mut self) -> impl Iterator<Item = (&ToolId, &mut SavedArguments)> {
         self.calls
             .iter_mut()

@@ -258,10 +258,10 @@ fn what_the_ledger_and_the_limits_answer_comes_back() {
             }),
         ]),
         Input::Began(Box::new(Began {
-            saved: None,
             questions: vec![question()],
             unheard: vec![effect()],
             unheard_questions: vec![question()],
+            ..Began::default()
         })),
         Input::Answered {
             question: Some(Box::new(question())),

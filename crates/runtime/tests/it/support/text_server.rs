@@ -17,6 +17,7 @@ use windlass_runtime::text::{
     TextSettings, TextTools, TurnEnd, TurnInput, UserInput,
 };
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
+use windlass_session::client::MessageKey;
 use windlass_session::limits::Limits;
 use windlass_session::session::SessionConfig;
 use windlass_tool::handler::World;
@@ -344,15 +345,20 @@ impl Chat {
         models: Vec<Arc<TextModel>>,
         tools: Vec<Tool>,
     ) -> Self {
+        let place = Place::usual(shared_over(ledger, Vec::new()));
+        Self::going_on_at(place, models, tools)
+    }
+
+    /// The same at a place of its own.
+    pub(crate) fn going_on_at(place: Place, models: Vec<Arc<TextModel>>, tools: Vec<Tool>) -> Self {
         let settings = TextSettings {
             models,
             summary_model: None,
             limits: limits(),
         };
-        let place = Place::usual(shared_over(ledger.clone(), Vec::new()));
         let conversation =
             conversation_of(&session_config(Mode::Text, tools::registry(Vec::new())));
-        let past = Past::read(&*ledger, &conversation).unwrap();
+        let past = Past::read(&*place.shared.ledger, &conversation).unwrap();
         Self::begin_as("s-2", settings, tools, past, place)
     }
 
@@ -417,6 +423,21 @@ impl Chat {
     ) -> Written {
         let input = TurnInput::User(UserInput {
             text: Sensitive(words.to_owned()),
+            ..UserInput::default()
+        });
+        self.turn_until(input, cancelled).await
+    }
+
+    /// The same in a message that its client knows by a name, until somebody gives the turn up.
+    pub(crate) async fn say_as(
+        &mut self,
+        name: &str,
+        words: &str,
+        cancelled: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
+    ) -> Written {
+        let input = TurnInput::User(UserInput {
+            text: Sensitive(words.to_owned()),
+            message: Some(MessageKey::of(name)),
             ..UserInput::default()
         });
         self.turn_until(input, cancelled).await

@@ -133,10 +133,9 @@ impl Bench {
         let mut unheard = store.unheard(&self.ledger.of).unwrap();
         unheard.retain(|effect| is_nobodys(&effect.leg));
         Began {
-            saved: None,
             questions: asked.into_iter().map(|asked| asked.question).collect(),
             unheard,
-            unheard_questions: Vec::new(),
+            ..Began::default()
         }
     }
 
@@ -162,6 +161,7 @@ impl Bench {
             questions,
             unheard,
             unheard_questions,
+            ..
         } = &began;
         let is_empty = saved.is_none()
             && questions.is_empty()
@@ -328,6 +328,7 @@ impl Bench {
             questions: asked.into_iter().map(|asked| asked.question).collect(),
             unheard: resumed.unheard,
             unheard_questions: resumed.unheard_questions,
+            ..Began::default()
         };
         let leg = config.leg();
         self.begin("", config, leg, began)
