@@ -1,12 +1,13 @@
 //! Relevance as a test: public collections and how well their questions must be answered.
 
 use crate::support::{WordVectors, index_records, local_model, now};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use windlass_knowledge::embed::{EmbedError, Embedder, Model, Purpose};
 use windlass_knowledge::eval::{Collection, CollectionFiles, evaluate};
-use windlass_knowledge::{EmbedderPresence, KnowledgeBase, Observer, Options};
+use windlass_knowledge::{EmbedderPresence, KnowledgeBase, Options};
 use windlass_tool::handler::CapabilityFuture;
 
 /// The Cranfield collection, where this checkout has it beside it.
@@ -38,33 +39,44 @@ fn words_alone_reach_their_bar_on_cranfield() {
     assert_eq!((evaluation.dense, evaluation.hybrid), (None, None));
 }
 
-/// Embeds 1,400 abstracts when it first runs in a target folder; from then on their vectors are at hand.
+/// One document of five, and the questions that one of these answers. To embed all 1,400 takes minutes and shows no more; `windlass kb eval`
+/// measures the whole.
+fn sample(mut collection: Collection) -> Collection {
+    let mut number = 0;
+    collection.documents.retain(|_| {
+        number += 1;
+        number % 5 == 0
+    });
+    let documents = collection.documents.iter();
+    let ids: HashSet<&str> = documents.map(|document| document.id.as_str()).collect();
+    for judged in collection.judgements.values_mut() {
+        judged.retain(|id, _| ids.contains(id.as_str()));
+    }
+    collection.judgements.retain(|_, judged| !judged.is_empty());
+    let judgements = &collection.judgements;
+    collection
+        .questions
+        .retain(|question| judgements.contains_key(&question.id));
+    collection
+}
+
 #[test]
-fn words_and_meaning_together_reach_their_bar_on_cranfield() {
+fn words_and_meaning_together_reach_their_bar_on_a_part_of_cranfield() {
     let (Some(collection), Some(model)) = (cranfield(), local_model()) else {
         return;
     };
-    let (records, _) = collection.records();
+    let collection = sample(collection);
     let options = Options {
         embedder: EmbedderPresence::Present(Arc::new(model)),
-        data: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("cranfield")),
         ..Options::default()
     };
-    let mut observer = Observer {
-        clock_ms: &|| 0,
-        progress: &mut |_| (),
-    };
-    let (base, report) = now(KnowledgeBase::index_records(
-        records,
-        &options,
-        &mut observer,
-    ))
-    .unwrap();
-    assert_eq!(base.vector_count(), report.passages);
+    let base = index_records(collection.records().0, &options);
+    assert_eq!(collection.documents.len(), 280);
+    assert!(base.vector_count() >= 280);
     let evaluation = now(evaluate(&collection, &base, &|| 0.0)).unwrap();
     println!("{}", serde_json::to_string(&evaluation).unwrap());
-    assert!(evaluation.hybrid.unwrap().ndcg >= 0.430, "{evaluation:?}");
-    assert!(evaluation.lexical.ndcg >= 0.385, "{evaluation:?}");
+    assert!(evaluation.hybrid.unwrap().ndcg >= 0.545, "{evaluation:?}");
+    assert!(evaluation.lexical.ndcg >= 0.485, "{evaluation:?}");
 }
 
 fn collection_of(corpus: &str, queries: &str, qrels: &str) -> Result<Collection, String> {
