@@ -3,6 +3,7 @@
 
 mod access;
 pub mod adapters;
+mod backup;
 pub mod bodies;
 mod body;
 mod chat;

@@ -9,7 +9,7 @@ mod verify;
 
 pub use chain::Link;
 pub use checkpoint::{Checkpoint, NoCheckpoint};
-pub use file::files_of;
+pub use file::{AuditPart, files_of, is_of_audit};
 pub use verify::{BadRecord, Fault, Standing, Verified, VerifyError, verify, verify_against};
 
 use crate::subscriber::{SessionIdentity, Subscriber};

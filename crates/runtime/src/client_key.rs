@@ -18,6 +18,8 @@ pub const FILE_NAME: &str = "client.key";
 /// That of the ledger's key.
 pub const LEDGER_FILE_NAME: &str = "ledger.key";
 const KEY_BYTES: usize = 32;
+/// How a file begins whose form is another than that of version 1, which is the bytes of the key and nothing else. The version follows.
+const VERSION_MARK: &[u8] = b"windlass-key ";
 const ID_DIGITS: usize = 32;
 
 type KeyBytes = [u8; KEY_BYTES];
@@ -64,10 +66,15 @@ pub enum KeyError {
     )]
     Create { path: PathBuf, source: io::Error },
     #[error(
-        "the key {} has {bytes} bytes instead of {KEY_BYTES}; remove the file to have a new one made",
+        "the key {} has {bytes} bytes instead of {KEY_BYTES}; restore it from a backup, or remove the file to have a new one made",
         .path.display()
     )]
     Length { path: PathBuf, bytes: usize },
+    #[error(
+        "the key {} was written by a newer windlass: it has version {found}, and this one knows version 1; run the newer one",
+        .path.display()
+    )]
+    Newer { path: PathBuf, found: String },
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
 }
@@ -124,18 +131,29 @@ pub fn passing_ledger_key() -> Result<ServerKey, NoRandomness> {
 fn open(data_folder: &Path, name: &str) -> Result<KeyBytes, KeyError> {
     let path = data_folder.join(name);
     match fs::read(&path) {
-        Ok(bytes) => of_length(&bytes, path),
+        Ok(bytes) => of_version_1(&bytes, path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => create(data_folder, path),
         Err(source) => Err(KeyError::Read { path, source }),
     }
 }
 
-fn of_length(bytes: &[u8], path: PathBuf) -> Result<KeyBytes, KeyError> {
-    let length = bytes.len();
-    let bytes = bytes.try_into();
-    bytes.map_err(|_| KeyError::Length {
-        path,
-        bytes: length,
+fn of_version_1(bytes: &[u8], path: PathBuf) -> Result<KeyBytes, KeyError> {
+    if let Ok(key) = bytes.try_into() {
+        return Ok(key);
+    }
+    Err(match bytes.strip_prefix(VERSION_MARK) {
+        Some(rest) => KeyError::Newer {
+            path,
+            found: rest
+                .iter()
+                .take_while(|byte| byte.is_ascii_digit())
+                .map(|byte| char::from(*byte))
+                .collect(),
+        },
+        None => KeyError::Length {
+            path,
+            bytes: bytes.len(),
+        },
     })
 }
 
@@ -151,7 +169,7 @@ fn create(data_folder: &Path, path: PathBuf) -> Result<KeyBytes, KeyError> {
                 path: path.clone(),
                 source,
             })?;
-            of_length(&bytes, path)
+            of_version_1(&bytes, path)
         }
         Err(source) => Err(KeyError::Create { path, source }),
     }
@@ -306,13 +324,39 @@ mod tests {
     }
 
     #[test]
+    fn a_key_of_a_newer_version_is_named_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let newer = "windlass-key 2\nsome other form";
+        for name in [FILE_NAME, LEDGER_FILE_NAME] {
+            fs::write(folder.path().join(name), newer).unwrap();
+        }
+        let errors = [
+            ClientKey::open(folder.path()).unwrap_err(),
+            ledger_key(folder.path()).unwrap_err(),
+        ];
+        for (error, name) in errors.iter().zip([FILE_NAME, LEDGER_FILE_NAME]) {
+            let file = folder.path().join(name);
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "the key {} was written by a newer windlass: it has version 2, and this one knows version 1; run the newer one",
+                    file.display()
+                )
+            );
+            assert_eq!(fs::read_to_string(file).unwrap(), newer);
+        }
+    }
+
+    #[test]
     fn a_damaged_key_and_a_folder_that_is_none_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(FILE_NAME);
         fs::write(&file, b"short").unwrap();
         let error = ClientKey::open(folder.path()).unwrap_err().to_string();
         assert!(
-            error.ends_with("has 5 bytes instead of 32; remove the file to have a new one made")
+            error.ends_with(
+                "has 5 bytes instead of 32; restore it from a backup, or remove the file to have a new one made"
+            )
         );
         let error = ClientKey::open(&file.join("inner"))
             .unwrap_err()

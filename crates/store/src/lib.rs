@@ -25,7 +25,7 @@ pub use limits::StoreLimits;
 pub use log::{EffectState, Entry, EntryEvent, NewEntry, QuestionState};
 pub use memory::MemoryStore;
 pub use question::{Certainty, Earlier, Hazards, Question};
-pub use sqlite::{DATABASE_FILE, LOCK_FILE, OpenError, SqliteStore};
+pub use sqlite::{DATABASE_FILE, LOCK_FILE, OpenError, SqliteStore, check_database, copy_database};
 
 use command::{Command, OpenQuestion, Reply};
 use std::path::PathBuf;

@@ -53,12 +53,22 @@ struct Contents {
     keys: Vec<StoredKey>,
 }
 
+#[derive(Deserialize)]
+struct Form {
+    version: u32,
+}
+
 const VERSION: u32 = 1;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeyFileError {
     #[error("the keys {} cannot be read: {cause}", .path.display())]
     Read { path: PathBuf, cause: String },
+    #[error(
+        "the keys {} were written by a newer windlass: they have version {found}, and this one knows version {VERSION}; run the newer one",
+        .path.display()
+    )]
+    Newer { path: PathBuf, found: u32 },
     #[error("the keys {} cannot be written: {source}; make the data folder writable", .path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("there is a key of the name {name:?} already; revoke it first, or choose another name")]
@@ -119,13 +129,19 @@ impl KeyFile {
                 fs::read(&self.path).map_err(|error| unreadable(error.to_string()))?
             }
         };
-        let contents: Contents =
-            serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
+        let unreadable_json = |error: serde_json::Error| unreadable(error.to_string());
+        // Before the rest, which another version may write otherwise.
+        let form: Form = serde_json::from_slice(&text).map_err(unreadable_json)?;
+        if form.version > VERSION {
+            return Err(KeyFileError::Newer {
+                path: self.path.clone(),
+                found: form.version,
+            });
+        }
+        let contents: Contents = serde_json::from_slice(&text).map_err(unreadable_json)?;
         match contents.version {
             VERSION => Ok(contents.keys),
-            version => Err(unreadable(format!(
-                "it is of version {version}, and this program knows {VERSION}"
-            ))),
+            version => Err(unreadable(format!("there is no version {version} of it"))),
         }
     }
 
@@ -224,4 +240,41 @@ fn is_name(name: &str) -> bool {
         && name
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_a_newer_version_are_named_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = KeyFile::of(folder.path());
+        let newer = "{\"version\": 2, \"keys\": {}, \"more\": true}";
+        fs::write(&file.path, newer).unwrap();
+        let revoke = KeyChange::Revoke { name: "ci" };
+        for error in [file.read().unwrap_err(), file.change(revoke).unwrap_err()] {
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "the keys {} were written by a newer windlass: they have version 2, and this one knows version 1; run the newer one",
+                    file.path.display()
+                )
+            );
+        }
+        assert_eq!(fs::read_to_string(&file.path).unwrap(), newer);
+    }
+
+    #[test]
+    fn what_says_no_version_holds_no_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = KeyFile::of(folder.path());
+        for text in ["{}", "{\"keys\": []}", "{\"version\": 0, \"keys\": []}"] {
+            fs::write(&file.path, text).unwrap();
+            let error = file.read().unwrap_err().to_string();
+            assert!(error.contains("cannot be read: "), "{error}");
+        }
+        fs::write(&file.path, "{\"version\": 1, \"keys\": []}").unwrap();
+        assert_eq!(file.read().unwrap(), []);
+    }
 }

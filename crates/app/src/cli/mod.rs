@@ -2,6 +2,7 @@
 //! of its own.
 
 mod audit;
+mod backup;
 mod build;
 mod call;
 mod chat;
@@ -60,6 +61,10 @@ enum Command {
     Keys(KeysArguments),
     /// Read the audit
     Audit(AuditArguments),
+    /// Write everything of the data folder to one file, also while a server uses it
+    Backup(BackupArguments),
+    /// Make a data folder of a backup
+    Restore(RestoreArguments),
     /// Run a recorded session again and compare what comes out
     Replay(ReplayArguments),
     /// Print the effective configuration, with each value's origin
@@ -430,6 +435,30 @@ struct VerifyArguments {
 }
 
 #[derive(Debug, Args)]
+struct BackupArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The new file, outside of the data folder
+    #[arg(value_name = "FILE")]
+    target: PathBuf,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct RestoreArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// What `windlass backup` has written
+    #[arg(value_name = "FILE")]
+    archive: PathBuf,
+    /// The new folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
+}
+
+#[derive(Debug, Args)]
 struct ReplayArguments {
     #[command(flatten)]
     file: ConfigFile,
@@ -520,6 +549,8 @@ pub fn main(handlers: Handlers) -> ExitCode {
         Command::Kb(arguments) => kb::run(&arguments),
         Command::Keys(arguments) => keys::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
+        Command::Restore(arguments) => backup::restore(&arguments),
         Command::Replay(arguments) => replay::run(&arguments, handlers),
         Command::Config(arguments) => config::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),

@@ -7,6 +7,7 @@ use crate::knowledge::LiveKnowledge;
 use crate::printer::Printer;
 use crate::toolbox::{ARTIFACT_FILE, Handlers, ToolboxError, Workshop};
 use crate::{provider, server};
+use serde::Deserialize;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
@@ -233,6 +234,17 @@ fn seconds(at: Timestamp) -> String {
     )
 }
 
+/// What a journal of any version begins with.
+#[derive(Deserialize)]
+struct Form {
+    header: FormHeader,
+}
+
+#[derive(Deserialize)]
+struct FormHeader {
+    version: u32,
+}
+
 /// A journal that is read line by line.
 struct JournalFile {
     name: String,
@@ -269,25 +281,35 @@ impl JournalFile {
     }
 
     fn header(&mut self) -> Result<Header, Failure> {
-        let header = match self.next()? {
-            Some(Line::Header(header)) => *header,
-            _ => {
-                return Err(self.failed(
-                    "a journal begins with a header; name a session's journal".to_owned(),
-                ));
-            }
-        };
-        if header.version != JOURNAL_VERSION {
+        let text = self.text()?;
+        // Before the rest, which another version writes otherwise.
+        let form: Option<Form> = text
+            .as_ref()
+            .and_then(|text| serde_json::from_slice(text).ok());
+        if let Some(Form { header }) = form
+            && header.version != JOURNAL_VERSION
+        {
             return Err(self.failed(format!(
                 "the journal has version {}, and this program reads version {JOURNAL_VERSION}; replay it with the one that wrote it",
                 header.version
             )));
         }
-        Ok(header)
+        match text.map(|text| self.parsed(&text)).transpose()? {
+            Some(Line::Header(header)) => Ok(*header),
+            _ => {
+                Err(self
+                    .failed("a journal begins with a header; name a session's journal".to_owned()))
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Line>, Failure> {
+        let text = self.text()?;
+        text.map(|text| self.parsed(&text)).transpose()
     }
 
     /// A last line that was cut off was never taken by the core, as far as the journal knows, and ends it.
-    fn next(&mut self) -> Result<Option<Line>, Failure> {
+    fn text(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         self.line += 1;
         let mut text = Vec::new();
         let mut limited = (&mut self.lines).take(LINE_BYTES_MAX);
@@ -298,7 +320,11 @@ impl JournalFile {
             self.is_cut = !text.is_empty();
             return Ok(None);
         }
-        let line = serde_json::from_slice(&text).map_err(|error| {
+        Ok(Some(text))
+    }
+
+    fn parsed(&self, text: &[u8]) -> Result<Line, Failure> {
+        let line = serde_json::from_slice(text).map_err(|error| {
             self.failed(format!(
                 "is no line of a journal: {error}; name a session's journal"
             ))
@@ -310,7 +336,7 @@ impl JournalFile {
                     step.at.as_millis() / 1_000
                 )))
             }
-            _ => Ok(Some(line)),
+            _ => Ok(line),
         }
     }
 

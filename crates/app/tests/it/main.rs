@@ -8,6 +8,7 @@ mod approvals_together;
 mod asked_again;
 mod audit_gone;
 mod audit_places;
+mod backups;
 mod beginnings;
 mod blocks;
 mod bodies;

@@ -30,6 +30,12 @@ struct Written {
     signature: String,
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Form {
+    windlass_audit_checkpoint: u32,
+}
+
 /// Why a text is no checkpoint of this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoCheckpoint {
@@ -37,6 +43,10 @@ pub enum NoCheckpoint {
         "it is no checkpoint of an audit; name a file that `windlass audit checkpoint` has written"
     )]
     Unreadable,
+    #[error(
+        "it was written by a newer windlass: it has version {found}, and this one knows version {FORM}; run the newer one"
+    )]
+    Newer { found: u32 },
     #[error(
         "its signature is not that of this server's key: it was changed, or it is of another data folder; name that with --data"
     )]
@@ -66,11 +76,15 @@ impl Checkpoint {
 
     /// Reads a note that this server has signed.
     pub fn read(text: &str, key: &CheckpointKey) -> Result<Self, NoCheckpoint> {
-        let written: Written =
-            serde_json::from_str(text.trim()).map_err(|_| NoCheckpoint::Unreadable)?;
-        if written.windlass_audit_checkpoint != FORM {
-            return Err(NoCheckpoint::Unreadable);
+        let unreadable = |_| NoCheckpoint::Unreadable;
+        // Before the rest, which another version may write otherwise.
+        let form: Form = serde_json::from_str(text.trim()).map_err(unreadable)?;
+        match form.windlass_audit_checkpoint {
+            FORM => {}
+            found if found > FORM => return Err(NoCheckpoint::Newer { found }),
+            _ => return Err(NoCheckpoint::Unreadable),
         }
+        let written: Written = serde_json::from_str(text.trim()).map_err(unreadable)?;
         let checkpoint = Self {
             records: written.records,
             last: Link::parse(&written.hash).ok_or(NoCheckpoint::Unreadable)?,
@@ -109,6 +123,11 @@ mod tests {
         for (text, key, problem) in [
             (text.as_str(), &other, NoCheckpoint::Forged),
             (fewer.as_str(), &own, NoCheckpoint::Forged),
+            (
+                "{\"windlassAuditCheckpoint\":2,\"more\":[]}",
+                &own,
+                NoCheckpoint::Newer { found: 2 },
+            ),
             ("{}", &own, NoCheckpoint::Unreadable),
             ("", &own, NoCheckpoint::Unreadable),
         ] {

@@ -4,6 +4,7 @@
 use super::chain::{self, Link, TAIL_LENGTH};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -210,6 +211,15 @@ pub(super) struct Standing {
     pub(super) growing: Option<Growing>,
     /// Nothing can have come before the first record.
     pub(super) begins_audit: bool,
+    /// How many files were filled so far.
+    pub(super) filled: u64,
+}
+
+/// One file of an audit, for a copy of the whole.
+pub struct AuditPart {
+    /// The file's own name, which belongs to the form: files beside each other are one audit.
+    pub name: OsString,
+    pub content: Box<dyn Read>,
 }
 
 /// The file that is written to, under whatever name it has by now, and how many bytes of it are to be read.
@@ -236,9 +246,35 @@ impl Standing {
         };
         Ok(Self {
             begins_audit: is_first(full.first().map_or(path, PathBuf::as_path)),
+            filled: filled(path),
             full,
             growing,
         })
+    }
+
+    /// The files, the oldest records first, as they stood then. The growing file goes by the audit's own name even if it is full by now.
+    pub(super) fn parts(self, path: &Path) -> io::Result<Vec<AuditPart>> {
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_owned();
+        let mut parts = Vec::new();
+        for full in self.full {
+            parts.push(AuditPart {
+                name: name(&full),
+                content: Box::new(File::open(full)?),
+            });
+        }
+        if let Some(growing) = self.growing {
+            parts.push(AuditPart {
+                name: name(path),
+                content: Box::new(growing.file.take(growing.length)),
+            });
+        }
+        if self.filled > 0 {
+            parts.push(AuditPart {
+                name: name(&lock_path(path)),
+                content: Box::new(io::Cursor::new(self.filled.to_string())),
+            });
+        }
+        Ok(parts)
     }
 }
 
@@ -267,6 +303,17 @@ pub fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
         files.push(path.to_owned());
     }
     Ok(files)
+}
+
+/// Whether a file is one of an audit's: the growing one, a full one, or the one beside them.
+pub fn is_of_audit(file: &Path, audit: &Path) -> bool {
+    if file == audit || file == lock_path(audit) {
+        return true;
+    }
+    let number = file
+        .extension()
+        .and_then(|digits| number_of(digits.to_str()?));
+    number.is_some() && file.with_extension("") == audit
 }
 
 fn full_path(path: &Path, number: u64) -> PathBuf {

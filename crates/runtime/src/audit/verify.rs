@@ -2,7 +2,7 @@
 
 use super::chain::{self, Link, Record};
 use super::checkpoint::Checkpoint;
-use super::file;
+use super::file::{self, AuditPart};
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
@@ -126,6 +126,16 @@ impl Standing {
     /// Whether there is no file at all.
     pub fn is_empty(&self) -> bool {
         self.files.full.is_empty() && self.files.growing.is_none()
+    }
+
+    /// The files as they were then, for a copy.
+    pub fn parts(self) -> Result<Vec<AuditPart>, VerifyError> {
+        let path = &self.path;
+        let parts = self.files.parts(path);
+        parts.map_err(|source| VerifyError::Unreadable {
+            path: path.clone(),
+            source,
+        })
     }
 
     /// Verifies what was there then; what was written since is for the next time.

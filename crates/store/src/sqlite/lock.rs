@@ -48,6 +48,21 @@ pub(super) fn take(folder: &Path, settings: &StoreSettings) -> Result<File, Open
     Ok(file)
 }
 
+/// Who holds the lock of a folder, if anybody does. The lock is not taken.
+pub(super) fn holder_of(folder: &Path) -> Result<Option<String>, OpenError> {
+    let Ok(file) = File::open(folder.join(LOCK_FILE)) else {
+        return Ok(None);
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => Ok(Some(holder(&file))),
+        Err(TryLockError::Error(error)) => Err(OpenError::NoLocks {
+            folder: folder.to_owned(),
+            cause: error.to_string(),
+        }),
+    }
+}
+
 /// Who holds the lock, in the holder's own words.
 fn holder(file: &File) -> String {
     let mut words = Vec::new();

@@ -3,6 +3,7 @@
 
 mod blocks;
 mod conversations;
+mod copy;
 mod effects;
 mod entries;
 mod folding;
@@ -22,6 +23,7 @@ use crate::leg::{Conversation, Leg};
 use crate::log::Entry;
 use crate::question::Question;
 use crate::{Batch, DUE_MAX, Due, Hash, Store, StoreSettings, StoreUnavailable, TIME_MAX_UNIX_MS};
+pub use copy::{check_database, copy_database};
 use folding::Folding;
 use place::OpenedFile;
 use rows::ConversationRows;
@@ -72,6 +74,11 @@ pub enum OpenError {
         folder.display()
     )]
     NoLocks { folder: PathBuf, cause: String },
+    #[error(
+        "the data folder {} has no {DATABASE_FILE}: no server has used it; name another one",
+        folder.display()
+    )]
+    NoDatabase { folder: PathBuf },
     #[error(
         "{} is not a database of windlass; move it away, or name another data folder",
         path.display()
@@ -141,6 +148,11 @@ impl SqliteStore {
         private::tighten(folder).map_err(|error| not_writable(folder, &error))
     }
 
+    /// The process that owns a data folder now, in its own words.
+    pub fn holder(folder: &Path) -> Result<Option<String>, OpenError> {
+        lock::holder_of(folder)
+    }
+
     /// Opens the store of a data folder, and takes the folder for this process. Makes the folder and the file where they are
     /// missing, and sets a file aside that is of an older format than any release.
     pub fn open(folder: &Path, settings: StoreSettings) -> Result<Self, OpenError> {
@@ -154,15 +166,7 @@ impl SqliteStore {
             set_aside = Some(set_file_aside(writer, &path)?);
             (writer, age) = connect_to_write(folder, &path)?;
         }
-        match age {
-            schema::Age::Current => {}
-            schema::Age::Newer { found, known } => {
-                return Err(OpenError::NewerSchema { path, found, known });
-            }
-            schema::Age::Foreign | schema::Age::Unreleased => {
-                return Err(OpenError::NotADatabase { path });
-            }
-        }
+        check_age(age, &path)?;
         // The file is logged ahead: others read while one writes, and a commit costs one flush.
         writer
             .pragma_update(None, "journal_mode", "WAL")
@@ -434,6 +438,16 @@ fn connect_to_write(folder: &Path, path: &Path) -> Result<(Connection, schema::A
     let mut connection = connect(path).map_err(explain)?;
     let age = schema::bring_up_to_date(&mut connection).map_err(explain)?;
     Ok((connection, age))
+}
+
+/// Refuses a file that this program cannot use.
+fn check_age(age: schema::Age, path: &Path) -> Result<(), OpenError> {
+    let path = path.to_owned();
+    match age {
+        schema::Age::Current => Ok(()),
+        schema::Age::Newer { found, known } => Err(OpenError::NewerSchema { path, found, known }),
+        schema::Age::Foreign | schema::Age::Unreleased => Err(OpenError::NotADatabase { path }),
+    }
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {

@@ -31,32 +31,21 @@ pub(super) enum Age {
 /// found here and not at the first command.
 pub(super) fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<Age> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let application_id: i64 =
-        transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    let is_there = |name: &str| -> rusqlite::Result<bool> {
-        let statement = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name LIKE ?1)";
-        transaction.query_row(statement, [name], |row| row.get(0))
-    };
-    let found: i64 = match (application_id, is_there("%")?) {
-        (APPLICATION_ID, _) if is_there("meta")? => transaction
-            .query_row("SELECT value FROM meta WHERE name = 'schema'", [], |row| {
-                row.get(0)
-            })
-            .optional()?
-            .unwrap_or(0),
-        (APPLICATION_ID, _) => return Ok(Age::Unreleased),
-        (0, false) => {
+    let found = match found(&transaction)? {
+        Found::Empty => {
             transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
             transaction.execute_batch(
                 "CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID",
             )?;
             0
         }
-        _ => return Ok(Age::Foreign),
+        Found::Version(version) => version,
+        Found::Unreleased => return Ok(Age::Unreleased),
+        Found::Foreign => return Ok(Age::Foreign),
     };
-    let known = STEPS.len() as i64;
-    if found > known {
-        return Ok(Age::Newer { found, known });
+    let age = age_of_version(found);
+    if age != Age::Current {
+        return Ok(age);
     }
     for (version, step) in (1_i64..).zip(STEPS) {
         if version > found {
@@ -69,6 +58,50 @@ pub(super) fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<
     }
     transaction.commit()?;
     Ok(Age::Current)
+}
+
+/// How a file stands, of which nothing is changed. A released version counts as current: the next opening brings it up to date.
+pub(super) fn age(connection: &Connection) -> rusqlite::Result<Age> {
+    Ok(match found(connection)? {
+        Found::Version(version) => age_of_version(version),
+        Found::Unreleased => Age::Unreleased,
+        Found::Empty | Found::Foreign => Age::Foreign,
+    })
+}
+
+fn age_of_version(found: i64) -> Age {
+    let known = STEPS.len() as i64;
+    match found > known {
+        true => Age::Newer { found, known },
+        false => Age::Current,
+    }
+}
+
+/// What a file says of itself.
+enum Found {
+    Empty,
+    Version(i64),
+    Unreleased,
+    Foreign,
+}
+
+fn found(connection: &Connection) -> rusqlite::Result<Found> {
+    let application_id: i64 =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let is_there = |name: &str| -> rusqlite::Result<bool> {
+        let statement = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name LIKE ?1)";
+        connection.query_row(statement, [name], |row| row.get(0))
+    };
+    Ok(match (application_id, is_there("%")?) {
+        (APPLICATION_ID, _) if is_there("meta")? => {
+            let statement = "SELECT value FROM meta WHERE name = 'schema'";
+            let version = connection.query_row(statement, [], |row| row.get(0));
+            Found::Version(version.optional()?.unwrap_or(0))
+        }
+        (APPLICATION_ID, _) => Found::Unreleased,
+        (0, false) => Found::Empty,
+        _ => Found::Foreign,
+    })
 }
 
 /// A partial index lists only the rows that are waited for. They are few at any time, so that the index stays small and its
