@@ -1,4 +1,4 @@
-//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges`, `database`, `soak`, `fuzz`, `supply`, `advisories` and `release`. Knows the project's
+//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges`, `database`, `soak`, `fuzz`, `mutants`, `supply`, `advisories` and `release`. Knows the project's
 //! rules and the tools that enforce them; knows nothing of what the product does.
 
 #![expect(
@@ -9,6 +9,7 @@
 mod cache;
 mod edges;
 mod fuzz;
+mod mutants;
 mod parts;
 mod plan;
 mod postgres;
@@ -38,6 +39,8 @@ usage: cargo xtask <command>
           or one of them with its trace: --seed N; or servers killed in the middle of a change: --kills N
   fuzz    every parser that strangers reach, with mutated input: --minutes N for all of them together, two at a time;
           --target NAME for one of them
+  mutants deliberate mistakes in the ledger's decision and its driver, each of which a test has to find: --minutes N for all of
+          them together, or --file PATH for those of one file; installs cargo-mutants for this machine
   supply  licences, sources and advisories of the dependencies; installs cargo-deny for this machine
   advisories FOLDER
           copies what is known against dependencies out of a clone of github.com/rustsec/advisory-db
@@ -75,6 +78,9 @@ fn main() -> ExitCode {
         }
         ("fuzz", rest) if let Some(request) = fuzz::Request::parse(rest) => {
             fuzz::fuzz(&workspace, &mut report, &request);
+        }
+        ("mutants", rest) if let Some(request) = mutants::Request::parse(rest) => {
+            mutants::mutants(&workspace, &mut report, &request);
         }
         ("help" | "--help" | "-h", _) => {
             print!("{USAGE}");

