@@ -558,8 +558,8 @@ mod tests {
             stream.client(&ClientUpdate::Custom(json!({"type": kind})));
             stream.flush();
             let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
-            let events = text.lines().filter_map(|line| line.strip_prefix("data: "));
-            let last: Value = serde_json::from_str(events.last().unwrap()).unwrap();
+            let mut events = text.lines().filter_map(|line| line.strip_prefix("data: "));
+            let last: Value = serde_json::from_str(events.next_back().unwrap()).unwrap();
             assert_eq!(last["type"], part);
         }
     }

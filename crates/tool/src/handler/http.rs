@@ -165,9 +165,12 @@ impl Context {
     }
 }
 
+/// How many equal requests were made, by the hash of what a request is.
+type Made = BTreeMap<[u8; 32], u32>;
+
 /// The requests of one run that may change something.
 #[derive(Clone, Debug)]
-pub struct RunWrites(Option<Arc<Mutex<BTreeMap<[u8; 32], u32>>>>);
+pub struct RunWrites(Option<Arc<Mutex<Made>>>);
 
 impl Default for RunWrites {
     fn default() -> Self {
