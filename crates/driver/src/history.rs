@@ -61,14 +61,12 @@ pub fn find(
     unheard.retain(|effect| is_nobodys(&effect.leg));
     let (mut unheard_questions, unanswered) = questions_of_log(store, of, &log)?;
     let mut questions = questions_of(&asked);
-    if mode == Mode::Text {
-        // The time of these ran out while nobody was there to be told.
-        let is_open = |number| asked.iter().any(|asked| asked.question.number == number);
-        let lapsed = unanswered.into_iter().filter(|question| {
-            question.mode == Mode::Text && !is_open(question.number) && is_nobodys(&question.leg)
-        });
-        questions.extend(lapsed);
-    }
+    // The time of these ran out while no session was there to be told.
+    let is_open = |number| asked.iter().any(|asked| asked.question.number == number);
+    let lapsed = unanswered
+        .into_iter()
+        .filter(|question| !is_open(question.number) && is_nobodys(&question.leg));
+    questions.extend(lapsed);
     unheard_questions.retain(|question| !question.is_heard && is_nobodys(&question.leg));
     Ok(Found {
         after: conversation.last_entry,
