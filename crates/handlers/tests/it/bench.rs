@@ -10,7 +10,8 @@ use windlass_tool::handler::{
     Block, Blocks, BlocksUnavailable, Caller, Cancellation, CapabilityFuture, Cause, Context,
     Execution, Facets, Failure, Finding, GetRequest, Handler, HandlerMessage, Hit, Invocation,
     Knowledge, KnowledgeError, Lookup, LookupInvocation, Outbox, OutboxClosed, Record, Report,
-    SearchAnswer, SearchRequest, SessionContext, SessionFacts, Snippet, Success, ToolFacts, World,
+    RunWrites, SearchAnswer, SearchRequest, SessionContext, SessionFacts, Snippet, Success,
+    ToolFacts, World,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
@@ -109,7 +110,6 @@ impl Bench {
         let lookup = handler.outcome_lookup().expect("it can find out");
         let found = lookup.look_up(LookupInvocation {
             effect_id: effect_id(),
-            writes: windlass_tool::handler::RunWrites::default(),
             arguments: Arc::new(admitted(&schema(tool), arguments)),
             context: self.context(tool),
         });
@@ -151,6 +151,7 @@ impl Bench {
                 pending_end_voice_session: false,
             },
             effect_id: Some(effect_id()),
+            writes: RunWrites::default(),
             deadline_unix_ms: NOW_UNIX_MS + 10_000,
             cancellation: Cancellation::default(),
         }
