@@ -537,14 +537,37 @@ fn a_request_that_is_asked_for_again_has_one_end_for_ledger_session_and_client()
         Mode::Voice,
         expect![[r#"
             > text go
+            turn 1 started
+            to model: text "go"
             > calls function-call-1 reserve {"about":"t","text":"two"}
+            client: ModelGenerating
+            request call-1 reserve
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED reserve runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 {"about":"t","text":"two"}
             > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
             > wait 200000
             > text again
+            turn 2 started
+            to model: text "again"
             > calls function-call-2 reserve {"about":"t","text":"two"}
+            client: ModelGenerating
+            request call-2 reserve
+            client: confirm call-1 token-1 {"about":"t","text":"two"}
+            call-2 is a repeat: SameEffectAsked
+            to model: function-call-2 CONFIRMATION_REQUIRED reserve runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
             > done
+            turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 1
+            client: TurnComplete { turn: 2 }
             > wait 200000
             > confirm token-1
+            answer question-1 yes as call-1
+            call-1 Approved
+            start call-1 reserve (effect-1) {"about":"t","text":"two"}
         "#]],
     );
 }
@@ -593,11 +616,31 @@ fn what_was_asked_by_voice_is_answered_in_the_chat() {
         Mode::Voice,
         expect![[r#"
             > text go
+            turn 1 started
+            to model: text "go"
             > calls function-call-1 reserve {"about":"t","text":"two"}
+            client: ModelGenerating
+            request call-1 reserve
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED reserve runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 {"about":"t","text":"two"}
             > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
             > stop
+            client: session complete, 1 transcripts
+            client: Stopped
+            session ended: Stopped
+            close Stopped
             > opens b by text
+            b: client: confirm call-1 token-1 {"about":"t","text":"two"}
             > b: decline token-1
+            b: answer question-1 no
+            b: call-1 Declined
+            b: call-1 rejected ConfirmationDeclined
+            b: client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether reserve may run with {"about":"t","text":"two"} and said no
+            b: to model: notice "(A message of the system, not of the user.) The user was asked whether reserve may run with {\"about\":\"t\",\"text\":\"two\"} and said no. It has not run. Do not call it again unless the user asks for it."
         "#]],
     );
 }
@@ -608,14 +651,37 @@ fn a_repeat_that_is_taken_back_leaves_the_request_that_it_repeated() {
         Mode::Voice,
         expect![[r#"
             > text go
+            turn 1 started
+            to model: text "go"
             > calls function-call-1 reserve {"about":"t","text":"two"}
+            client: ModelGenerating
+            request call-1 reserve
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED reserve runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 {"about":"t","text":"two"}
             > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
             > text again
+            turn 2 started
+            to model: text "again"
             > store slow
             > calls function-call-2 reserve {"about":"t","text":"two"}
+            client: ModelGenerating
+            request call-2 reserve
             > interrupted
+            discard audio
+            client: Interrupted
+            turn 2 ended: calls 1 retrieval 0 refusals 0 repeats 0 interrupted
             > store up
+            call-2 cancelled
+            to model: function-call-2 CANCELLED reserve was taken back
+            client: ToolsComplete { tool_count: 1 }
             > confirm token-1
+            answer question-1 yes as call-1
+            call-1 Approved
+            start call-1 reserve (effect-1) {"about":"t","text":"two"}
         "#]],
     );
 }

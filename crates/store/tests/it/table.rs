@@ -184,7 +184,7 @@ fn requests() {
         with(CONSENT, "10", "asked, other arguments in a later user turn", &[Onset, Request, Onset, OtherWords]),
         with(CONSENT, "10", "a yes to the older of two", &[Onset, Request, Onset, OtherWords, YesToFirst]),
         with(CONSENT, "10", "a yes to the newer of two", &[Onset, Request, Onset, OtherWords, Yes]),
-        with(CONSENT, "10", "asked again and longer, then other arguments in a later turn", &[Onset, Request, Onset, Passes(1), Request, OtherWords]),
+        with(CONSENT, "10", "asked again in a later turn, then other arguments in that turn", &[Onset, Request, Onset, Passes(1), Request, OtherWords]),
         with(CONSENT, "11", "denied, same turn", &[Onset, Request, No, Request]),
         with(CONSENT, "11", "denied, same turn, third time", &[Request, No, Request, Request]),
         with(CONSENT, "11", "denied, later turn", &[Request, No, Onset, Request]),
