@@ -524,11 +524,16 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Effects that differ from the key by case, width or accents alone, and have happened or still may: those of the same user
-    /// turn, and those that are not settled. They may be the same change, and only a person can tell.
+    /// Effects that differ from the key by case, width or accents alone, and have happened or still may: those that were begun,
+    /// settled or told of in the same user turn, and those that are not settled. They may be the same change, and only a person
+    /// can tell.
     fn near<'s>(&'s self, tool: &'s ToolFacts) -> impl Iterator<Item = &'s Effect> {
         self.rows.near.iter().filter(move |effect| {
-            let is_of_turn = effect.onset == self.rows.onset;
+            let is_told_in_turn = self
+                .rows
+                .onset
+                .is_some_and(|onset| effect.last_entry >= onset);
+            let is_of_turn = effect.onset == self.rows.onset || is_told_in_turn;
             self.may_happen(effect, tool) && (effect.state != EffectState::Done || is_of_turn)
         })
     }
