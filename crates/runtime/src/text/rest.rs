@@ -35,7 +35,7 @@ impl TextSession {
     /// Ends the session and waits for the changes that it has begun. Nobody asks any more what it has asked.
     pub async fn end(mut self) {
         self.settle_by(Input::Client(ClientEvent::Stop)).await;
-        self.leave().await;
+        Box::pin(self.leave()).await;
     }
 
     /// The same for a session whose conversation goes on in another one: what the user was asked stays open. A summary that is being
@@ -50,7 +50,7 @@ impl TextSession {
         if let Some(written) = written {
             self.keep(&written);
         }
-        self.leave().await;
+        Box::pin(self.leave()).await;
     }
 
     /// What has begun comes to its end, and nothing else begins.
