@@ -207,8 +207,8 @@ fn load(
         Command::Settle => rows.effects = tables.running()?,
         Command::Withdraw { leg, questions } => {
             rows.leg = tables.leg(&leg.leg)?;
-            for number in questions {
-                rows.questions.extend(tables.question(*number)?);
+            for withdrawn in questions {
+                rows.questions.extend(tables.question(withdrawn.question)?);
             }
         }
         Command::Heard { effects, questions } => {
@@ -236,6 +236,8 @@ struct Asked<'a> {
     near: EffectKey,
 }
 
+/// So many keys near to that of a request are looked at for what the user was asked, those of the newest effects.
+const NEAR_KEYS_MAX: usize = 8;
 /// So many effects of other versions of a tool are compared with a request, the newest.
 const OTHER_SPECS_MAX: usize = 200;
 
@@ -278,6 +280,12 @@ fn load_asked(
     let same = &rows.effects;
     rows.near
         .retain(|near| same.iter().all(|effect| effect.effect_id != near.effect_id));
+    let mut keys: Vec<EffectKey> = rows.near.iter().rev().map(|near| near.key).collect();
+    keys.dedup();
+    keys.truncate(NEAR_KEYS_MAX);
+    for key in keys {
+        rows.near_questions.extend(tables.questions_of_key(&key)?);
+    }
     Ok(())
 }
 

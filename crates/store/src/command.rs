@@ -51,7 +51,7 @@ pub enum Command {
     /// Nobody asks any more.
     Withdraw {
         leg: LegRef,
-        questions: Vec<QuestionNumber>,
+        questions: Vec<WithdrawnQuestion>,
     },
     Record(Box<Record>),
     /// What the handler found when it was asked about an unknown effect.
@@ -71,6 +71,14 @@ pub enum Command {
     },
     /// The audit has a line of each.
     Audited(Vec<EffectId>),
+}
+
+/// A request that its asker takes back. One that was asked for again since stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WithdrawnQuestion {
+    pub question: QuestionNumber,
+    /// Its newest entry, as the asker knows it.
+    pub last_entry: EntryNumber,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

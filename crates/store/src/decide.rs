@@ -6,7 +6,9 @@ mod record;
 mod request;
 
 use crate::StoreLimits;
-use crate::command::{Command, NewLeg, OpenQuestion, Refusal, Reply, Resumed, Run, ToolFacts};
+use crate::command::{
+    Command, NewLeg, OpenQuestion, Refusal, Reply, Resumed, Run, ToolFacts, WithdrawnQuestion,
+};
 use crate::effect::{Attempt, Effect, LookupState};
 use crate::id::{
     AttemptNumber, ConversationRef, EffectKey, EntryNumber, Epoch, LegRef, Nonce, OwnerId,
@@ -78,7 +80,7 @@ pub fn decide(rows: Rows, command: &Command, context: &Context<'_>) -> Decision 
         Command::Abandon {
             nonce, question, ..
         } => step.abandon(*nonce, *question),
-        Command::Withdraw { leg, .. } => step.withdraw(leg),
+        Command::Withdraw { leg, questions } => step.withdraw(leg, questions),
         Command::Record(record) => step.record(record),
         Command::Found(found) => step.found(found),
         Command::CalledBack(called_back) => step.called_back(called_back),
@@ -367,7 +369,7 @@ impl<'a> Step<'a> {
         Reply::Appended(numbers)
     }
 
-    fn withdraw(&mut self, of: &LegRef) -> Reply {
+    fn withdraw(&mut self, of: &LegRef, withdrawn: &[WithdrawnQuestion]) -> Reply {
         if self.live_leg(of).is_none() {
             return Reply::Gone;
         }
@@ -375,6 +377,12 @@ impl<'a> Step<'a> {
             .questions
             .iter()
             .filter(|question| question.state == QuestionState::Open && question.leg == of.leg)
+            .filter(|question| {
+                let mut withdrawn = withdrawn.iter();
+                withdrawn.any(|one| {
+                    (one.question, one.last_entry) == (question.number, question.last_entry)
+                })
+            })
             .map(|question| question.number)
             .collect();
         for number in open {
@@ -525,15 +533,17 @@ impl<'a> Step<'a> {
     }
 
     /// Effects that differ from the key by case, width or accents alone, and have happened or still may: those that were begun,
-    /// settled or told of in the same user turn, and those that are not settled. They may be the same change, and only a person
-    /// can tell.
+    /// settled, told or asked of in the same user turn, and those that are not settled. They may be the same change, and only a
+    /// person can tell.
     fn near<'s>(&'s self, tool: &'s ToolFacts) -> impl Iterator<Item = &'s Effect> {
+        let is_in_turn = |entry: EntryNumber| self.rows.onset.is_some_and(|onset| entry >= onset);
         self.rows.near.iter().filter(move |effect| {
-            let is_told_in_turn = self
-                .rows
-                .onset
-                .is_some_and(|onset| effect.last_entry >= onset);
-            let is_of_turn = effect.onset == self.rows.onset || is_told_in_turn;
+            let mut questions = self.rows.near_questions.iter();
+            let is_asked_in_turn = questions
+                .any(|question| question.key == effect.key && is_in_turn(question.last_entry));
+            let is_of_turn = effect.onset == self.rows.onset
+                || is_in_turn(effect.last_entry)
+                || is_asked_in_turn;
             self.may_happen(effect, tool) && (effect.state != EffectState::Done || is_of_turn)
         })
     }
@@ -626,13 +636,10 @@ impl<'a> Step<'a> {
     /// Lets a question wait for longer, and says so in the log: whoever shows it shows its new end.
     fn extend_question(&mut self, number: QuestionNumber, expires_at_unix_ms: u64) {
         let mut questions = self.questions.iter_mut();
-        let question = questions.find(|question| question.number == number);
-        let Some(question) =
-            question.filter(|question| question.expires_at_unix_ms < expires_at_unix_ms)
-        else {
+        let Some(question) = questions.find(|question| question.number == number) else {
             return;
         };
-        question.expires_at_unix_ms = expires_at_unix_ms;
+        question.expires_at_unix_ms = question.expires_at_unix_ms.max(expires_at_unix_ms);
         let change = QuestionChange {
             number,
             tool: question.tool.clone(),

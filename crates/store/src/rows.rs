@@ -21,6 +21,8 @@ pub struct Rows {
     pub effects: Vec<Effect>,
     /// Others of the looser key, oldest first.
     pub near: Vec<Effect>,
+    /// Approval requests of the keys of these.
+    pub near_questions: Vec<Question>,
     /// Of the command's key, or those that it names; oldest first.
     pub questions: Vec<Question>,
     /// The one that an answer is about.

@@ -353,6 +353,7 @@ impl Step<'_> {
             return Some(self.asked(number, true));
         }
         if still_holds && is_of_turn {
+            self.extend_question(number, 0);
             return Some(self.asked(number, true));
         }
         Some(self.ask_naming(request, key, hazards))

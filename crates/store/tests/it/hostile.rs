@@ -9,13 +9,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use windlass_store::command::{
-    AnswerVerdict, Approval, ApprovalAnswer, Command, Found, FoundState, Record, Refusal, Reply,
-    Request, RequestOrigin, Run, ToolFacts,
+    AnswerVerdict, Approval, ApprovalAnswer, Command, Found, FoundState, OpenQuestion, Record,
+    Refusal, Reply, Request, RequestOrigin, Run, ToolFacts, WithdrawnQuestion,
 };
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, ConversationRef, EffectState, LOCK_FILE, LegNumber,
     LegRef, MemoryStore, Nonce, OwnerId, Presented, QuestionNumber, ServerKey, SqliteStore, Store,
-    StoreLimits, StoreSettings, Token,
+    StoreLimits, StoreSettings,
 };
 use windlass_tool::id::{ClientId, EffectId, SessionId, ToolId, UserId};
 use windlass_tool::kind::Mode;
@@ -127,7 +127,7 @@ struct World {
     attempts: Vec<Attempt>,
     lookups: Vec<Lookup>,
     /// Questions that the user has seen.
-    shown: Vec<(QuestionNumber, Token)>,
+    shown: Vec<OpenQuestion>,
     /// Questions to which the user's no is stored.
     denied: BTreeSet<QuestionNumber>,
     /// What the outside has taken, where it takes each effect once.
@@ -444,7 +444,7 @@ impl World {
                     self.legs[leg].process = process;
                     self.legs[leg].generation += 1;
                     for asked in resumed.questions {
-                        self.shown.push((asked.question.number, asked.token));
+                        self.shown.push(asked);
                     }
                 }
                 // Its time was up.
@@ -595,7 +595,7 @@ impl World {
         let is_answer = matches!(call.command, Command::Answer(_));
         match reply {
             Reply::Run(run) => self.start(&call, *run),
-            Reply::Ask(asked) => self.shown.push((asked.question.number, asked.token)),
+            Reply::Ask(asked) => self.shown.push(*asked),
             Reply::LookUp {
                 effect,
                 now_unix_ms,
@@ -826,7 +826,7 @@ impl World {
             true => newest,
             false => self.random.below(self.shown.len()),
         };
-        let (_, token) = self.shown[place].clone();
+        let token = self.shown[place].token.clone();
         let (nonce, effect_id, _) = self.mint();
         let approval = Approval {
             tool: Some(self.tool()),
@@ -870,7 +870,14 @@ impl World {
         let Some(leg) = self.any_leg() else { return };
         let command = Command::Withdraw {
             leg: self.legs[leg].leg.clone(),
-            questions: self.shown.iter().map(|(number, _)| *number).collect(),
+            questions: self
+                .shown
+                .iter()
+                .map(|asked| WithdrawnQuestion {
+                    question: asked.question.number,
+                    last_entry: asked.question.last_entry,
+                })
+                .collect(),
         };
         self.apply(self.legs[leg].process, command);
     }
@@ -883,7 +890,11 @@ impl World {
             .collect();
         self.apply_plain(Command::Heard {
             effects: effects.into_iter().collect(),
-            questions: self.shown.iter().map(|(number, _)| *number).collect(),
+            questions: self
+                .shown
+                .iter()
+                .map(|asked| asked.question.number)
+                .collect(),
         });
     }
 
@@ -1125,9 +1136,9 @@ impl World {
                 self.violation(&format!("the success of {} is forgotten", effect.effect_id));
             }
         }
-        for (number, _) in &self.shown {
+        for number in self.shown.iter().map(|asked| asked.question.number) {
             if store
-                .question_of_number(&self.conversation, *number)
+                .question_of_number(&self.conversation, number)
                 .unwrap()
                 .is_none()
             {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use windlass_store::command::{
     AnswerVerdict, Approval, ApprovalAnswer, CalledBack, Command, Found, FoundState, NewLeg,
     OpenQuestion, Record, Reply, Request, RequestOrigin, Resumed, Run, ToolFacts,
+    WithdrawnQuestion,
 };
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, Certainty, ConversationRef, Effect, EffectState,
@@ -546,11 +547,11 @@ impl Ledger {
                 Reply::Done
             }
             Act::Withdraw => {
-                let questions: Vec<QuestionNumber> = self
-                    .asked
-                    .iter()
-                    .map(|asked| asked.question.number)
-                    .collect();
+                let questions = self.asked.iter().map(|asked| WithdrawnQuestion {
+                    question: asked.question.number,
+                    last_entry: asked.question.last_entry,
+                });
+                let questions = questions.collect();
                 self.send(Command::Withdraw {
                     leg: self.leg.clone(),
                     questions,

@@ -5,7 +5,7 @@ use crate::support::{World, answered, appended, request, said, tool};
 use std::collections::BTreeMap;
 use windlass_store::command::{
     CalledBack, Command, Found, FoundState, OpenQuestion, Record, Reply, Request, RequestOrigin,
-    ToolFacts,
+    ToolFacts, WithdrawnQuestion,
 };
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, ConversationRef, Effect, EntryEvent, EntryNumber, Epoch,
@@ -70,6 +70,17 @@ struct Seen {
 }
 
 impl Seen {
+    /// The requests of a conversation, as they were when they were asked.
+    fn withdrawn(&self, draw: &mut Draw, talk: usize) -> Vec<WithdrawnQuestion> {
+        let newest = draw.below(8) as usize;
+        let asked = self.asked.iter().rev().filter(|(of, _)| *of == talk);
+        let withdrawn = asked.take(newest).map(|(_, asked)| WithdrawnQuestion {
+            question: asked.question.number,
+            last_entry: asked.question.last_entry,
+        });
+        withdrawn.collect()
+    }
+
     fn leg(&self, draw: &mut Draw, talk: usize) -> LegRef {
         let leg = SessionId::new(format!("leg {}", draw.below(2)));
         let known = self.epochs.get(&(talk, leg.clone()));
@@ -169,7 +180,7 @@ fn draw_command(draw: &mut Draw, seen: &mut Seen, talk: usize) -> Command {
         },
         23 => Command::Withdraw {
             leg,
-            questions: draw.questions(),
+            questions: seen.withdrawn(draw, talk),
         },
         24..=27 => draw_end(draw, seen, talk),
         28 => Command::Heard {
