@@ -13,7 +13,7 @@ use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{Input, Output};
 use windlass_session::model::{
-    ConnectionEvent, IncomingCall, ModelCommand, ModelEvent, ModelToolResponse,
+    IncomingCall, ModelCommand, ModelEvent, ModelToolResponse, RequestEvent,
 };
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
@@ -109,14 +109,7 @@ impl DirectSession {
             question: None,
             confirmed: None,
         };
-        let connected = ConnectionEvent::Connected {
-            generation: 1,
-            resumed: false,
-        };
-        let ready = ModelEvent::Ready {
-            provider_session_id: None,
-        };
-        let mut inputs = VecDeque::from([Input::Connection(connected), Input::Model(ready)]);
+        let mut inputs = VecDeque::from([Input::Request(RequestEvent::Sent { number: 1 })]);
         direct.perform(outputs, &mut inputs);
         direct.feed(inputs);
         direct

@@ -329,6 +329,18 @@ impl Answers {
         self.closed_ids = ClosedIds::default();
     }
 
+    /// Another request, which carries all answers that were given. Returns those that wait for others of their message: they are not
+    /// sent any more.
+    pub(crate) fn request_sent(&mut self) -> Vec<CallAnswer> {
+        self.closed_ids = ClosedIds::default();
+        for batch in &mut self.batches {
+            batch.ready.clear();
+        }
+        let is_held = |answer: &mut Unconfirmed| answer.heard_from.is_none();
+        let held = self.unconfirmed.extract_if(.., is_held);
+        held.map(|answer| answer.answer).collect()
+    }
+
     /// The connection is gone: answers that waited for others are not sent any more. Returns those that the model has not reacted
     /// to, so that nobody knows whether it has them.
     pub(crate) fn leave_connection(&mut self) -> impl Iterator<Item = CallAnswer> + use<> {

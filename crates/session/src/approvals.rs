@@ -11,6 +11,7 @@ use crate::ledger;
 use crate::policy::{Settled, confirm};
 use crate::projection::result_text;
 use crate::talk::Talk;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_store::command::{AnswerVerdict, Refusal, Reply};
@@ -54,7 +55,13 @@ pub(crate) const ASKED_MAX: usize = 64;
 pub(crate) struct Approvals {
     asked: Vec<AskedQuestion>,
     pending: Vec<PendingAnswer>,
+    /// Requests that the log told of and that are not shown, as they were then: the newest. The ledger's answer to who asked for one
+    /// may come after that, and is older.
+    known: VecDeque<Question>,
 }
+
+/// Requests that are not shown are kept in mind, so many.
+const KNOWN_MAX: usize = 16;
 
 // Requests that the client is shown.
 impl Approvals {
@@ -76,6 +83,22 @@ impl Approvals {
             expires_at_unix_ms: question.expires_at_unix_ms,
         });
         show(question, call, talk);
+    }
+
+    /// A request as the log has told of it since the ledger answered so, where it has.
+    pub(crate) fn newest(&self, question: Question) -> Question {
+        let newer = self.known.iter().find(|known| {
+            known.number == question.number && known.last_entry > question.last_entry
+        });
+        newer.cloned().unwrap_or(question)
+    }
+
+    fn keep_in_mind(&mut self, question: &Question) {
+        self.known.retain(|known| known.number != question.number);
+        if self.known.len() >= KNOWN_MAX {
+            self.known.pop_front();
+        }
+        self.known.push_back(question.clone());
     }
 
     /// The same for one that a session asked which is gone.
@@ -506,7 +529,7 @@ impl Approvals {
     /// A request was answered or closed; `is_running` where a call of this session runs by its approval.
     pub(crate) fn on_question(&mut self, question: &Question, is_running: bool, talk: &mut Talk) {
         if !self.is_asked(question.number) {
-            return;
+            return self.keep_in_mind(question);
         }
         match question.state {
             QuestionState::Open => self.extend(question, talk),

@@ -2,13 +2,13 @@
 
 use crate::client::{ClientEvent, ClientUpdate};
 use crate::event::{EndReason, SessionEvent};
-use crate::model::{ConnectionEvent, ModelCommand, ModelEvent};
+use crate::model::{ConnectionEvent, ModelCommand, ModelEvent, RequestEvent};
 pub use crate::policy::{AdmittedCall, EffectRun};
 use crate::saved::Began;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_store::command::{ApprovalAnswer, Record, Reply, Request};
+use windlass_store::command::{ApprovalAnswer, Record, Reply, Request, WithdrawnQuestion};
 use windlass_store::log::LegRequest;
 use windlass_store::{AttemptNumber, Effect, NewEntry, Nonce, Question, QuestionNumber};
 use windlass_tool::envelope::ToolResponse;
@@ -22,7 +22,10 @@ use windlass_tool::sensitive::Sensitive;
 #[serde(rename_all = "snake_case")]
 pub enum Input {
     Model(ModelEvent),
+    /// Of a live model, which is spoken with over a connection.
     Connection(ConnectionEvent),
+    /// Of a text model, which is asked request by request.
+    Request(RequestEvent),
     Client(ClientEvent),
     /// What the conversation already has: open questions, results that no model has heard, and, where the session goes on in
     /// another process, what it had left. Given once, before anything else; not at all where there is nothing.
@@ -124,7 +127,7 @@ pub enum Output {
         record: Box<Record>,
     },
     /// Nobody asks these any more.
-    Withdraw(Vec<QuestionNumber>),
+    Withdraw(Vec<WithdrawnQuestion>),
     /// The model has heard how these ended.
     Heard {
         effects: Vec<EffectId>,

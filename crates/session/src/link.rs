@@ -11,6 +11,7 @@ use crate::policy::{Reconnect, Verdict};
 use crate::saved::WaitingText;
 use crate::step::Step;
 use std::time::Duration;
+use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
 /// Typed messages that wait for the provider; more are refused.
@@ -31,7 +32,7 @@ enum Phase {
 /// The provider's connection, and what it carries.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// From 1; 0 before the first.
+    /// The newest connection or request, from 1; 0 before the first.
     generation: u64,
     phase: Phase,
     plan: Reconnect,
@@ -50,10 +51,14 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(pending_request: Option<String>) -> Self {
+    /// Where a text model is asked, what is said needs no connection: the next request brings it.
+    pub(crate) fn new(mode: Mode, pending_request: Option<String>) -> Self {
         Self {
             generation: 0,
-            phase: Phase::Opening,
+            phase: match mode {
+                Mode::Voice => Phase::Opening,
+                Mode::Text => Phase::Ready,
+            },
             plan: Reconnect::default(),
             pending_request,
             waiting_texts: Vec::new(),
@@ -169,6 +174,12 @@ impl Link {
 
 // Connections that come and go.
 impl Link {
+    /// A request carries everything that was said, and its answer comes by itself.
+    pub(crate) fn requested(&mut self, number: u64) {
+        self.generation = number;
+        self.phase = Phase::Ready;
+    }
+
     pub(crate) fn connected(&mut self, generation: u64, resumed: bool, step: &mut Step) {
         self.generation = generation;
         if self.is_lost() {
@@ -327,7 +338,7 @@ mod tests {
     #[test]
     fn what_is_typed_before_the_model_can_hear_waits_behind_the_first_request() {
         let mut step = Step::for_tests();
-        let mut link = Link::new(Some("first".to_owned()));
+        let mut link = Link::new(Mode::Voice, Some("first".to_owned()));
         for number in 0..=WAITING_TEXTS_MAX {
             assert!(step.take_names().is_empty());
             link.wait(number.to_string(), None, &mut step);
@@ -343,7 +354,7 @@ mod tests {
     #[test]
     fn a_connection_that_is_left_carries_nothing_and_the_next_is_told_what_was_said() {
         let mut step = Step::for_tests();
-        let mut link = Link::new(None);
+        let mut link = Link::new(Mode::Voice, None);
         ready(&mut link, &mut step);
         assert!(link.is_ready() && !link.is_lost());
         let (verdict, _, _) = link.lost(1, lost(), &mut step);
@@ -366,7 +377,7 @@ mod tests {
     #[test]
     fn a_silent_model_is_nudged_so_often_as_is_allowed() {
         let mut step = Step::for_tests();
-        let mut link = Link::new(None);
+        let mut link = Link::new(Mode::Voice, None);
         link.nudges(1);
         link.nudge(&mut step);
         assert!(step.take_names().is_empty(), "nobody can hear it");

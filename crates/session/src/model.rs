@@ -285,6 +285,19 @@ pub enum Thinking {
     Budget,
 }
 
+/// Where a request to a model stands that is answered as a whole, as a text model is asked. One is under way at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestEvent {
+    /// It is sent, with all that was said so far. Calls of its answer are known by this number beside their ids, which some servers
+    /// begin anew in each answer. The number grows.
+    Sent { number: u64 },
+    /// No request is under way, and none follows before something is said.
+    Ended,
+    /// Nobody waits for the answer any more.
+    GivenUp,
+}
+
 /// Where the provider's connection stands. A generation number names one connection, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -7,7 +7,7 @@ pub use crate::config::SessionConfig;
 use crate::deadlines::Deadline;
 use crate::event::{EndReason, SessionEvent, StateChange};
 use crate::io::{Input, News, Output};
-use crate::model::{ConnectionEvent, LostReason, ModelEvent};
+use crate::model::{ConnectionEvent, LostReason, ModelEvent, RequestEvent};
 use crate::policy::Verdict;
 use crate::saved::{Began, Saved};
 use crate::step::Step;
@@ -86,14 +86,6 @@ impl Session {
         !self.is_over() && self.calls.is_working()
     }
 
-    /// Whether the model owes an answer, or is to say something to a result, and it is counted how long that takes.
-    pub fn expects_model(&self) -> bool {
-        let awaited = [Deadline::ProviderSilence, Deadline::ResultSilence];
-        awaited
-            .iter()
-            .any(|deadline| self.talk.step.deadlines.is_set(*deadline))
-    }
-
     /// The number of the last turn that began; zero before the first.
     pub fn last_turn(&self) -> u64 {
         self.talk.turns.last_number()
@@ -168,7 +160,8 @@ impl Session {
         match input {
             Input::Model(event) if is_running => self.on_model(event),
             Input::Client(event) if is_running => self.on_client(event),
-            Input::Model(_) | Input::Client(_) => {}
+            Input::Request(event) if is_running => self.on_request(event),
+            Input::Model(_) | Input::Client(_) | Input::Request(_) => {}
             Input::Connection(ConnectionEvent::Connected {
                 generation,
                 resumed,
@@ -297,8 +290,7 @@ impl Session {
             ClientEvent::TurnComplete => talk.on_user_finished(),
             ClientEvent::Interrupt => {
                 talk.on_client_interrupt();
-                self.interrupt();
-                self.talk.cut_farewell();
+                self.give_up_answer();
             }
             ClientEvent::PlaybackDone => {
                 if talk.on_playback_done() {
@@ -316,6 +308,23 @@ impl Session {
                 talk.step.set_deadline(Deadline::ClientGrace, grace);
             }
         }
+    }
+
+    fn on_request(&mut self, event: RequestEvent) {
+        match event {
+            RequestEvent::Sent { number } => self.talk.on_request_sent(number),
+            RequestEvent::Ended => self.talk.on_request_ended(),
+            RequestEvent::GivenUp => {
+                self.give_up_answer();
+                self.talk.on_generation_complete();
+            }
+        }
+    }
+
+    /// The user wants no more of the answer.
+    fn give_up_answer(&mut self) {
+        self.interrupt();
+        self.talk.cut_farewell();
     }
 
     /// Throws away the current answer, and its calls that have not begun.

@@ -97,6 +97,14 @@ impl Step {
         self.set_deadline(Deadline::ProviderSilence, Duration::from_secs(seconds));
     }
 
+    /// Whether the model owes an answer, or is to say something to a result, and it is counted how long that takes.
+    pub(crate) fn expects_model(&self) -> bool {
+        let awaited = [Deadline::ProviderSilence, Deadline::ResultSilence];
+        awaited
+            .iter()
+            .any(|deadline| self.deadlines.is_set(*deadline))
+    }
+
     /// The provider has said something.
     pub(crate) fn heard_provider(&mut self) {
         self.clear(Deadline::ProviderSilence);

@@ -55,7 +55,7 @@ impl Talk {
             turns: Turns::default(),
             state: StateController::new(config.mode, config.limits.trail_entries_max),
             speech: Speech::default(),
-            link: Link::new(config.pending_request.clone()),
+            link: Link::new(config.mode, config.pending_request.clone()),
             answers: Answers::default(),
             ending: Ending::default(),
             is_tainted: false,
@@ -260,8 +260,11 @@ impl Talk {
         let turn = self.turns.of_user(false);
         let words = Words::of_user(text.trim(), message);
         self.speech.say(words, turn, &mut self.step);
-        self.step
-            .tell_model(ModelCommand::UserText(Sensitive(text)));
+        // A text model reads it in the next request.
+        if self.step.config.mode == Mode::Voice {
+            self.step
+                .tell_model(ModelCommand::UserText(Sensitive(text)));
+        }
     }
 
     /// The provider says that the user has interrupted. Whether that is to be carried out: where it is known here, the answer that
@@ -313,8 +316,23 @@ impl Talk {
     }
 }
 
-// Connections that come and go.
+// Connections and requests that come and go.
 impl Talk {
+    /// Nothing comes any more of an earlier answer, and no id has had an answer among the calls of this one.
+    pub(crate) fn on_request_sent(&mut self, number: u64) {
+        self.link.requested(number);
+        self.speech.answer_ended(&mut self.step);
+        let held = self.answers.request_sent();
+        self.keep_unsent(held);
+    }
+
+    /// The time is not counted that an answer takes which will not come.
+    pub(crate) fn on_request_ended(&mut self) {
+        if self.step.expects_model() {
+            self.on_generation_complete();
+        }
+    }
+
     pub(crate) fn on_connected(&mut self, generation: u64, resumed: bool) {
         self.link.connected(generation, resumed, &mut self.step);
         self.answers.connected();
@@ -407,7 +425,13 @@ impl Talk {
     /// The connection is gone, or is given up: what it carried is kept for the next. [`Talk::left_connection`] follows.
     pub(crate) fn leave_connection(&mut self) {
         self.link.leave(&mut self.step);
-        for answer in self.answers.leave_connection() {
+        let unsent = self.answers.leave_connection().collect();
+        self.keep_unsent(unsent);
+    }
+
+    /// Answers that nobody knows to be read, or that are not sent any more: what happened is told later.
+    fn keep_unsent(&mut self, answers: Vec<CallAnswer>) {
+        for answer in answers {
             if answer.settled.is_outcome || self.leaves_user_waiting(&answer) {
                 self.keep_late(answer);
             }

@@ -12,7 +12,7 @@ use windlass_session::io::{AdmittedCall, Input, Output, RateDecision};
 use windlass_session::limits::Limits;
 use windlass_session::model::{
     AnswerBatching, CallSupport, ConnectionEvent, DeclarationForm, HistoryInput, IncomingCall,
-    ModelCommand, ModelEvent, ModelProfile, TextInput, Thinking,
+    ModelCommand, ModelEvent, ModelProfile, RequestEvent, TextInput, Thinking,
 };
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
@@ -323,13 +323,18 @@ impl Leg {
             results: Vec::new(),
         };
         leg.perform(out, &mut VecDeque::new());
-        leg.input(Input::Connection(ConnectionEvent::Connected {
-            generation: 1,
-            resumed: false,
-        }));
-        leg.input(Input::Model(ModelEvent::Ready {
-            provider_session_id: None,
-        }));
+        match mode {
+            Mode::Voice => {
+                leg.input(Input::Connection(ConnectionEvent::Connected {
+                    generation: 1,
+                    resumed: false,
+                }));
+                leg.input(Input::Model(ModelEvent::Ready {
+                    provider_session_id: None,
+                }));
+            }
+            Mode::Text => leg.input(Input::Request(RequestEvent::Sent { number: 1 })),
+        }
         leg
     }
 

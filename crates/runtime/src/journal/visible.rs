@@ -104,6 +104,7 @@ impl Visible {
             }
             Input::Model(_)
             | Input::Connection(_)
+            | Input::Request(_)
             | Input::Client(_)
             | Input::RateChecked { .. }
             | Input::Shutdown

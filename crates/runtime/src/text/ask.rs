@@ -165,7 +165,7 @@ impl TextSession {
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
     ) -> Result<ModelAnswer, GaveUp> {
-        self.connects(sink);
+        self.sends_request(sink);
         let path = model.path();
         let posting = std::pin::pin!(model.client.post(&path, body));
         match self.wait_for(posting, patience, sink).await? {

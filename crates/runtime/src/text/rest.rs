@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::Input;
-use windlass_session::model::ModelEvent;
+use windlass_session::model::RequestEvent;
 use windlass_session::time::Timestamp;
 
 impl TextSession {
@@ -99,13 +99,9 @@ impl TextSession {
         }
     }
 
-    /// No request to a model is running, and none begins before something is said: how long an answer takes that will not
-    /// come is not counted, or a later turn would be told of it.
+    /// No request to a model is running, and none begins before something is said.
     pub(super) fn expect_nothing(&mut self) {
-        if self.core.expects_model() {
-            let ended = ModelEvent::GenerationComplete;
-            self.feed(Input::Model(ended), &mut Nobody);
-        }
+        self.feed(Input::Request(RequestEvent::Ended), &mut Nobody);
     }
 
     /// Between turns, which may be a day apart, nothing is held that the next one makes anew.

@@ -20,7 +20,7 @@ use windlass_provider::log::{AppendError, ConversationLog, Entry, Image};
 use windlass_session::client::{ClientUpdate, MessageKey};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{Input, Output};
-use windlass_session::model::{ConnectionEvent, HistoryEntry, ModelCommand, ModelEvent, Usage};
+use windlass_session::model::{HistoryEntry, ModelCommand, RequestEvent, Usage};
 use windlass_session::said::Said;
 use windlass_session::saved::{Began, SpentTurn};
 use windlass_session::session::SessionConfig;
@@ -72,7 +72,8 @@ pub struct TextSession {
     /// What was called for it, where that was in an earlier session.
     pub(super) spent: Option<SpentTurn>,
     pub(super) started: Instant,
-    generation: u64,
+    /// Requests to models so far.
+    requests: u64,
     /// Kept between inputs for their room.
     pub(super) outputs: Vec<Output>,
     pub(super) inputs: VecDeque<Input>,
@@ -98,9 +99,7 @@ pub(super) struct Flow {
     pub(super) answers: Option<GivenAnswer>,
     /// The model was told something that it is to answer.
     pub(super) is_told: bool,
-    /// What comes next of text is the user's own.
-    pub(super) hears_user: bool,
-    /// It stands in the log already, and what was done for it.
+    /// What the user says stands in the log already, and what was done for it.
     pub(super) is_taken_up: bool,
     pub(super) voice_session_start: Option<serde_json::Value>,
     /// Bytes of pictures that calls of the turn brought back.
@@ -205,12 +204,16 @@ impl TextSession {
             broken_off: past.open_turn.as_ref().map(|turn| turn.message),
             spent: past.open_turn.map(|turn| turn.spent),
             started: Instant::now(),
-            generation: 0,
+            requests: 0,
             outputs: Vec::new(),
             inputs: VecDeque::new(),
         };
         for PastEntry { number, entry, .. } in past.said {
             text.note_earlier(entry, number);
+        }
+        for entry in &seed {
+            text.note(Entry::earlier(entry.clone()));
+            text.summaries.begun(&text.log, None);
         }
         text.calls.append(seed_entries(seed));
         let mut inputs = VecDeque::new();
@@ -226,11 +229,6 @@ impl TextSession {
         for input in inputs {
             text.feed(input, &mut Nobody);
         }
-        text.connects(&mut Nobody);
-        let ready = ModelEvent::Ready {
-            provider_session_id: None,
-        };
-        text.feed(Input::Model(ready), &mut Nobody);
         text
     }
 
@@ -266,14 +264,10 @@ impl TextSession {
         self.calls.append(entries);
     }
 
-    /// Each request to a model is a connection of its own to the core: servers use their ids again.
-    pub(super) fn connects(&mut self, sink: &mut dyn TurnSink) {
-        self.generation += 1;
-        let connected = ConnectionEvent::Connected {
-            generation: self.generation,
-            resumed: self.generation > 1,
-        };
-        self.feed(Input::Connection(connected), sink);
+    pub(super) fn sends_request(&mut self, sink: &mut dyn TurnSink) {
+        self.requests += 1;
+        let number = self.requests;
+        self.feed(Input::Request(RequestEvent::Sent { number }), sink);
     }
 
     /// Gives the core an input, and every input that follows from it at once.
@@ -412,33 +406,32 @@ impl TextSession {
                     }
                 }
             }
-            ModelCommand::UserText(text) if std::mem::take(&mut self.flow.hears_user) => {
-                // One that came to nothing and is sent again has been said once.
-                if self.log.ends_with(text.expose()) {
-                    return;
-                }
-                self.note(match self.flow.is_taken_up {
-                    true => Entry::Notice(Sensitive(TAKEN_UP.to_owned())),
-                    false => Entry::UserText(text),
-                });
-                self.summaries
-                    .begun(&self.log, self.last_entry.map(EntryPlace::Own));
-            }
             ModelCommand::UserText(text) | ModelCommand::Notice(text) => {
                 self.flow.is_told = true;
                 self.note(Entry::Notice(text));
             }
-            ModelCommand::History { entries, .. } => {
-                for entry in entries {
-                    self.note(Entry::earlier(entry));
-                    self.summaries.begun(&self.log, None);
-                }
-            }
             ModelCommand::Image { mime_type, data } => {
                 self.note(Entry::UserImage(Image { mime_type, data }));
             }
-            ModelCommand::AudioEnded | ModelCommand::Resynchronize => {}
+            // Of live models.
+            ModelCommand::History { .. }
+            | ModelCommand::AudioEnded
+            | ModelCommand::Resynchronize => {}
         }
+    }
+
+    /// What the user says stands in the log that the next request is made of.
+    pub(super) fn note_user(&mut self, text: Sensitive<String>) {
+        // A message that came to nothing and is sent again has been said once.
+        if text.expose().trim().is_empty() || self.log.ends_with(text.expose()) {
+            return;
+        }
+        self.note(match self.flow.is_taken_up {
+            true => Entry::Notice(Sensitive(TAKEN_UP.to_owned())),
+            false => Entry::UserText(text),
+        });
+        self.summaries
+            .begun(&self.log, self.last_entry.map(EntryPlace::Own));
     }
 
     fn tell_client(&mut self, update: ClientUpdate, sink: &mut dyn TurnSink) {

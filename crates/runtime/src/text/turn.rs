@@ -18,7 +18,7 @@ use windlass_provider::log::Entry;
 use windlass_provider::request::ToolUse;
 use windlass_session::client::{ClientEvent, ErrorCode};
 use windlass_session::io::Input;
-use windlass_session::model::ModelEvent;
+use windlass_session::model::{ModelEvent, RequestEvent};
 use windlass_session::said::Said;
 use windlass_session::saved::Began;
 use windlass_store::NewEntry;
@@ -238,9 +238,12 @@ impl TextSession {
             };
             self.feed(Input::Client(event), sink);
         }
-        self.flow.hears_user = true;
-        self.feed(Input::Client(ClientEvent::Text { text, message }), sink);
-        self.flow.hears_user = false;
+        let said = ClientEvent::Text {
+            text: text.clone(),
+            message,
+        };
+        self.feed(Input::Client(said), sink);
+        self.note_user(text);
     }
 
     async fn answer(
@@ -386,9 +389,7 @@ impl TextSession {
     }
 
     fn give_up(&mut self, sink: &mut dyn TurnSink) -> FinishReason {
-        self.feed(Input::Client(ClientEvent::Interrupt), sink);
-        // The answer's end is not awaited; it ends here.
-        self.feed(Input::Model(ModelEvent::GenerationComplete), sink);
+        self.feed(Input::Request(RequestEvent::GivenUp), sink);
         self.note(Entry::Interrupted);
         self.append(vec![notice_entry(BROKEN_OFF)]);
         FinishReason::Cancelled

@@ -16,7 +16,7 @@ use crate::turn::Charge;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_store::command::{
-    AnswerVerdict, OpenQuestion, Refusal, Reply, Request, RequestOrigin, Run,
+    AnswerVerdict, OpenQuestion, Refusal, Reply, Request, RequestOrigin, Run, WithdrawnQuestion,
 };
 use windlass_store::{Effect, EffectState, Nonce, Question, QuestionState};
 use windlass_tool::error::{CallError, ErrorType};
@@ -316,11 +316,19 @@ impl Calls {
         for number in replaced {
             self.approvals.replaced(number, talk);
         }
+        let question = self.approvals.newest(question);
+        // It has ended since the ledger answered so.
+        if question.state != QuestionState::Open && !call.is_taken_back {
+            return self.request(call, talk);
+        }
         self.approvals.extend(&question, talk);
         if call.is_taken_back {
-            // What was asked before goes on being asked.
-            if !is_repeated {
-                talk.step.push(Output::Withdraw(vec![question.number]));
+            // An earlier request goes on. The end of a session withdraws none: the next session may show it already.
+            if !is_repeated && talk.ending.is_running() {
+                talk.step.push(Output::Withdraw(vec![WithdrawnQuestion {
+                    question: question.number,
+                    last_entry: question.last_entry,
+                }]));
             }
             return self.cancel(call, None, talk);
         }

@@ -105,7 +105,6 @@ fn text_admits_five_retrievals() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 search {"query":"1"} + function-call-2 search {"query":"2"} + function-call-3 search {"query":"3"} + function-call-4 search {"query":"4"} + function-call-5 search {"query":"5"} + function-call-6 search {"query":"6"} + function-call-7 look {}
             client: ModelGenerating
             start call-1 search {"query":"1","top_k":5}
@@ -225,7 +224,6 @@ fn the_third_identical_call_and_the_call_after_two_empty_results_are_loops() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 look {"text":"a"}
             client: ModelGenerating
             start call-1 look {"text":"a"}
@@ -274,7 +272,6 @@ fn a_failure_is_no_empty_result() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 look {"text":"a"}
             client: ModelGenerating
             start call-1 look {"text":"a"}

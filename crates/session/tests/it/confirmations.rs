@@ -351,7 +351,6 @@ fn too_many_open_questions_are_refused() {
         expect![[r#"
             > text pay
             turn 1 started
-            to model: text "pay"
             > calls function-call-1 pay {"text":"1"}
             client: ModelGenerating
             request call-1 pay
@@ -381,7 +380,6 @@ fn by_text_changes_that_were_asked_about_one_by_one_are_approved_together() {
         expect![[r#"
             > text pay both
             turn 1 started
-            to model: text "pay both"
             > calls function-call-1 pay {"text":"1"}
             client: ModelGenerating
             request call-1 pay
@@ -389,7 +387,7 @@ fn by_text_changes_that_were_asked_about_one_by_one_are_approved_together() {
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
             client: confirm call-1 token-1 "Pay 1"
-            > connected 2
+            > requests 2
             > calls function-call-2 pay {"text":"2"}
             request call-2 pay
             call-2 rejected ConfirmationRequired

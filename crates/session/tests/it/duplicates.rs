@@ -421,7 +421,6 @@ fn by_text_an_id_names_a_delivery_of_its_turn_alone() {
         expect![[r#"
             > text order it
             turn 1 started
-            to model: text "order it"
             > calls functions.order:0 write {"text":"a"}
             client: ModelGenerating
             request call-1 write
@@ -431,7 +430,7 @@ fn by_text_an_id_names_a_delivery_of_its_turn_alone() {
             call-1 finished
             to model: functions.order:0 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
-            > connected 2
+            > requests 2
             > calls functions.order:0 write {"text":"a"}
             request call-2 write
             call-2 is a repeat: SameEffectFinished
@@ -447,8 +446,7 @@ fn by_text_an_id_names_a_delivery_of_its_turn_alone() {
             client: TurnComplete { turn: 1 }
             > text once more
             turn 2 started
-            to model: text "once more"
-            > connected 3
+            > requests 3
             > calls functions.order:0 write {"text":"a"}
             client: ModelGenerating
             request call-3 write
@@ -467,7 +465,6 @@ fn by_text_a_model_that_asks_call_by_call_has_lost_nothing_between() {
         expect![[r#"
             > text write both
             turn 1 started
-            to model: text "write both"
             > calls function-call-1 write {"text":"milk"}
             client: ModelGenerating
             request call-1 write
@@ -477,7 +474,7 @@ fn by_text_a_model_that_asks_call_by_call_has_lost_nothing_between() {
             call-1 finished
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
-            > connected 2
+            > requests 2
             > calls function-call-2 write {"text":"bread"}
             request call-2 write
             start call-2 write (effect-2) {"text":"bread"}
@@ -486,7 +483,7 @@ fn by_text_a_model_that_asks_call_by_call_has_lost_nothing_between() {
             call-2 finished
             to model: function-call-2 ok {"x":2}
             client: ToolsComplete { tool_count: 1 }
-            > connected 3
+            > requests 3
             > calls function-call-3 louder {}
             request call-3 louder
             start call-3 louder (effect-3) {}
@@ -495,7 +492,7 @@ fn by_text_a_model_that_asks_call_by_call_has_lost_nothing_between() {
             call-3 finished
             to model: function-call-3 ok {"x":3}
             client: ToolsComplete { tool_count: 1 }
-            > connected 4
+            > requests 4
             > calls function-call-4 louder {}
             request call-4 louder
             start call-4 louder (effect-4) {}

@@ -195,11 +195,9 @@ fn whoever_waits_for_an_attempt_asks_again_when_its_lease_ends() {
         expect![[r#"
             > text write it
             turn 1 started
-            to model: text "write it"
             > opens b by text
             > b: text write it, too
             b: turn 1 started
-            b: to model: text "write it, too"
             > b: calls b-call-number-1 write {"text":"a"}
             b: client: ModelGenerating
             b: request call-1 write

@@ -19,7 +19,6 @@ fn a_session_waits_for_what_another_is_at_and_hears_its_end() {
             start call-1 write (effect-1) {"text":"a"}
             > b: text write it
             b: turn 1 started
-            b: to model: text "write it"
             > b: calls b-call-number-1 write {"text":"a"}
             b: client: ModelGenerating
             b: request call-1 write
@@ -245,7 +244,6 @@ fn what_was_done_elsewhere_is_told_again_or_asked_about() {
             > opens b by text
             > b: text write it
             b: turn 1 started
-            b: to model: text "write it"
             > b: calls b-call-number-1 write {"text":"a"}
             b: client: ModelGenerating
             b: request call-1 write
@@ -289,7 +287,6 @@ fn what_one_session_has_read_the_other_minds() {
             > opens b by text
             > b: text search
             b: turn 1 started
-            b: to model: text "search"
             > b: calls b-call-number-1 search {"query":"a"}
             b: client: ModelGenerating
             b: start call-1 search {"query":"a","top_k":5}
@@ -318,7 +315,6 @@ fn a_text_session_takes_over_what_a_session_asked_that_is_gone() {
         expect![[r#"
             > text pay
             turn 1 started
-            to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
             request call-1 pay
@@ -356,7 +352,6 @@ fn a_text_session_is_told_of_what_no_model_has_heard() {
         expect![[r#"
             > text write it
             turn 1 started
-            to model: text "write it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
             request call-1 write
@@ -398,7 +393,6 @@ fn a_user_is_blocked_in_each_session() {
             client: ToolsComplete { tool_count: 1 }
             > b: text block me
             b: turn 1 started
-            b: to model: text "block me"
             > b: calls b-call-number-1 ignore_user {"text":"a"}
             b: client: ModelGenerating
             b: request call-1 ignore_user
@@ -464,7 +458,6 @@ fn an_approval_beside_what_the_question_did_not_name_is_asked_again() {
             > opens b by text
             > b: text search
             b: turn 1 started
-            b: to model: text "search"
             > b: calls b-call-number-1 search {"query":"a"}
             b: client: ModelGenerating
             b: start call-2 search {"query":"a","top_k":5}

@@ -44,7 +44,6 @@ fn changes_of_a_handler_are_the_ledgers_with_their_parent_and_count() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
             request call-1 write
@@ -100,7 +99,6 @@ fn an_attempt_that_follows_finds_the_changes_of_the_one_before() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 upsert {"text":"a"}
             client: ModelGenerating
             request call-1 upsert
@@ -174,7 +172,6 @@ fn a_change_in_doubt_puts_its_parent_in_doubt() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 upsert {"text":"a"}
             client: ModelGenerating
             request call-1 upsert
@@ -198,7 +195,6 @@ fn a_change_in_doubt_puts_its_parent_in_doubt() {
             client: TurnComplete { turn: 1 }
             > text again
             turn 2 started
-            to model: text "again"
             > calls function-call-2 upsert {"text":"a"}
             client: ModelGenerating
             request call-3 upsert
@@ -265,7 +261,6 @@ fn what_a_handler_may_not_call_is_refused_before_it_runs() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 look {}
             client: ModelGenerating
             start call-1 look {}
@@ -315,7 +310,6 @@ fn calls_stand_no_more_than_three_below_one_another() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 write {}
             client: ModelGenerating
             request call-1 write
@@ -518,7 +512,6 @@ fn a_read_that_is_dropped_takes_its_calls_along() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 search {"query":"a"}
             client: ModelGenerating
             start call-1 search {"query":"a","top_k":5}
@@ -553,7 +546,6 @@ fn a_change_goes_on_with_its_calls_when_the_user_interrupts() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 write {}
             client: ModelGenerating
             request call-1 write
@@ -720,7 +712,6 @@ fn what_a_capability_brings_in_marks_the_call_whether_it_works_or_fails() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 look {}
             client: ModelGenerating
             start call-1 look {}
@@ -742,7 +733,6 @@ fn what_a_capability_brings_in_marks_the_call_whether_it_works_or_fails() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 look {}
             client: ModelGenerating
             start call-1 look {}
@@ -764,7 +754,6 @@ fn what_a_capability_brings_in_marks_the_call_whether_it_works_or_fails() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
             request call-1 write
@@ -797,7 +786,6 @@ fn a_child_waits_for_the_user_limit_like_any_call() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
             request call-1 write
@@ -837,7 +825,6 @@ fn a_handler_calls_no_more_tools_than_it_may() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 pay {"text":"a"}
             client: ModelGenerating
             request call-1 pay
@@ -1021,7 +1008,6 @@ fn a_child_that_failed_and_may_be_tried_again_is() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 upsert {}
             client: ModelGenerating
             request call-1 upsert

@@ -188,7 +188,6 @@ fn a_message_that_is_sent_again_is_no_onset() {
         expect![[r#"
             > sends m-1 write it
             turn 1 started
-            to model: text "write it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
             request call-1 write
@@ -207,7 +206,6 @@ fn a_message_that_is_sent_again_is_no_onset() {
             client: TurnComplete { turn: 1 }
             > sends m-1 write it
             turn 2 started
-            to model: text "write it"
             > calls function-call-2 write {"text":"a"}
             client: ModelGenerating
             request call-2 write
@@ -221,7 +219,6 @@ fn a_message_that_is_sent_again_is_no_onset() {
             client: TurnComplete { turn: 2 }
             > sends m-2 write it
             turn 3 started
-            to model: text "write it"
             > calls function-call-3 write {"text":"a"}
             client: ModelGenerating
             request call-3 write

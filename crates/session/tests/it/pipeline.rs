@@ -11,7 +11,6 @@ fn one_call_runs_with_defaults_and_its_answer_cites_what_was_found() {
         expect![[r#"
             > text find Fram
             turn 1 started
-            to model: text "find Fram"
             > calls function-call-1 search {"query":"fram"}
             client: ModelGenerating
             start call-1 search {"query":"fram","top_k":5}
@@ -129,7 +128,6 @@ fn a_whole_float_is_an_integer_and_stays_as_it_was_written() {
         expect![[r#"
             > text hello
             turn 1 started
-            to model: text "hello"
             > calls function-call-1 search {"query":"x","top_k":4.0}
             client: ModelGenerating
             start call-1 search {"query":"x","top_k":4.0}
@@ -144,7 +142,6 @@ fn a_tool_that_needs_consent_does_not_run_whatever_the_model_says() {
         expect![[r#"
             > text pay
             turn 1 started
-            to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
             request call-1 pay
@@ -167,7 +164,6 @@ fn reads_of_one_message_run_in_parallel_and_are_answered_together() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 look {"text":"a"} + function-call-2 look {"text":"b"}
             client: ModelGenerating
             start call-1 look {"text":"a"}
@@ -189,7 +185,6 @@ fn writes_of_one_message_run_in_their_order_beside_the_reads() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 write {"text":"a"} + function-call-2 look {} + function-call-3 post {"text":"b"}
             client: ModelGenerating
             request call-1 write
@@ -218,7 +213,6 @@ fn a_rate_limit_is_asked_after_the_budgets_and_refuses_with_a_time() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 limited {}
             client: ModelGenerating
             check rate call-1 limited
@@ -244,7 +238,6 @@ fn a_result_that_breaks_its_contract_is_internal_and_says_nothing_of_the_inside(
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 typed {}
             client: ModelGenerating
             start call-1 typed {}
@@ -271,7 +264,6 @@ fn a_broken_write_is_an_unknown_outcome() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
             request call-1 write
@@ -309,7 +301,6 @@ fn a_message_of_a_handler_never_passes_as_the_servers() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 look {}
             client: ModelGenerating
             start call-1 look {}
@@ -339,7 +330,6 @@ fn text_that_others_wrote_cannot_make_the_model_change_anything_unasked() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 write {"text":"before"}
             client: ModelGenerating
             request call-1 write

@@ -13,7 +13,6 @@ fn a_failed_read_is_tried_three_times_more_and_the_pauses_double() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 look {"text":"a"}
             client: ModelGenerating
             start call-1 look {"text":"a"}
@@ -45,7 +44,6 @@ fn a_retry_that_works_is_the_answer() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 look {"text":"a"}
             client: ModelGenerating
             start call-1 look {"text":"a"}
@@ -68,7 +66,6 @@ fn what_the_handler_says_about_retries_holds() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 look {"text":"a"}
             client: ModelGenerating
             start call-1 look {"text":"a"}
@@ -93,7 +90,6 @@ fn a_read_that_ran_out_of_time_is_tried_again_and_its_late_result_is_not_heard()
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 look {"text":"a"}
             client: ModelGenerating
             start call-1 look {"text":"a"}
@@ -139,7 +135,6 @@ fn a_change_that_may_not_be_repeated_is_not() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
             request call-1 write
@@ -160,7 +155,6 @@ fn a_change_that_may_be_repeated_keeps_its_effect() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 upsert {"text":"a"}
             client: ModelGenerating
             request call-1 upsert
@@ -187,7 +181,6 @@ fn what_may_have_happened_is_never_tried_again_by_itself() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 upsert {"text":"a"}
             client: ModelGenerating
             request call-1 upsert
@@ -208,7 +201,6 @@ fn a_call_that_is_taken_back_between_attempts_ends() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 look {"text":"a"}
             client: ModelGenerating
             start call-1 look {"text":"a"}
@@ -234,7 +226,6 @@ fn no_attempt_begins_after_the_turns_deadline() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 look {"text":"a"}
             client: ModelGenerating
             start call-1 look {"text":"a"}
@@ -253,7 +244,6 @@ fn a_service_that_is_busy_for_longer_than_the_lease_has_refused_and_is_asked_aga
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 upsert {"text":"a"}
             client: ModelGenerating
             request call-1 upsert
@@ -284,7 +274,6 @@ fn a_change_that_is_taken_back_between_attempts_has_not_happened() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 upsert {"text":"a"}
             client: ModelGenerating
             request call-1 upsert
@@ -297,7 +286,6 @@ fn a_change_that_is_taken_back_between_attempts_has_not_happened() {
             client: ToolsComplete { tool_count: 1 }
             > wait 30000
             > text again
-            to model: text "again"
             > calls function-call-2 upsert {"text":"a"}
             request call-2 upsert
             start call-2 upsert (effect-1) {"text":"a"}
@@ -312,7 +300,6 @@ fn what_was_approved_once_is_tried_again_without_a_further_question() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 settle {"text":"a"}
             client: ModelGenerating
             request call-1 settle
@@ -353,7 +340,6 @@ fn a_retry_is_judged_anew_when_its_wait_is_over() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 upsert {"text":"a"} + function-call-2 search {"query":"q"}
             client: ModelGenerating
             request call-1 upsert
@@ -385,7 +371,6 @@ fn a_call_that_asks_for_what_waits_for_its_next_attempt_waits_for_its_end() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 upsert {"text":"a"}
             client: ModelGenerating
             request call-1 upsert
@@ -420,7 +405,6 @@ fn a_retry_that_the_store_does_not_take_ends_with_the_failure() {
         expect![[r#"
             > text go
             turn 1 started
-            to model: text "go"
             > calls function-call-1 upsert {"text":"a"}
             client: ModelGenerating
             request call-1 upsert

@@ -113,9 +113,9 @@ impl Bench {
         if name.is_empty() {
             return text;
         }
-        let connected = self.step(self.legs.len() - 1, parse("connected 1"));
-        let ready = self.step(self.legs.len() - 1, parse("ready"));
-        text + &connected + &ready
+        let leg = self.legs.len() - 1;
+        let heard = opening(mode).iter().map(|line| self.step(leg, parse(line)));
+        text + &heard.collect::<String>()
     }
 
     /// What a session that begins is given.
@@ -560,6 +560,14 @@ fn resume_token(leg: &SessionId) -> [u8; 32] {
     token
 }
 
+/// After these the model can be heard.
+fn opening(mode: Mode) -> &'static [&'static str] {
+    match mode {
+        Mode::Voice => &["connected 1", "ready"],
+        Mode::Text => &["requests 1"],
+    }
+}
+
 /// Runs a script against a fresh session that is connected already, and compares all that it says with what the script
 /// says.
 pub(crate) fn check(mode: Mode, script: Expect) {
@@ -568,8 +576,9 @@ pub(crate) fn check(mode: Mode, script: Expect) {
 
 pub(crate) fn check_with(mode: Mode, change: impl FnOnce(&mut SessionConfig), script: Expect) {
     let (mut bench, _) = Bench::with(mode, change);
-    bench.line("connected 1");
-    bench.line("ready");
+    for line in opening(mode) {
+        bench.line(line);
+    }
     bench.line("log");
     let mut actual = String::new();
     for line in script.data().lines() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::Input;
 use windlass_session::model::{
-    ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent,
+    ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent, RequestEvent,
 };
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
@@ -24,6 +24,11 @@ pub(crate) fn parse(line: &str) -> Input {
             generation: rest.parse().unwrap(),
             resumed: false,
         }),
+        "requests" => Input::Request(RequestEvent::Sent {
+            number: rest.parse().unwrap(),
+        }),
+        "ended" => Input::Request(RequestEvent::Ended),
+        "given_up" => Input::Request(RequestEvent::GivenUp),
         "lost" => Input::Connection(ConnectionEvent::Lost {
             generation: rest.parse().unwrap(),
             reason: LostReason::Closed {

@@ -98,7 +98,13 @@ fn render(output: &Output, names: &mut Names) -> Option<String> {
                 record.outcome
             )
         }
-        Output::Withdraw(questions) => format!("withdraw {}", list(&[], questions, names)),
+        Output::Withdraw(questions) => {
+            let questions: Vec<QuestionNumber> = questions
+                .iter()
+                .map(|withdrawn| withdrawn.question)
+                .collect();
+            format!("withdraw {}", list(&[], &questions, names))
+        }
         Output::Heard { effects, questions } => {
             format!("heard {}", list(effects, questions, names))
         }
