@@ -3,6 +3,7 @@
 use crate::agenda::Of;
 use crate::count::Fault;
 use crate::mood::StoreMood;
+use crate::tools::Edition;
 use crate::world::World;
 use std::time::Duration;
 use windlass_session::io::Input;
@@ -10,9 +11,16 @@ use windlass_session::model::ModelEvent;
 use windlass_store::ConversationRef;
 use windlass_store::command::Command;
 use windlass_tool::id::UserId;
+use windlass_tool::kind::Mode;
 
 impl World {
     pub(crate) fn step(&mut self) {
+        if self.is_long && self.random.one_in(14) {
+            self.days_pass();
+            if self.is_broken() {
+                return;
+            }
+        }
         let pause_us = match self.random.below(24) {
             0..=8 => 0,
             9..=14 => self.random.below(200) * 1_000,
@@ -31,7 +39,14 @@ impl World {
         if self.is_broken() {
             return;
         }
+        self.judge_clicks();
+        if self.is_broken() {
+            return;
+        }
         let slot = self.random.index(self.slots.len());
+        if self.random.one_in(24) {
+            return self.user_answers_over_http(slot);
+        }
         if !self.is_served(slot) {
             return self.come(slot);
         }
@@ -48,14 +63,15 @@ impl World {
     fn something_breaks(&mut self, slot: usize) {
         let serving = self.serving();
         let process = *self.random.pick(&serving);
-        match self.random.below(11) {
+        match self.random.below(12) {
+            11 => self.set_clock(process),
             0 | 1 => {
                 let outputs = u32::try_from(self.random.below(12)).unwrap_or(0);
                 self.processes[process].crash_in = Some(outputs);
             }
             2 | 3 => self.crash(process),
             4 | 5 => self.stop_process(process),
-            6 => self.is_reloaded = true,
+            6 => self.change_tools(),
             7 => self.stranger_comes(slot, process),
             8 => {
                 self.fault(Fault::ShutDown);
@@ -69,6 +85,47 @@ impl World {
                     self.model_asks_again(slot);
                 }
             }
+        }
+    }
+
+    /// Nobody is there for hours, or days.
+    fn days_pass(&mut self) {
+        self.fault(Fault::DaysPassed);
+        let hours = match self.random.below(4) {
+            0 => 1 + self.random.below(12),
+            1 | 2 => 12 + self.random.below(24),
+            _ => 36 + self.random.below(72),
+        };
+        for slot in 0..self.slots.len() {
+            // No socket stays for so long. A chat has no socket.
+            if self.slots[slot].mode == Mode::Voice || self.random.one_in(2) {
+                self.leave(slot);
+            }
+        }
+        // No two processes are there for so long: whichever began last has the folder.
+        let newest = self
+            .serving()
+            .into_iter()
+            .max_by_key(|place| self.processes[*place].clock.begun_us());
+        for place in 0..self.processes.len() {
+            if self.processes[place].is_up && Some(place) != newest {
+                self.crash(place);
+            }
+        }
+        let until_us = self.now_us + hours * 3_600_000_000;
+        self.rests_until_us = until_us;
+        self.advance(until_us);
+        self.nothing_is_forgotten_early();
+    }
+
+    /// The tools are compiled anew, and sessions that begin have them. Some go back to what they were.
+    fn change_tools(&mut self) {
+        self.edition = *self.random.pick(&Edition::ALL);
+        match self.edition {
+            Edition::First => {}
+            Edition::OtherCode => self.fault(Fault::CodeChanged),
+            Edition::OtherSchema => self.fault(Fault::SchemaChanged),
+            Edition::OtherVersion => self.fault(Fault::VersionChanged),
         }
     }
 
@@ -98,7 +155,12 @@ impl World {
         let Some(id) = self.slots[slot].live.filter(|_| self.is_connected(slot)) else {
             return;
         };
-        match self.random.below(8) {
+        let first = match self.slots[slot].mode {
+            Mode::Voice => 0,
+            // Without a connection none ends, and none is resumed.
+            Mode::Text => 3,
+        };
+        match first + self.random.below(8 - first) {
             0 => {
                 self.fault(Fault::GoAway);
                 let seconds = self.random.below(60);

@@ -39,6 +39,8 @@ pub(crate) enum Within {
     Commit,
     Answer(PendingAnswer),
     Sweep,
+    /// What has run out is deleted.
+    Upkeep,
     /// An unknown effect that the sweep has looked up.
     Swept {
         lookup: usize,

@@ -1,9 +1,11 @@
 //! What has occurred in the worlds of a run. A fault or a state that never occurs is one that nothing was proved about.
 
 use crate::mood::StoreMood;
+use crate::notes::LedgerNote;
 use std::collections::BTreeMap;
 use std::fmt;
 use windlass_store::command::{Command, Refusal, Reply};
+use windlass_tool::id::ConversationId;
 
 macro_rules! counted {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident,)* }) => {
@@ -33,6 +35,8 @@ counted!(
         ClockAhead,
         ClockBack,
         ClocksApart,
+        ClockDrifts,
+        ClockSet,
         LegTakenOver,
         ClientBeganAnew,
         SocketLost,
@@ -92,7 +96,35 @@ counted!(
         StoreDown,
         StoreSlow,
         StoreFull,
+        /// A session begins with other tools than the first ones.
         RegistryReloaded,
+        CodeChanged,
+        SchemaChanged,
+        VersionChanged,
+        /// An answer is given where the tools are others than those that were asked about.
+        ToolsChangedUnderRequest,
+        DaysPassed,
+        /// A conversation is spoken in that began more than a week ago.
+        UsedInSecondWeek,
+        /// The service is asked to do again what it did longer ago than the ledger keeps it.
+        RepeatedAfterRetention,
+        /// The same, and the ledger has to know it still.
+        RepeatedAfterDays,
+        RefusedForNow,
+        RefusedBeyondLease,
+        Unavailable,
+        NumberBeyondDoubles,
+        NumberInOtherDigits,
+        MomentInOtherWords,
+        TextInOtherForm,
+        TextNearlyTheSame,
+        ResultWithHalfCharacter,
+        ResultWithNul,
+        ResultTooLarge,
+        ResultTooDeep,
+        AnsweredOverHttp,
+        AnsweredAfterSessionEnd,
+        MessageTypedAgain,
         LimitSpent,
         ShutDown,
     }
@@ -136,6 +168,8 @@ counted!(
         RecordedUnknown,
         RecordedAccepted,
         RecordedOlderAttempt,
+        Pruned,
+        ConversationForgotten,
         CalledBackSucceeded,
         CalledBackFailed,
         CalledBackUnknown,
@@ -296,6 +330,7 @@ pub(crate) fn states_of(command: &Command, reply: &Reply) -> Vec<State> {
 pub(crate) struct Seen {
     pub(crate) commands: Vec<(&'static str, StoreMood)>,
     pub(crate) states: Vec<State>,
+    pub(crate) notes: Vec<(ConversationId, LedgerNote)>,
 }
 
 /// How often each thing has occurred.

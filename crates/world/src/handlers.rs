@@ -2,14 +2,18 @@
 //! whenever it likes. None lies: what a handler reports as certain is so.
 
 use crate::agenda::{Due, Of};
+use crate::clock::BEGINNING_UNIX_MS;
 use crate::count::{Fault, State};
 use crate::executor::{Attempt, Work};
+use crate::judge::Rule;
 use crate::outside::RequestFate;
 use crate::slot::{Live, PlannedFate};
 use crate::tools;
-use crate::world::{BEGINNING_UNIX_MS, World};
+use crate::world::World;
 use serde_json::json;
+use serde_json::value::RawValue;
 use windlass_driver::{Ledger, Report};
+use windlass_tool::data::Data;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::{ErrorType, FailureKind};
 use windlass_tool::handler::{
@@ -32,6 +36,8 @@ enum Conduct {
     RequestLost,
     /// The outside says no.
     Refused,
+    /// The outside says: not now, and when.
+    RefusedForNow,
     /// Nothing is sent.
     Breaks,
     Hangs,
@@ -176,6 +182,7 @@ impl World {
                 return self.within_live(id, live.process, return_us, Of::Return(call, result));
             }
             Conduct::Refused => (return_us, Some(self.certain_failure())),
+            Conduct::RefusedForNow => (return_us, Some(self.refusal_for_now())),
             Conduct::Breaks => {
                 self.fault(Fault::HandlerBroke);
                 (return_us, Some(self.doubt()))
@@ -207,7 +214,8 @@ impl World {
         }
         match self.random.below(20) {
             0..=8 => Conduct::Works,
-            9 | 10 => Conduct::Refused,
+            9 => Conduct::Refused,
+            10 => Conduct::RefusedForNow,
             11 if !changes => Conduct::Breaks,
             11 | 12 => Conduct::AnswerLost,
             13 | 14 => Conduct::LandsLate,
@@ -230,6 +238,7 @@ impl World {
             Conduct::Hangs if self.random.one_in(2) => Some(self.random.below(20_000) * 1_000),
             Conduct::RequestLost
             | Conduct::Refused
+            | Conduct::RefusedForNow
             | Conduct::Breaks
             | Conduct::Hangs
             | Conduct::Accepted => None,
@@ -261,7 +270,21 @@ impl World {
         }
         let conversation = self.slots[slot].conversation;
         self.trace(|| format!("life {id} SENDS {call:?} {attempt:?}"));
-        let sent = self.outside.send(conversation, process, &attempt, parent);
+        let arguments = attempt.arguments.to_value().to_string();
+        let meaning = self
+            .intents
+            .meaning_of(attempt.tool.id.as_str(), &arguments);
+        let Some(meaning) = meaning else {
+            let what = format!("nobody has written {arguments}: {attempt:?}");
+            return self.broken(Rule::WhatRunsIsWhatWasAsked, what);
+        };
+        let begun = (run.effect_id.clone(), run.attempt);
+        let began_us = self.judge.started.get(&begun).copied();
+        let began_us = began_us.unwrap_or(self.now_us);
+        let of = (meaning, began_us);
+        let sent = self
+            .outside
+            .send(conversation, process, &attempt, parent, of);
         let Some(request) = sent else {
             return;
         };
@@ -324,7 +347,7 @@ impl World {
             Ok(Success {
                 accepted_until_unix_ms: Some(until_unix_ms),
                 ..
-            }) => match is_accepted && until_unix_ms > self.time_of(process) {
+            }) => match is_accepted && until_unix_ms > self.processes[process].clock.unix_ms() {
                 true => result,
                 false => self.doubt(),
             },
@@ -336,6 +359,18 @@ impl World {
             }
             result => result,
         };
+        if let (Some(run), Ok(success)) = (&attempt.run, &result)
+            && let Some(until_unix_ms) = success.accepted_until_unix_ms
+        {
+            let attempt = (run.effect_id.clone(), run.attempt);
+            self.judge.promised.insert(attempt, until_unix_ms);
+        }
+        if let Some(run) = &attempt.run
+            && let Some(is_done) = certainty_of(&result)
+        {
+            let (tool, run) = (attempt.tool.id.as_str(), run.clone());
+            self.note_end(tool, (run.effect_id, run.attempt), (id, is_done));
+        }
         if let Some(live) = self.lives[id].as_deref_mut() {
             let reports = &mut live.driver.executor.reports;
             reports.push_back(Report::Finished(call, result));
@@ -361,6 +396,36 @@ impl World {
         }
     }
 
+    /// The service has done nothing, and says when to ask again: within the lease, or long after it.
+    fn refusal_for_now(&mut self) -> HandlerResult {
+        let seconds = match self.random.below(3) {
+            0 => {
+                self.fault(Fault::RefusedBeyondLease);
+                12 + self.random.below(45)
+            }
+            1 => {
+                self.fault(Fault::RefusedBeyondLease);
+                60 + self.random.below(600)
+            }
+            _ => 1 + self.random.below(8),
+        };
+        // 429, and a 503 of which its author says that nothing happened.
+        let is_busy = self.random.one_in(3);
+        self.fault(match is_busy {
+            true => Fault::Unavailable,
+            false => Fault::RefusedForNow,
+        });
+        let kind = match is_busy {
+            true => FailureKind::Transient,
+            false => FailureKind::RateLimit,
+        };
+        Err(Failure::from(FailureReport {
+            partial_side_effects: is_busy.then_some(false),
+            retry_after_ms: Some(seconds * 1_000),
+            ..FailureReport::new(kind, "not now")
+        }))
+    }
+
     fn message(&mut self) -> HandlerMessage {
         match self.random.below(4) {
             0 => HandlerMessage::Client(json!({ "type": "own" })),
@@ -379,6 +444,9 @@ impl World {
     pub(crate) fn success(&mut self) -> HandlerResult {
         self.last_id += 1;
         let mut success = Success::new(json!({ tools::TAG: self.last_id }));
+        if !self.is_calm && self.random.one_in(40) {
+            success.data = Some(self.odd_data());
+        }
         if !self.is_calm && self.random.one_in(10) {
             let intent = match self.random.below(12) {
                 0..=4 => Intent::SetPendingMessage {
@@ -400,6 +468,35 @@ impl World {
             success.intents.push(intent);
         }
         Ok(success)
+    }
+
+    /// What a change brings back that nobody can keep as it is.
+    fn odd_data(&mut self) -> Data {
+        let number = self.last_id;
+        let text = match self.random.below(4) {
+            0 => {
+                self.fault(Fault::ResultWithHalfCharacter);
+                format!("{{\"{}\":{number},\"half\":\"\\ud83d\"}}", tools::TAG)
+            }
+            1 => {
+                self.fault(Fault::ResultWithNul);
+                format!("{{\"{}\":{number},\"a\\u0000b\":\"\\u0000\"}}", tools::TAG)
+            }
+            2 => {
+                self.fault(Fault::ResultTooLarge);
+                let long = "x".repeat(300_000);
+                format!("{{\"{}\":{number},\"long\":\"{long}\"}}", tools::TAG)
+            }
+            _ => {
+                self.fault(Fault::ResultTooDeep);
+                let (open, close) = ("[".repeat(100), "]".repeat(100));
+                let deep = format!("{{\"{}\":{number},\"deep\":{open}{close}}}", tools::TAG);
+                let deep: serde_json::Value = serde_json::from_str(&deep).unwrap_or_default();
+                return deep.into();
+            }
+        };
+        let raw = RawValue::from_string(text).expect("the texts above are JSON");
+        Data::of(&raw).expect("a raw value is written as it is")
     }
 
     /// The handler does not know.
@@ -426,5 +523,20 @@ impl World {
             partial_side_effects: Some(false),
             ..FailureReport::new(kind, message)
         }))
+    }
+}
+
+/// Whether a result says for certain that the change was made, or that it was not.
+fn certainty_of(result: &HandlerResult) -> Option<bool> {
+    match result {
+        Ok(success) => success.accepted_until_unix_ms.is_none().then_some(true),
+        Err(Failure {
+            cause: Cause::Reported(report),
+            ..
+        }) => {
+            let is_clean = report.partial_side_effects == Some(false);
+            (is_clean || report.kind == FailureKind::RateLimit).then_some(false)
+        }
+        Err(_) => None,
     }
 }

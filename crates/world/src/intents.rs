@@ -1,6 +1,9 @@
 //! What the users of this world really want, beside the calls that their models make of it. No session, store or handler ever
 //! sees an intent: the judge alone does.
 
+use crate::spelling::{Spelled, Spellings};
+use crate::tools;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,7 +15,9 @@ pub(crate) struct IntentId(pub(crate) usize);
 pub(crate) struct UserIntent {
     pub(crate) conversation: usize,
     pub(crate) tool: Arc<str>,
+    /// What it means: the text that every call of it has, or what that is spelled from.
     pub(crate) text: String,
+    pub(crate) spelled: Option<Spelled>,
     /// In how many ways it was said where each is another effect.
     pub(crate) wordings: u32,
     /// A model of the conversation was told what came of it, or may have been.
@@ -22,6 +27,7 @@ pub(crate) struct UserIntent {
 #[derive(Default)]
 pub(crate) struct Intents {
     intents: Vec<UserIntent>,
+    pub(crate) spellings: Spellings,
     /// By the free text that a call was made with, which no other call has.
     of_words: BTreeMap<String, IntentId>,
     /// By conversation, tool and arguments: how many calls asked for that, each provider message counted once.
@@ -58,7 +64,7 @@ impl Intents {
 
     /// These words stand in one call alone.
     pub(crate) fn words(&mut self, words: String, id: IntentId) {
-        if &*self.intents[id.0].tool == crate::tools::MEMO {
+        if &*self.intents[id.0].tool == tools::MEMO {
             self.intents[id.0].wordings += 1;
         }
         self.of_words.insert(words, id);
@@ -67,6 +73,18 @@ impl Intents {
     /// Whose intent is carried out with this free text.
     pub(crate) fn of_words(&self, words: &str) -> Option<IntentId> {
         self.of_words.get(words).copied()
+    }
+
+    /// What a call of a tool with these arguments, which are JSON, means; `None` of arguments that no model has written.
+    pub(crate) fn meaning_of(&self, tool: &str, arguments: &str) -> Option<String> {
+        let arguments: Value = serde_json::from_str(arguments).ok()?;
+        match tool {
+            tools::MEET | tools::WIRE => self.spellings.meaning_of(&arguments),
+            _ => {
+                let text = arguments.get("text").and_then(Value::as_str);
+                Some(text.unwrap_or_default().to_owned())
+            }
+        }
     }
 
     /// A model asks for something, in a message that is no repeat.

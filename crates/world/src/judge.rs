@@ -1,25 +1,36 @@
 //! What must hold in every world. About changes it believes the outside and the intents of the users alone; of a session it sees
 //! what goes in and what comes out.
 
+use crate::agenda::ServiceCall;
+use crate::clock::BEGINNING_UNIX_MS;
 use crate::count::{Fault, State};
+use crate::ends::KnownEnd;
 use crate::executor::Attempt;
+use crate::notes::{AskedFacts, ConversationFacts};
 use crate::outside::OutsideRequest;
+use crate::shown::Click;
 use crate::slot::Live;
 use crate::storefront::FaultyStore;
-use crate::tools;
-use crate::world::{BEGINNING_UNIX_MS, World};
+use crate::tools::{self, Edition};
+use crate::world::World;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use windlass_session::client::ClientUpdate;
-use windlass_session::event::{CallRecord, SessionEvent};
-use windlass_session::io::{Input, Output};
-use windlass_session::model::{ModelCommand, ModelEvent, ModelToolResponse};
+use windlass_session::event::{CallRecord, Resolution, SessionEvent};
+use windlass_session::io::{Input, News, Output};
+use windlass_session::model::{
+    ConnectionEvent, ModelCommand, ModelEvent, ModelToolResponse, RequestEvent,
+};
 use windlass_session::names_delivery;
-use windlass_store::{AttemptNumber, Effect, EffectState, Question, QuestionNumber, StoreLimits};
+use windlass_store::{
+    AttemptNumber, AttemptOutcome, Effect, EffectState, Epoch, Question, QuestionNumber,
+    StoreLimits,
+};
 use windlass_tool::envelope::ProjectionBody;
 use windlass_tool::error::ErrorType;
-use windlass_tool::id::{CallNumber, EffectId};
+use windlass_tool::id::{CallNumber, EffectId, SessionId};
 use windlass_tool::kind::Mode;
 
 macro_rules! rules {
@@ -63,14 +74,48 @@ rules! {
     EverythingSettles "everything settles",
     NothingAfterTheEnd "nothing comes after the end",
     TablesAreBounded "tables are bounded",
+    NothingIsForgottenEarly "nothing is forgotten inside its retention",
+    ASessionInUseIsHeard "the ledger hears a session that is in use",
+    WhatIsKnownIsNotDoubted "what a handler has said is not doubted",
+    APromiseHolds "a promise holds as long as was promised",
+    AnApprovalBindsTheCode "an approval runs the code that was asked about",
+    WhatRunsIsWhatWasAsked "what runs is what was asked, digit for digit",
+    TheShownEndIsTheLedgers "the end that is shown is the ledger's",
+    NoClickIsLost "a request that is shown can be answered",
+    AnAskerHearsTheEnd "who asks for what runs hears its end",
 }
 
 /// How long a lookup may take whose answer is believed.
 const LOOKUP_US: u64 = 30_000_000;
+/// By so much a promise may end earlier than was promised.
+const PROMISE_MS: u64 = 2_000;
+const DAY_MS: u64 = 24 * 3_600_000;
 
 #[derive(Default)]
 pub(crate) struct Judge {
-    started: BTreeSet<(EffectId, AttemptNumber)>,
+    /// Attempts that somebody may start.
+    pub(crate) granted: BTreeSet<(EffectId, AttemptNumber)>,
+    /// When each attempt has started.
+    pub(crate) started: BTreeMap<(EffectId, AttemptNumber), u64>,
+    /// The approvals that attempts at an effect ran with.
+    questions_of: BTreeMap<EffectId, BTreeSet<QuestionNumber>>,
+    pub(crate) conversations: Vec<ConversationFacts>,
+    /// As they were committed last.
+    pub(crate) questions: BTreeMap<(usize, QuestionNumber), AskedFacts>,
+    /// The tools of each leg, its newest epoch, and those that were ended.
+    pub(crate) editions: BTreeMap<SessionId, Edition>,
+    pub(crate) epochs: BTreeMap<SessionId, Epoch>,
+    pub(crate) left: BTreeSet<SessionId>,
+    /// Until when services were given time, by the steady clock of the process that took their promise.
+    pub(crate) promised: BTreeMap<(EffectId, AttemptNumber), u64>,
+    /// What handlers have said for certain.
+    pub(crate) ends: BTreeMap<(EffectId, AttemptNumber), KnownEnd>,
+    /// Answers to requests that were shown and open, which have come to nothing yet.
+    pub(crate) clicks: Vec<Click>,
+    /// When a process or the store failed, or was well again.
+    pub(crate) disturbances: Vec<u64>,
+    /// When an acknowledgement was lost, or began to be late.
+    pub(crate) unacknowledged: Vec<u64>,
     /// Questions that their user has approved.
     pub(crate) approved: BTreeSet<(usize, QuestionNumber)>,
     /// What approved questions ran.
@@ -81,14 +126,31 @@ pub(crate) struct Judge {
     called_back: BTreeSet<(EffectId, AttemptNumber)>,
 }
 
+impl Judge {
+    pub(crate) fn of(conversations: usize) -> Self {
+        Self {
+            conversations: vec![ConversationFacts::default(); conversations],
+            ..Self::default()
+        }
+    }
+
+    /// A conversation is not known any more.
+    pub(crate) fn forget(&mut self, conversation: usize) {
+        self.approved.retain(|(of, _)| *of != conversation);
+        self.used.retain(|(of, _), _| *of != conversation);
+        self.questions.retain(|(of, _), _| *of != conversation);
+        self.clicks.retain(|click| !click.is_of(conversation));
+    }
+}
+
 impl World {
     // ---- the outside
 
     /// A request has taken effect.
     pub(crate) fn judge_landing(&mut self, request: usize) {
         let new = self.outside.requests[request].clone();
-        let (tool, text) = wanted(&new);
-        let asked = self.intents.asked(new.conversation, tool, text);
+        let (tool, meaning) = wanted(&new);
+        let asked = self.intents.asked(new.conversation, tool, meaning);
         if asked == 0 {
             return self.broken(Rule::NothingUnasked, format!("nobody asked for {new:?}"));
         }
@@ -115,9 +177,16 @@ impl World {
         }
         for old in same {
             let is_itself = old.effect_id == new.effect_id && old.attempt == new.attempt;
-            if is_itself {
+            if is_itself || self.are_told_apart(&old, &new) {
                 continue;
             }
+            // What was done so long ago nobody knows any more.
+            let apart_ms = new.began_us.abs_diff(old.began_us) / 1_000;
+            if apart_ms >= self.surely(self.limits.effect_ms) {
+                self.fault(Fault::RepeatedAfterRetention);
+                continue;
+            }
+            self.fault_if(apart_ms > DAY_MS, Fault::RepeatedAfterDays);
             if !self.covers(&new, &old) && !self.covers(&old, &new) {
                 let what = format!("{meaning:?}: {old:?} and {new:?}");
                 return self.broken(Rule::OneCommitPerIntent, what);
@@ -130,14 +199,25 @@ impl World {
     /// intent is behind them.
     fn meaning_of(&self, request: &OutsideRequest) -> (usize, String, String) {
         let by_intent = match request.tool == tools::MEMO {
-            true => self.intents.of_words(&request.text),
+            true => self.intents.of_words(&request.meaning),
             false => None,
         };
         let meaning = match by_intent {
             Some(intent) => format!("{intent:?}"),
-            None => request.text.clone(),
+            None => request.meaning.clone(),
         };
         (request.conversation, request.tool.clone(), meaning)
+    }
+
+    /// Whether two requests that mean the same may be two, because one of them is written only nearly as the other.
+    fn are_told_apart(&self, one: &OutsideRequest, other: &OutsideRequest) -> bool {
+        let (earlier, later) = match one.began_us <= other.began_us {
+            true => (one, other),
+            false => (other, one),
+        };
+        let spellings = &self.intents.spellings;
+        earlier.tool == later.tool
+            && spellings.are_told_apart(&earlier.text, &later.effect_id, &later.text)
     }
 
     /// Whether the user who approved the one had been told of the other. Of the parts of a trip: of the trip.
@@ -153,8 +233,6 @@ impl World {
 
     /// Whether a question named an effect, or named a repeat of it that the user had approved when the effect was named then.
     fn was_told(&self, conversation: usize, number: QuestionNumber, earlier: &EffectId) -> bool {
-        let store = self.any_store();
-        let tenant = &self.conversations[conversation].tenant;
         let mut numbers = vec![number];
         while let Some(number) = numbers.pop() {
             let Some(question) = self.question_of(conversation, number) else {
@@ -164,14 +242,9 @@ impl World {
                 return true;
             }
             for named in &question.hazards.earlier {
-                let repeat = store
-                    .inner()
-                    .effect(tenant, &named.effect_id)
-                    .ok()
-                    .flatten();
-                let attempts = repeat.into_iter().flat_map(|(_, repeat)| repeat.attempts);
+                let repeat = self.judge.questions_of.get(&named.effect_id);
+                let before = repeat.into_iter().flatten().copied();
                 // Only questions before this one, so that there is an end.
-                let before = attempts.filter_map(|attempt| attempt.question);
                 numbers.extend(before.filter(|before| *before < number));
             }
         }
@@ -182,12 +255,12 @@ impl World {
         let place = (new.conversation, number);
         let question = self.question_of(new.conversation, number);
         let is_meant = question.is_some_and(|question| {
-            let arguments: serde_json::Value =
-                serde_json::from_str(question.arguments.expose()).unwrap_or_default();
-            let text = |name: &str| arguments.get(name).and_then(|text| text.as_str());
+            let arguments = question.arguments.expose();
+            let note = text_of(arguments, "note").unwrap_or_default();
+            let meaning = self.intents.meaning_of(&new.tool, arguments);
             question.tool.as_str() == new.tool
-                && text("text").unwrap_or_default() == new.text
-                && text("note").unwrap_or_default() == new.note
+                && meaning.as_ref() == Some(&new.meaning)
+                && note == new.note
         });
         if !self.judge.approved.contains(&place) || !is_meant {
             let what = format!("question {number:?} was not approved for {new:?}");
@@ -202,10 +275,13 @@ impl World {
     ) -> Option<Question> {
         let of = &self.conversations[conversation];
         let store = self.any_store();
-        store.inner().question_of_number(of, number).ok().flatten()
+        let known = store.inner().question_of_number(of, number).ok().flatten();
+        // It may have been deleted meanwhile.
+        let copy = || self.judge.questions.get(&(conversation, number));
+        known.or_else(|| copy().map(|asked| asked.question.clone()))
     }
 
-    fn any_store(&self) -> Arc<FaultyStore> {
+    pub(crate) fn any_store(&self) -> Arc<FaultyStore> {
         let up = self.processes.iter().find(|process| process.is_up);
         let process = up.unwrap_or(&self.processes[0]);
         process.ledger.store.clone()
@@ -220,14 +296,26 @@ impl World {
         }
         let what = format!("life {id} starts {attempt:?}");
         let conversation = self.slots[live.slot].conversation;
+        let attempt_text = attempt.arguments.get("text");
+        let attempt_text = attempt_text
+            .as_ref()
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         let question = match &attempt.run {
             Some(run) => {
-                let is_first = self
-                    .judge
-                    .started
-                    .insert((run.effect_id.clone(), run.attempt));
+                let attempt = (run.effect_id.clone(), run.attempt);
+                let is_first = self.judge.started.insert(attempt, self.now_us).is_none();
                 if !is_first {
                     return self.broken(Rule::AnAttemptStartsOnce, what);
+                }
+                let turn = (live.slot, self.slots[live.slot].onsets);
+                if let Some(text) = attempt_text {
+                    self.intents.spellings.note_known(&text, turn, self.now_us);
+                }
+                if let Some(number) = run.question {
+                    let questions = &mut self.judge.questions_of;
+                    let questions = questions.entry(run.effect_id.clone()).or_default();
+                    questions.insert(number);
                 }
                 run.question
             }
@@ -254,6 +342,7 @@ impl World {
             return self.broken(Rule::NoToolOutsideItsMode, what);
         }
         if let Some(number) = question {
+            self.runs_the_code_that_was_asked_about(conversation, number, tool, &what);
             let effect_id = attempt.run.as_ref().map(|run| run.effect_id.clone());
             let used = self.judge.used.entry((conversation, number));
             let used = used.or_insert_with(|| effect_id.clone());
@@ -268,14 +357,35 @@ impl World {
         }
     }
 
+    /// Whoever approved something approved what it does.
+    fn runs_the_code_that_was_asked_about(
+        &mut self,
+        conversation: usize,
+        number: QuestionNumber,
+        tool: &tools::Tool,
+        what: &str,
+    ) {
+        let asked = self.judge.questions.get(&(conversation, number));
+        let asked = asked.map(|asked| asked.edition);
+        let runs = Edition::of(tool);
+        if asked.is_some() && asked != runs {
+            let what = format!("{asked:?} was asked about, and {runs:?} runs: {what}");
+            self.broken(Rule::AnApprovalBindsTheCode, what);
+        }
+    }
+
     /// A question about a call without effect that was approved, and has run nothing yet.
     fn approved_for(&self, conversation: usize, attempt: &Attempt) -> Option<QuestionNumber> {
         let approved = self.judge.approved.iter();
         let mut of_conversation = approved.filter(|(of, _)| *of == conversation);
         let found = of_conversation.find(|(_, number)| {
-            let is_of_it = self
-                .question_of(conversation, *number)
-                .is_some_and(|question| question.tool == attempt.tool.id);
+            let asked = self.judge.questions.get(&(conversation, *number));
+            let is_of_it = asked.is_some_and(|asked| {
+                let text = text_of(asked.question.arguments.expose(), "text");
+                asked.question.tool == attempt.tool.id
+                    && Some(asked.edition) == Edition::of(&attempt.tool)
+                    && text.unwrap_or_default() == attempt.text("text")
+            });
             is_of_it && !self.judge.used.contains_key(&(conversation, *number))
         });
         found.map(|(_, number)| *number)
@@ -284,8 +394,42 @@ impl World {
     // ---- sessions
 
     pub(crate) fn before_input(&mut self, _id: usize, live: &mut Live, input: &Input) {
+        let facts = &mut live.facts;
+        match input {
+            Input::Connection(ConnectionEvent::Connected { .. })
+            | Input::Request(RequestEvent::Sent { .. }) => facts.is_unbroken = true,
+            Input::Client(_)
+            | Input::Request(_)
+            | Input::Shutdown
+            | Input::Connection(_)
+            | Input::Model(
+                ModelEvent::CallsCancelled(_)
+                | ModelEvent::Interrupted
+                | ModelEvent::SpeechStarted
+                | ModelEvent::InputTranscript { .. },
+            ) => {
+                facts.is_unbroken = false;
+                facts.unbroken.clear();
+            }
+            Input::Model(ModelEvent::Calls(calls)) if facts.is_unbroken => {
+                let ids = calls.iter().filter_map(|call| call.id.clone());
+                facts.unbroken.extend(ids);
+            }
+            _ => {}
+        }
         match input {
             Input::Answered { .. } if !live.session.is_over() => live.facts.clicks += 1,
+            // What has failed may be tried again, or asked for again, and ends once more.
+            Input::News(news) => {
+                let has_failed = |news: &&News| match news {
+                    News::Effect(effect) => {
+                        effect.state == EffectState::NotDone
+                            && effect.newest_attempt().question.is_some()
+                    }
+                    News::Question(_) | News::Asked(_) => false,
+                };
+                live.facts.failed_approvals += news.iter().filter(has_failed).count();
+            }
             Input::Began(began) => {
                 let questions = began.questions.len() + began.unheard_questions.len();
                 live.facts.began_with = questions + began.unheard.len();
@@ -331,6 +475,11 @@ impl World {
             return self.broken(Rule::NothingAfterTheEnd, what);
         }
         match output {
+            Output::Request { request, .. } => {
+                let turn = (live.slot, self.slots[live.slot].onsets);
+                let spellings = &mut self.intents.spellings;
+                spellings.note_request(&request.effect_id, turn, self.now_us);
+            }
             Output::Answer { call, .. } => {
                 live.facts.calls.entry(*call).or_default().answers += 1;
             }
@@ -391,7 +540,13 @@ impl World {
             let Some(call) = answer.id.clone() else {
                 continue;
             };
-            let place = live.facts.places.get_mut(&(live.generation, call.clone()));
+            let is_by_text = live.session.config().mode == Mode::Text;
+            let places = live.facts.places.iter_mut().rev();
+            // By text each request to a model holds all that it has asked for.
+            let mut places = places.filter(|((generation, id), _)| {
+                *id == call && (is_by_text || *generation == live.generation)
+            });
+            let place = places.next().map(|(_, place)| place);
             let is_heard = live.is_connected || live.facts.is_draining;
             let Some(place) = place.filter(|_| is_heard) else {
                 let what = format!("life {id} answers {call}, and nobody asks");
@@ -403,7 +558,7 @@ impl World {
                 false => 1,
             };
             if place.answers > most {
-                let what = format!("life {id} answers {call} once more");
+                let what = format!("life {id} answers {call} once more: {place:?}");
                 return self.broken(Rule::OneAnswerPerProviderId, what);
             }
         }
@@ -416,10 +571,28 @@ impl World {
                 let is_told = |tool: &str| tool == &*answer.name;
                 self.intents.answered_of_tool(conversation, is_told);
             }
+            self.is_no_end_of_what_happened(live, answer);
+            let turn = (live.slot, self.slots[live.slot].onsets);
+            // Other refusals are the session's own.
+            let is_of_ledger = match &answer.projection.body {
+                ProjectionBody::Success { .. } => true,
+                ProjectionBody::Failure { error_type, .. } => matches!(
+                    error_type,
+                    ErrorType::ConfirmationRequired
+                        | ErrorType::ConfirmationDeclined
+                        | ErrorType::OutcomeUnknown
+                ),
+            };
             let past = self.slots[live.slot].past.iter_mut();
             for call in past.filter(|past| past.id.is_some() && past.id == answer.id) {
                 call.is_answered = true;
                 self.intents.answered(call.intent);
+                let text = call.arguments.get("text");
+                if let Some(text) = text.as_ref().and_then(Value::as_str)
+                    && is_of_ledger
+                {
+                    self.intents.spellings.note_known(text, turn, self.now_us);
+                }
             }
             let body = &answer.projection.body;
             if matches!(body, ProjectionBody::Success { quoted: true, .. })
@@ -438,6 +611,40 @@ impl World {
                     }
                 }
             }
+        }
+    }
+
+    /// A call that nobody has taken back is not told that it was, where what it asks for has happened.
+    fn is_no_end_of_what_happened(&mut self, live: &Live, answer: &ModelToolResponse) {
+        let ProjectionBody::Failure { error_type, .. } = &answer.projection.body else {
+            return;
+        };
+        let id = answer.id.clone();
+        let id = id.filter(|id| live.facts.unbroken.contains(id));
+        if *error_type != ErrorType::Cancelled || id.is_none() {
+            return;
+        }
+        let conversation = self.slots[live.slot].conversation;
+        let mut past = self.slots[live.slot].past.iter().rev();
+        let Some(past) = past.find(|past| past.id == id) else {
+            return;
+        };
+        let wanted = self.intents.get(past.intent);
+        let has_happened = self.outside.landed().any(|(landed, _)| {
+            let is_meant = landed.tool == *wanted.tool && landed.meaning == wanted.text;
+            landed.conversation == conversation && is_meant
+        });
+        let runs = live.running.values().any(|attempt| {
+            let arguments = attempt.arguments.to_value().to_string();
+            let meaning = self
+                .intents
+                .meaning_of(attempt.tool.id.as_str(), &arguments);
+            let is_meant = attempt.tool.id.as_str() == &*wanted.tool;
+            is_meant && attempt.run.is_some() && meaning.as_ref() == Some(&wanted.text)
+        });
+        if has_happened || runs {
+            let what = format!("{past:?} is told {answer:?}");
+            self.broken(Rule::AnAskerHearsTheEnd, what);
         }
     }
 
@@ -473,6 +680,10 @@ impl World {
                 counts.state(State::Deduplicated);
                 live.facts.calls.entry(*call).or_default().deduplicated += 1;
             }
+            SessionEvent::ConfirmationResolved {
+                call: Some(call),
+                resolution: Resolution::Withdrawn,
+            } => self.ends_for_client(id, *call),
             SessionEvent::ConfirmationRequested { call, .. } => {
                 live.facts.calls.entry(*call).or_default().asked += 1;
             }
@@ -503,6 +714,7 @@ impl World {
             None => self.outside.has_happened(&effect_id),
         };
         match record.error_type() {
+            Some(ErrorType::OutcomeUnknown) => self.is_told_in_doubt(id, &effect_id),
             None if !has_happened => {
                 let what = format!("life {id} says that {effect_id} was done: {record:?}");
                 self.broken(Rule::TheToldIsTrue, what);
@@ -529,6 +741,30 @@ impl World {
         }
         if effect.state == EffectState::NotDone {
             self.tell_not_done(effect.effect_id.clone());
+        }
+    }
+
+    /// The ledger has not taken from a service how an effect ended. A success is always taken, and every end as long as the service
+    /// was given.
+    pub(crate) fn judge_too_late(&mut self, place: usize, call: &ServiceCall, effect: &Effect) {
+        if effect.state == EffectState::Done {
+            return;
+        }
+        let request = &self.outside.requests[call.request];
+        let attempt = (request.effect_id.clone(), request.attempt);
+        let is_newest = effect.newest_attempt().number == request.attempt;
+        // The same message has come before, and its acknowledgement was lost.
+        let has_failed = effect.newest_attempt().outcome == Some(AttemptOutcome::Failed);
+        let is_told =
+            self.judge.called_back.contains(&attempt) || (call.result.is_err() && has_failed);
+        let of = request.conversation;
+        let promised = self.judge.promised.get(&attempt);
+        let is_in_time = promised.is_some_and(|until_unix_ms| {
+            self.conversation_time(of, place) + PROMISE_MS < *until_unix_ms
+        });
+        if is_newest && !is_told && (call.result.is_ok() || is_in_time) {
+            let what = format!("{call:?} comes too late for {effect:?}");
+            self.broken(Rule::APromiseHolds, what);
         }
     }
 
@@ -571,12 +807,11 @@ impl World {
             let what = format!("life {id} is over, and {call} has no end");
             self.broken(Rule::OneResponsePerCall, what);
         }
-        if facts.results < facts.clicks
-            || facts.results > facts.clicks + facts.shown + facts.began_with
-        {
+        let results_max = facts.clicks + facts.shown + facts.began_with + facts.failed_approvals;
+        if facts.results < facts.clicks || facts.results > results_max {
             let what = format!(
-                "life {id}: {} clicks, {} results, {} questions, and {} that it began with",
-                facts.clicks, facts.results, facts.shown, facts.began_with
+                "life {id}: {} clicks, {} results, {} questions, {} failed approvals, and {} that it began with",
+                facts.clicks, facts.results, facts.shown, facts.failed_approvals, facts.began_with
             );
             self.broken(Rule::EachClickIsAnswered, what);
         }
@@ -586,21 +821,40 @@ impl World {
         }
     }
 
+    /// What was begun within its retention is in the ledger.
+    pub(crate) fn nothing_is_forgotten_early(&mut self) {
+        let store = self.any_store();
+        let tenant = self.conversations[0].tenant.clone();
+        let started = self.judge.started.iter();
+        let lost = started.filter(|((effect_id, _), started_us)| {
+            let found = store.inner().effect(&tenant, effect_id);
+            !self.may_be_forgotten(**started_us) && matches!(found, Ok(None))
+        });
+        let lost = lost.map(|(lost, _)| lost.clone()).next();
+        if let Some(lost) = lost {
+            self.broken(
+                Rule::NothingIsForgottenEarly,
+                format!("{lost:?} is forgotten"),
+            );
+        }
+    }
+
     // ---- the end of the world
 
     /// What the ledger says is so: a success has happened, and what has not happened has not, unless it came after every time
     /// that anybody waits.
     pub(crate) fn judge_ledger(&mut self) {
         let store = self.any_store();
-        let effects: BTreeSet<EffectId> = self
-            .judge
-            .started
-            .iter()
-            .map(|(effect_id, _)| effect_id.clone())
-            .collect();
-        for effect_id in effects {
+        let mut effects: BTreeMap<EffectId, u64> = BTreeMap::new();
+        for ((effect_id, _), started_us) in &self.judge.started {
+            effects.insert(effect_id.clone(), *started_us);
+        }
+        for (effect_id, started_us) in effects {
             let tenant = &self.conversations[0].tenant;
             let Ok(Some((_, effect))) = store.inner().effect(tenant, &effect_id) else {
+                if self.may_be_forgotten(started_us) {
+                    continue;
+                }
                 let what = format!("{effect_id} was started, and the ledger does not have it");
                 return self.broken(Rule::TheLedgerTellsTheTruth, what);
             };
@@ -614,6 +868,9 @@ impl World {
                 EffectState::NotDone => State::LedgerNotDone,
                 EffectState::Unknown => State::LedgerUnknown,
             });
+            if effect.state == EffectState::Unknown {
+                self.is_in_doubt(&effect);
+            }
             let lease_end_unix_ms = effect.lease_end_unix_ms();
             let contradicted = self.landed_of(&effect_id, |_, at_us| {
                 self.are_clocks_right() && lands_in_time(lease_end_unix_ms, at_us)
@@ -655,10 +912,16 @@ impl World {
 
 /// What a model has to have asked for: of a part of a trip, that trip.
 fn wanted(request: &OutsideRequest) -> (&str, &str) {
-    match (request.tool.as_str(), request.text.split_once('/')) {
+    match (request.tool.as_str(), request.meaning.split_once('/')) {
         (tools::STAGE, Some((text, _))) => (tools::TRIP, text),
-        (tool, _) => (tool, &request.text),
+        (tool, _) => (tool, &request.meaning),
     }
+}
+
+/// An argument that is text.
+fn text_of(arguments: &str, name: &str) -> Option<String> {
+    let arguments: Value = serde_json::from_str(arguments).ok()?;
+    Some(arguments.get(name)?.as_str()?.to_owned())
 }
 
 /// Whether a request took effect before a negative lookup counts.

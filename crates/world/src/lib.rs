@@ -4,7 +4,9 @@
 
 mod act;
 mod agenda;
+mod clock;
 mod count;
+mod ends;
 mod executor;
 mod handlers;
 mod intents;
@@ -12,13 +14,16 @@ mod judge;
 mod live;
 mod model;
 mod mood;
+mod notes;
 mod outside;
 mod process;
 mod prove;
 mod random;
 mod service;
 mod settle;
+mod shown;
 mod slot;
+mod spelling;
 mod storefront;
 mod tools;
 mod user;

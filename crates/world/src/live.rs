@@ -6,8 +6,8 @@ use crate::count::{Fault, State};
 use crate::judge::Rule;
 use crate::prove::Journal;
 use crate::slot::{Live, SessionFacts};
-use crate::tools;
-use crate::world::{KnownToken, World};
+use crate::tools::{self, Edition};
+use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -16,12 +16,12 @@ use windlass_driver::{Driver, DriverConfig};
 use windlass_session::client::{ClientEvent, ClientUpdate};
 use windlass_session::event::{EndReason, SessionEvent};
 use windlass_session::io::{Input, Output, RateDecision};
-use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
-use windlass_session::saved::Saved;
+use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent, RequestEvent};
+use windlass_session::saved::{Began, Saved};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_store::command::{Command, NewLeg, Reply};
-use windlass_store::{Epoch, Hash, Presented, Store};
+use windlass_store::{Epoch, Hash, Presented};
 use windlass_tool::id::{ClientId, SessionId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -31,6 +31,8 @@ const INPUTS_MAX: usize = 5_000;
 /// How long a leg can be resumed.
 const GRACE_MS: u64 = 3_600_000;
 const LOG_ENTRIES_MAX: usize = 200;
+/// How long a session is there that was begun for one answer.
+const APART_US: u64 = 60_000_000;
 
 impl World {
     /// The client of a slot comes: with what it has of a session by voice, or anew.
@@ -89,8 +91,7 @@ impl World {
         process: usize,
         resumed: Option<((SessionId, Epoch), Found)>,
     ) {
-        let conversation = self.slots[slot].conversation;
-        let of = self.conversations[conversation].clone();
+        let of = self.conversations[self.slots[slot].conversation].clone();
         let mode = self.slots[slot].mode;
         let ledger = self.processes[process].ledger.clone();
         let is_new = resumed.is_none();
@@ -103,16 +104,61 @@ impl World {
             },
         };
         self.leave(slot);
-        let registry = tools::registry(self.is_reloaded);
-        if self.is_reloaded {
-            self.fault(Fault::RegistryReloaded);
-        }
         let number = self.lives.len();
         let seat = &mut self.slots[slot];
         seat.number += 1;
         seat.live = Some(number);
         seat.leg = Some(leg.0.clone());
         seat.resumable = (mode == Mode::Voice).then(|| leg.0.clone());
+        self.client_begins(slot);
+        self.enter(slot, process, mode, (leg, found), is_new);
+        let connect = Of::Connect {
+            generation: 1,
+            outcome: Ok(false),
+        };
+        self.within_live(number, process, 0, connect);
+    }
+
+    /// Begins a session that has no people and no model: a program gives it an answer, and it ends.
+    pub(crate) fn begin_apart(&mut self, slot: usize, process: usize) -> Option<usize> {
+        let of = self.conversations[self.slots[slot].conversation].clone();
+        let ledger = self.processes[process].ledger.clone();
+        let found = history::find(&*ledger, &of, LOG_ENTRIES_MAX).ok()?;
+        let leg = (SessionId::new(self.mint("session")), Epoch(1));
+        let found = Found {
+            began: Began::default(),
+            ..found
+        };
+        let number = self.lives.len();
+        self.enter(slot, process, Mode::Text, (leg, found), true);
+        if let Some(live) = self.lives[number].as_deref_mut() {
+            live.is_left = true;
+        }
+        let end = Of::Hear(Input::Shutdown);
+        self.within_live(number, process, APART_US, end);
+        Some(number)
+    }
+
+    fn enter(
+        &mut self,
+        slot: usize,
+        process: usize,
+        mode: Mode,
+        (leg, found): ((SessionId, Epoch), Found),
+        is_new: bool,
+    ) {
+        let seat = &self.slots[slot];
+        let of = self.conversations[seat.conversation].clone();
+        let ledger = self.processes[process].ledger.clone();
+        let (limits, profile, can_ask) = (seat.limits.clone(), seat.profile.clone(), seat.can_ask);
+        let registry = tools::registry(self.edition);
+        if self.edition != Edition::First {
+            self.fault(Fault::RegistryReloaded);
+        }
+        self.judge.editions.insert(leg.0.clone(), self.edition);
+        let newest = self.judge.epochs.entry(leg.0.clone()).or_insert(leg.1);
+        *newest = leg.1.max(*newest);
+        let number = self.lives.len();
         let config = SessionConfig {
             session_id: leg.0.clone(),
             epoch: leg.1,
@@ -122,12 +168,12 @@ impl World {
             conversation_id: of.conversation_id.clone(),
             mode,
             registry: registry.clone(),
-            limits: seat.limits.clone(),
-            profile: seat.profile.clone(),
-            started_unix_ms: ledger.store.now_unix_ms(),
+            limits,
+            profile,
+            started_unix_ms: self.processes[process].clock.unix_ms(),
             history: windlass_session::said::history(&found.log, None, 8_000),
             last_call: found.last_call,
-            can_ask: seat.can_ask,
+            can_ask,
             pending_request: None,
         };
         let mut driver = Driver::new(
@@ -167,10 +213,13 @@ impl World {
             driver,
             inputs: VecDeque::new(),
             started_us: self.now_us,
+            clock: self.processes[process].clock.clone(),
             generation: 0,
             opening: 1,
             is_connected: false,
             is_left: false,
+            is_client_gone: false,
+            is_superseded: false,
             is_closed: false,
             running: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -199,15 +248,6 @@ impl World {
         self.perform_all(number, &mut live, &mut outputs);
         self.lives.push(Some(live));
         self.dirty.insert(number);
-        self.within_live(
-            number,
-            process,
-            0,
-            Of::Connect {
-                generation: 1,
-                outcome: Ok(false),
-            },
-        );
     }
 
     /// The people of a slot turn away from the session that they have.
@@ -298,6 +338,10 @@ impl World {
             }
         }
         live.driver.take_heard();
+        if live.driver.is_superseded() && !std::mem::replace(&mut live.is_superseded, true) {
+            live.inputs.push_back(Input::Shutdown);
+            self.dirty.insert(id);
+        }
         for problem in live.driver.take_problems() {
             self.trace(|| format!("life {id} PROBLEM {problem}"));
         }
@@ -332,7 +376,7 @@ impl World {
         self.before_input(id, live, &input);
         let mut saves = input.brings_words();
         let mut outputs = Vec::new();
-        let at = Timestamp(self.now_us - live.started_us);
+        let at = Timestamp(live.clock.passed_us(self.now_us - live.started_us));
         let recorded = live.journal.is_some().then(|| input.clone());
         live.session.handle(at, input, &mut outputs);
         if let (Some(journal), Some(input)) = (&mut live.journal, recorded) {
@@ -404,15 +448,12 @@ impl World {
                 self.within_live(id, live.process, after_us, what);
             }
             Output::SendClient(ClientUpdate::ConfirmationRequest(question)) => {
-                if let Some(text) = live.driver.token(question.question) {
-                    self.tokens.push(KnownToken {
-                        conversation: self.slots[live.slot].conversation,
-                        slot: live.slot,
-                        question: question.question,
-                        text: text.into_inner(),
-                    });
-                }
+                self.shows(id, live, &question);
             }
+            Output::SendClient(ClientUpdate::ConfirmationResult {
+                call: Some(call),
+                response,
+            }) => self.is_told_end(id, live, call, response.expose()),
             Output::Event(event) => self.on_event(id, live, &event),
             Output::Close(reason) => {
                 live.is_closed = true;
@@ -506,15 +547,24 @@ impl World {
         live.generation = generation;
         live.is_connected = true;
         let (slot, is_left) = (live.slot, live.is_left);
-        let connected = ConnectionEvent::Connected {
-            generation,
-            resumed,
-        };
-        self.hear(id, Input::Connection(connected));
-        let ready = ModelEvent::Ready {
-            provider_session_id: None,
-        };
-        self.hear(id, Input::Model(ready));
+        let mode = live.session.config().mode;
+        match mode {
+            Mode::Voice => {
+                let connected = ConnectionEvent::Connected {
+                    generation,
+                    resumed,
+                };
+                self.hear(id, Input::Connection(connected));
+                let ready = ModelEvent::Ready {
+                    provider_session_id: None,
+                };
+                self.hear(id, Input::Model(ready));
+            }
+            Mode::Text => {
+                let sent = RequestEvent::Sent { number: generation };
+                self.hear(id, Input::Request(sent));
+            }
+        }
         self.go_on();
         // A model that has lost its context, or what was said last, asks again.
         if generation > 1 && !is_left && !self.is_calm && !self.random.one_in(4) {
@@ -528,6 +578,11 @@ impl World {
         let Some(live) = self.lives[id].as_deref_mut() else {
             return;
         };
+        // By text nothing is lost but the answer: the request is sent once more.
+        if live.session.config().mode == Mode::Text {
+            let slot = live.slot;
+            return self.model_begins_anew(slot);
+        }
         live.is_connected = false;
         let generation = live.generation;
         if self.random.one_in(2) {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::io::Input;
-use windlass_session::model::{ArgumentsProblem, IncomingCall, ModelEvent};
+use windlass_session::model::{ArgumentsProblem, IncomingCall, ModelEvent, RequestEvent};
 use windlass_session::names_delivery;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::kind::Mode;
@@ -99,15 +99,18 @@ impl World {
             (20, _, Some(past)) => {
                 self.fault(Fault::ReplayedChangedArguments);
                 let text = format!("{} else", self.random.below(3));
-                let intent = self.begin_intent(slot, past.name.clone(), text);
-                let arguments = self.arguments_of(intent);
+                let intent = match self.intents.get(past.intent).spelled {
+                    Some(_) => self.begin_spelled(slot, past.name.clone()),
+                    None => self.begin_intent(slot, past.name.clone(), text),
+                };
+                let arguments = self.arguments_of(slot, intent);
                 self.call(slot, past.id, past.name, arguments, intent)
             }
             (21, ..) => {
                 self.fault(Fault::CallWithoutId);
                 let id = self.random.one_in(2).then(|| "short".into());
                 let intent = self.some_intent(slot);
-                let arguments = self.arguments_of(intent);
+                let arguments = self.arguments_of(slot, intent);
                 let name = self.intents.get(intent).tool.clone();
                 self.call(slot, id, name, arguments, intent)
             }
@@ -119,7 +122,7 @@ impl World {
             (27, ..) => {
                 self.fault(Fault::ModelInventsConfirmFlags);
                 let intent = self.begin_intent(slot, "pay".into(), "all".to_owned());
-                let mut arguments = self.arguments_of(intent).to_map();
+                let mut arguments = self.arguments_of(slot, intent).to_map();
                 arguments.insert("confirmed".to_owned(), json!(true));
                 let id = self.mint("function-call").into();
                 self.call(slot, Some(id), "pay".into(), arguments.into(), intent)
@@ -141,7 +144,7 @@ impl World {
 
     /// The model does what the user wants, or what it thinks that the user wants.
     fn carry_out(&mut self, slot: usize, intent: IntentId) -> IncomingCall {
-        let arguments = self.arguments_of(intent);
+        let arguments = self.arguments_of(slot, intent);
         let name = self.intents.get(intent).tool.clone();
         let id = self.mint("function-call").into();
         self.call(slot, Some(id), name, arguments, intent)
@@ -208,9 +211,12 @@ impl World {
                 self.intents.words(words.clone(), past.intent);
                 Map::from_iter([("text".to_owned(), Value::String(words))]).into()
             }
+            true if self.intents.get(past.intent).spelled.is_some() => {
+                self.arguments_of(slot, past.intent)
+            }
             true if tools::takes_notes(&past.name) => {
                 self.fault(Fault::Paraphrased);
-                self.arguments_of(past.intent)
+                self.arguments_of(slot, past.intent)
             }
             _ => past.arguments.clone(),
         };
@@ -235,6 +241,24 @@ impl World {
         is_known && are_lost && !self.intents.get(intent).is_answered
     }
 
+    /// By text the model is asked once more.
+    pub(crate) fn model_begins_anew(&mut self, slot: usize) {
+        let live = self.slots[slot].live;
+        let Some(live) = live.and_then(|id| self.lives[id].as_deref_mut()) else {
+            return;
+        };
+        live.generation += 1;
+        let number = live.generation;
+        self.feed(slot, Input::Request(RequestEvent::Sent { number }));
+    }
+
+    /// Whether an intent was asked for in the turn of the user's that goes on, in the session that there is.
+    fn is_of_this_turn(&self, slot: usize, intent: IntentId) -> bool {
+        let slot = &self.slots[slot];
+        let mut calls = slot.past.iter().filter(|past| past.intent == intent);
+        calls.any(|past| past.session == slot.number && past.onsets == slot.onsets)
+    }
+
     /// A model that was cut off wants what it has had no answer to.
     pub(crate) fn model_asks_again(&mut self, slot: usize) {
         let unanswered = |past: &&PastCall| !past.is_answered;
@@ -250,12 +274,33 @@ impl World {
 
     /// Something new; often it is what was wanted before, and is wanted a second time.
     pub(crate) fn some_intent(&mut self, slot: usize) -> IntentId {
-        let name: Arc<str> = (*self.random.pick(&tools::NAMES)).into();
+        let name: Arc<str> = match *self.random.pick(&tools::NAMES) {
+            tools::MEET if !self.has_spellings => "book",
+            tools::WIRE if !self.has_spellings => "pay",
+            name => name,
+        }
+        .into();
+        if matches!(&*name, tools::MEET | tools::WIRE) {
+            return self.begin_spelled(slot, name);
+        }
         let text = match &*name == tools::MEMO {
             true => self.mint("words"),
             false => self.random.below(3).to_string(),
         };
         self.begin_intent(slot, name, text)
+    }
+
+    /// Of a tool whose arguments are written in many ways.
+    fn begin_spelled(&mut self, slot: usize, tool: Arc<str>) -> IntentId {
+        let spelled = self.some_spelled(&tool);
+        self.intents.begin(UserIntent {
+            conversation: self.slots[slot].conversation,
+            tool,
+            text: spelled.meaning(),
+            spelled: Some(spelled),
+            wordings: 0,
+            is_answered: false,
+        })
     }
 
     fn begin_intent(&mut self, slot: usize, tool: Arc<str>, text: String) -> IntentId {
@@ -264,6 +309,7 @@ impl World {
             conversation: self.slots[slot].conversation,
             tool,
             text: text.clone(),
+            spelled: None,
             wordings: 0,
             is_answered: false,
         });
@@ -273,8 +319,12 @@ impl World {
         intent
     }
 
-    fn arguments_of(&mut self, intent: IntentId) -> Arguments {
+    fn arguments_of(&mut self, slot: usize, intent: IntentId) -> Arguments {
         let wanted = self.intents.get(intent).clone();
+        if let Some(spelled) = wanted.spelled {
+            let is_one_turn = self.is_of_this_turn(slot, intent);
+            return self.spell(spelled, is_one_turn);
+        }
         let mut arguments = Map::from_iter([("text".to_owned(), Value::String(wanted.text))]);
         if tools::takes_notes(&wanted.tool) && !self.random.one_in(4) {
             let note = self.mint("note");
@@ -292,10 +342,17 @@ impl World {
         arguments: Arguments,
         intent: IntentId,
     ) -> IncomingCall {
-        let text = arguments.to_map();
-        let text = text.get("text").and_then(Value::as_str).unwrap_or_default();
         let conversation = self.slots[slot].conversation;
-        self.intents.note_asked(conversation, &name, text);
+        let meaning = self.intents.get(intent).text.clone();
+        let meaning = match self.intents.get(intent).spelled {
+            Some(_) => meaning,
+            // In other words it may be another effect.
+            None => arguments
+                .get("text")
+                .and_then(|text| Some(text.as_str()?.to_owned()))
+                .unwrap_or_default(),
+        };
+        self.intents.note_asked(conversation, &name, &meaning);
         let generation = self.generation(slot);
         let slot = &mut self.slots[slot];
         if slot.past.len() >= PAST_MAX {

@@ -18,6 +18,10 @@ pub(crate) struct OutsideRequest {
     /// How many were sent before it.
     pub(crate) number: usize,
     pub(crate) tool: String,
+    /// When its attempt began.
+    pub(crate) began_us: u64,
+    /// What it is for, and how that was written.
+    pub(crate) meaning: String,
     pub(crate) text: String,
     pub(crate) note: String,
     /// The approval that the attempt runs with.
@@ -59,6 +63,7 @@ impl Outside {
         process: (usize, u32),
         attempt: &Attempt,
         parent: Option<AttemptRun>,
+        (meaning, began_us): (String, u64),
     ) -> Option<usize> {
         let run = attempt.run.as_ref()?;
         let tool = &attempt.tool;
@@ -70,6 +75,8 @@ impl Outside {
             lease_end_unix_ms: run.lease_end_unix_ms,
             number: self.requests.len(),
             tool: tool.id.as_str().to_owned(),
+            began_us,
+            meaning,
             text: attempt.text("text"),
             note: attempt.text("note"),
             question: run.question,

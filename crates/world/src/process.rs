@@ -2,16 +2,16 @@
 //! another one, and go on. What they sent before is out there all the same.
 
 use crate::agenda::{Due, Of, ServiceCall, Within};
-use crate::count::Fault;
+use crate::clock::ProcessClock;
+use crate::count::{Fault, State};
 use crate::mood::StoreMood;
 use crate::storefront::{FaultyStore, PendingAnswer, QueuedLedger};
 use crate::tools;
-use crate::world::{BEGINNING_UNIX_MS, World};
+use crate::world::World;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use windlass_driver::{DueLookup, Ledger, PendingReplies, Sweep, Swept};
 use windlass_store::command::Command;
@@ -22,8 +22,17 @@ use windlass_store::{
 use windlass_tool::handler::{Finding, Success};
 use windlass_tool::id::ConversationId;
 
-const HOUR_MS: i64 = 3_600_000;
+const MINUTE_MS: u64 = 60_000;
+const HOUR_MS: u64 = 60 * MINUTE_MS;
+/// Millionths by which a clock runs fast or slow at most: an hour in three weeks.
+const DRIFT_MAX: u64 = 2_000;
 const SWEEP_EVERY_US: u64 = 10_000_000;
+/// While nobody is there for hours, sweeps and upkeep come less often, so that a world takes no longer.
+const RESTING_SWEEP_EVERY_US: u64 = 1_800_000_000;
+const CALM_SWEEP_EVERY_US: u64 = 120_000_000;
+const UPKEEP_EVERY_US: u64 = 600_000_000;
+/// Slices that one upkeep deletes; more than any world has.
+const SLICES_MAX: usize = 1_000;
 
 /// Rows that outlive every process.
 pub(crate) enum Rows {
@@ -40,6 +49,7 @@ pub(crate) struct Process {
     pub(crate) is_up: bool,
     pub(crate) is_stopped: bool,
     pub(crate) ledger: Arc<QueuedLedger>,
+    pub(crate) clock: ProcessClock,
     /// It dies after so many more outputs.
     pub(crate) crash_in: Option<u32>,
     /// Clients that come back with a resume token, by slot.
@@ -60,31 +70,13 @@ pub(crate) struct Process {
 impl World {
     /// Opens the store for a new process; where it is to stand is the caller's business.
     fn open(&mut self) -> Process {
-        // A machine's clock is set while nobody runs: within a process it is monotonic.
-        let offset_ms = match self.random.below(6) {
-            0 if self.has_odd_clocks => {
-                self.fault(Fault::ClockAhead);
-                HOUR_MS
-            }
-            1 if self.has_odd_clocks => {
-                self.fault(Fault::ClockBack);
-                -HOUR_MS
-            }
-            2 if self.has_odd_clocks => {
-                self.fault(Fault::ClocksApart);
-                i64::try_from(self.random.below(20_000)).unwrap_or(0) - 10_000
-            }
-            _ => 0,
-        };
-        let clock_us = self.clock_us.clone();
+        let clock = self.some_clock();
+        let steady = clock.clone();
         let settings = StoreSettings {
             key: ServerKey::new([7; 32]),
             owner: OwnerId(self.mint("owner")),
-            clock: Arc::new(move || {
-                let now_ms = clock_us.load(Ordering::Relaxed) / 1_000;
-                (BEGINNING_UNIX_MS + now_ms).saturating_add_signed(offset_ms)
-            }),
-            limits: StoreLimits::default(),
+            clock: Arc::new(move || steady.unix_ms()),
+            limits: self.limits,
         };
         let store: Arc<dyn Store> = match &mut self.rows {
             Rows::Memory(rows) => {
@@ -104,6 +96,7 @@ impl World {
         ledger.store.set_mood(self.mood);
         Process {
             life: 0,
+            clock,
             is_up: true,
             is_stopped: false,
             crash_in: None,
@@ -118,6 +111,45 @@ impl World {
             findings: Vec::new(),
             ledger,
         }
+    }
+
+    /// The clock of a machine on which a process begins.
+    fn some_clock(&mut self) -> ProcessClock {
+        let roll = match self.has_odd_clocks {
+            true => self.random.below(8),
+            false => 8,
+        };
+        let hours = MINUTE_MS + self.random.below(3 * HOUR_MS);
+        let hours = i64::try_from(hours).unwrap_or(0);
+        let seconds = i64::try_from(self.random.below(20_000)).unwrap_or(0) - 10_000;
+        let (fault, offset_ms) = match roll {
+            0 => (Some(Fault::ClockAhead), hours),
+            1 => (Some(Fault::ClockBack), -hours),
+            2 => (Some(Fault::ClocksApart), seconds),
+            _ => (None, 0),
+        };
+        let drift = match roll {
+            1 | 3 => i64::try_from(self.random.below(2 * DRIFT_MAX)).unwrap_or(0) - 2_000,
+            _ => 0,
+        };
+        if let Some(fault) = fault {
+            self.fault(fault);
+        }
+        self.fault_if(drift != 0, Fault::ClockDrifts);
+        ProcessClock::new(self.clock_us.clone(), offset_ms, drift)
+    }
+
+    /// Somebody, or a time server, sets a machine's clock while a process runs.
+    pub(crate) fn set_clock(&mut self, place: usize) {
+        if !self.has_odd_clocks || self.is_calm {
+            return;
+        }
+        self.fault(Fault::ClockSet);
+        let by_ms = i64::try_from(self.random.below(2 * HOUR_MS)).unwrap_or(0);
+        let by_ms = by_ms - i64::try_from(HOUR_MS).unwrap_or(0);
+        self.processes[place].clock.set(by_ms);
+        // Answers that wait for the ledger may be late by the new time.
+        self.judge.clicks.clear();
     }
 
     /// A process begins in a place of its own, or in that of a dead one.
@@ -137,6 +169,7 @@ impl World {
         };
         self.trace(|| format!("process {place} begins"));
         self.within(place, 0, Within::Sweep);
+        self.within(place, 0, Within::Upkeep);
         place
     }
 
@@ -166,6 +199,7 @@ impl World {
     /// Nothing of it lives; what it sent is under way.
     pub(crate) fn crash(&mut self, place: usize) {
         self.trace(|| format!("process {place} CRASHES"));
+        self.judge.disturbances.push(self.now_us);
         self.fault(Fault::ProcessCrashed);
         let life = self.processes[place].life;
         if self.outside.has_in_flight_of(place, life) {
@@ -216,6 +250,7 @@ impl World {
             return;
         }
         self.fault(Fault::ProcessStopped);
+        self.judge.disturbances.push(self.now_us);
         self.had_two_owners = true;
         self.processes[place].is_stopped = true;
         let after_us = (2_000 + self.random.below(120_000)) * 1_000;
@@ -304,6 +339,9 @@ impl World {
 
     /// From now on the store is so, for everybody.
     pub(crate) fn set_mood(&mut self, mood: StoreMood) {
+        if mood != StoreMood::Up || self.mood != StoreMood::Up {
+            self.judge.disturbances.push(self.now_us);
+        }
         self.mood = mood;
         for process in &self.processes {
             process.ledger.store.set_mood(mood);
@@ -319,6 +357,9 @@ impl World {
             _ => self.mood,
         };
         store.set_mood(mood);
+        if matches!(mood, StoreMood::Forgetful | StoreMood::Late) {
+            self.judge.unacknowledged.push(self.now_us);
+        }
         mood
     }
 
@@ -339,7 +380,10 @@ impl World {
     }
 
     pub(crate) fn count_seen(&mut self, place: usize) {
-        let seen = self.processes[place].ledger.store.take_seen();
+        let mut seen = self.processes[place].ledger.store.take_seen();
+        for (conversation, note) in std::mem::take(&mut seen.notes) {
+            self.note_committed(place, &conversation, note);
+        }
         self.report.counts.seen(seen);
     }
 
@@ -353,14 +397,20 @@ impl World {
             }
             Within::Sweep => {
                 self.begin_round(place);
-                self.within(place, SWEEP_EVERY_US, Within::Sweep);
+                let after_us = self.pause_until_next(SWEEP_EVERY_US);
+                self.within(place, after_us, Within::Sweep);
+            }
+            Within::Upkeep => {
+                self.keep_up(place);
+                let after_us = self.pause_until_next(UPKEEP_EVERY_US);
+                self.within(place, after_us, Within::Upkeep);
             }
             Within::Swept { lookup, finding } => {
                 let process = &mut self.processes[place];
                 let due = process.lookups.get_mut(lookup).and_then(Option::take);
                 if let Some(due) = due {
                     let sweep = Sweep::new(process.ledger.clone());
-                    let registry = tools::registry(self.is_reloaded);
+                    let registry = tools::registry(self.edition);
                     process.findings.push(Box::pin(async move {
                         sweep.found(due, &registry, &finding).await;
                     }));
@@ -371,8 +421,34 @@ impl World {
         }
     }
 
+    /// How long what is done again and again waits for its next time.
+    fn pause_until_next(&self, usual_us: u64) -> u64 {
+        let rest_us = self.rests_until_us.saturating_sub(self.now_us);
+        if self.is_calm {
+            return usual_us.max(CALM_SWEEP_EVERY_US);
+        }
+        match rest_us > usual_us {
+            true => rest_us.min(usual_us.max(RESTING_SWEEP_EVERY_US)),
+            false => usual_us,
+        }
+    }
+
+    /// Deletes what has run out.
+    fn keep_up(&mut self, place: usize) {
+        let store = self.processes[place].ledger.store.clone();
+        for _ in 0..SLICES_MAX {
+            match store.prune() {
+                Ok(0) | Err(_) => return,
+                Ok(rows) => {
+                    self.trace(|| format!("process {place} deletes {rows} rows"));
+                    self.report.counts.state(State::Pruned);
+                }
+            }
+        }
+    }
+
     fn begin_round(&mut self, place: usize) {
-        let registry = tools::registry(self.is_reloaded);
+        let registry = tools::registry(self.edition);
         let process = &mut self.processes[place];
         if let Some(mut sweep) = process.sweep.take() {
             process.round = Some(Box::pin(async move {
@@ -416,7 +492,7 @@ impl World {
                 Poll::Pending => self.processes[place].calling_back.push((call, replies)),
                 Poll::Ready(replies) => {
                     let reply = replies.ok().and_then(|mut replies| replies.pop());
-                    self.is_called_back(call, reply);
+                    self.is_called_back(place, call, reply);
                 }
             }
         }

@@ -90,7 +90,7 @@ impl World {
         let Ok(known) = ledger.store().effect_of_any(&effect_id) else {
             return self.call_again(call);
         };
-        let registry = tools::registry(self.is_reloaded);
+        let registry = tools::registry(self.edition);
         let known =
             known.and_then(|(of, effect)| Some((registry.get(effect.tool.as_str())?, of, effect)));
         let Some((tool, of, effect)) = known else {
@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    pub(crate) fn is_called_back(&mut self, call: ServiceCall, reply: Option<Reply>) {
+    pub(crate) fn is_called_back(&mut self, place: usize, call: ServiceCall, reply: Option<Reply>) {
         match reply {
             Some(Reply::Recorded(effect)) => {
                 self.trace(|| format!("CALLED BACK {call:?}: {effect:?}"));
@@ -130,7 +130,7 @@ impl World {
                 self.judge_called_back(&effect, is_end);
             }
             // It need not be sent again.
-            Some(Reply::TooLate(_)) => {}
+            Some(Reply::TooLate(effect)) => self.judge_too_late(place, &call, &effect),
             Some(reply) => {
                 let what = format!("{call:?} is answered {reply:?}");
                 self.broken(Rule::TheLedgerTellsTheTruth, what);

@@ -6,9 +6,9 @@ use crate::world::World;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::Input;
 
-/// In this time every deadline of the core has passed, and every request has landed. Four times this, handlers were asked about
-/// everything, by clocks that are an hour apart and after pauses of an hour.
-const SETTLING_US: u64 = 4_000 * 1_000_000;
+/// In this time every deadline of the core has passed, and every request has landed. Four times this, requests have ended by clocks
+/// that are as far apart as they get, and handlers were asked about everything.
+const SETTLING_US: u64 = 10_000 * 1_000_000;
 /// In this time started changes have ended or timed out.
 const DRAINING_US: u64 = 200 * 1_000_000;
 
@@ -33,6 +33,7 @@ impl World {
             }
             self.advance(self.now_us + SETTLING_US);
         }
+        self.judge_clicks();
         self.everything_settles();
         for slot in 0..self.slots.len() {
             self.feed(slot, Input::Client(ClientEvent::Stop));

@@ -1,6 +1,7 @@
 //! Session slots: each is one leg of a conversation as its people see it, whatever session it has at the time; and those sessions,
 //! which may live on when their people have left.
 
+use crate::clock::ProcessClock;
 use crate::executor::{Attempt, AttemptRun, WorldExecutor};
 use crate::intents::IntentId;
 use crate::prove::Journal;
@@ -135,12 +136,18 @@ pub(crate) struct Live {
     pub(crate) driver: Driver<WorldExecutor>,
     pub(crate) inputs: VecDeque<Input>,
     pub(crate) started_us: u64,
+    /// Its process's.
+    pub(crate) clock: ProcessClock,
     pub(crate) generation: u64,
     /// The newest connection that was asked for.
     pub(crate) opening: u64,
     pub(crate) is_connected: bool,
     /// It was taken over, or its client has left it.
     pub(crate) is_left: bool,
+    /// Its client's socket is.
+    pub(crate) is_client_gone: bool,
+    /// The ledger takes nothing more of it.
+    pub(crate) is_superseded: bool,
     pub(crate) is_closed: bool,
     pub(crate) running: BTreeMap<CallRef, Attempt>,
     /// Calls of handlers that wait for their answers, each by whom and as the how manieth.
@@ -175,6 +182,10 @@ pub(crate) struct SessionFacts {
     /// By connection and provider's id: how often it was asked under, and answered.
     pub(crate) places: BTreeMap<(u64, Arc<str>), DeliveryCount>,
     pub(crate) calls: BTreeMap<CallNumber, CallEnds>,
+    /// A new answer of the model has begun, and nothing came since that takes calls back.
+    pub(crate) is_unbroken: bool,
+    /// Under which ids was asked in it.
+    pub(crate) unbroken: BTreeSet<Arc<str>>,
     /// Over but for what was begun: nobody hears the model.
     pub(crate) is_draining: bool,
     /// How often the client has answered, and was told what came of it.
@@ -184,6 +195,8 @@ pub(crate) struct SessionFacts {
     pub(crate) shown: usize,
     /// What it began with, and may tell of.
     pub(crate) began_with: usize,
+    /// Approved attempts that the log told it to have failed.
+    pub(crate) failed_approvals: usize,
     /// Calls that were accepted, and whose end the session has heard.
     pub(crate) settled: BTreeSet<CallNumber>,
     /// The last call before the model was given external content.

@@ -3,6 +3,7 @@
 
 use crate::count::{Seen, kind_of, states_of};
 use crate::mood::StoreMood;
+use crate::notes::note_of;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -77,12 +78,14 @@ impl Store for FaultyStore {
         }
         let replies = store.commit(batches)?;
         let mut seen = lock(&self.seen);
-        let answered = batches.iter().zip(&replies);
-        for (command, reply) in
-            answered.flat_map(|(batch, replies)| batch.commands.iter().zip(replies))
-        {
-            seen.commands.push((kind_of(command), mood));
-            seen.states.extend(states_of(command, reply));
+        for (batch, replies) in batches.iter().zip(&replies) {
+            for (command, reply) in batch.commands.iter().zip(replies) {
+                seen.commands.push((kind_of(command), mood));
+                seen.states.extend(states_of(command, reply));
+                let note = note_of(command, reply);
+                let of = &batch.conversation.conversation_id;
+                seen.notes.extend(note.map(|note| (of.clone(), note)));
+            }
         }
         match mood {
             StoreMood::Forgetful => Err(StoreUnavailable::Failed {

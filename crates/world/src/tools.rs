@@ -14,14 +14,21 @@ use windlass_tool::id::ToolId;
 use windlass_tool::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
 };
-use windlass_tool::registry::{Declarations, Registry, Tool};
+pub(crate) use windlass_tool::registry::Tool;
+use windlass_tool::registry::{Declarations, Registry};
 use windlass_tool::validate::Validator;
 
 /// The tools that models ask for, those that change something more often than others.
-pub(crate) const NAMES: [&str; 35] = [
+pub(crate) const NAMES: [&str; 41] = [
     TRIP,
     TRIP,
     TRIP,
+    MEET,
+    MEET,
+    MEET,
+    WIRE,
+    WIRE,
+    WIRE,
     "book",
     "book",
     "book",
@@ -60,6 +67,9 @@ pub(crate) const NAMES: [&str; 35] = [
 pub(crate) const EXTERNAL: &str = "search";
 /// The one whose free text is a part of what it means: in other words it is another effect.
 pub(crate) const MEMO: &str = "memo";
+/// Those whose arguments are written in every way that means the same: a moment, and a number.
+pub(crate) const MEET: &str = "meet";
+pub(crate) const WIRE: &str = "wire";
 /// The one whose handler calls [`STAGE`] for each of its parts, before it does what it does itself.
 pub(crate) const TRIP: &str = "trip";
 /// A change that no model asks for. It names the trip and the part of it.
@@ -90,24 +100,54 @@ impl OutcomeLookup for Simulated {
     }
 }
 
-/// The registry before and after a reload: the same tools in another version.
-pub(crate) fn registry(is_reloaded: bool) -> Arc<Registry> {
-    static REGISTRIES: OnceLock<[Arc<Registry>; 2]> = OnceLock::new();
-    let both = REGISTRIES.get_or_init(|| {
-        ["1.0.0", "1.1.0"].map(|version| {
-            let registry = Registry::new("1.0.world000", None, tools(version));
+/// What the tools are at present: they change while sessions and approval requests are open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Edition {
+    First,
+    /// Other code under the same version.
+    OtherCode,
+    /// Another schema under the same version.
+    OtherSchema,
+    OtherVersion,
+}
+
+impl Edition {
+    pub(crate) const ALL: [Self; 4] = [
+        Self::First,
+        Self::OtherCode,
+        Self::OtherSchema,
+        Self::OtherVersion,
+    ];
+
+    fn version(self) -> &'static str {
+        match self {
+            Self::First | Self::OtherCode | Self::OtherSchema => "1.0.0",
+            Self::OtherVersion => "1.1.0",
+        }
+    }
+
+    /// The edition that a tool is of, for those who see everything.
+    pub(crate) fn of(tool: &Tool) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|edition| format!("{edition:?}") == tool.documentation)
+    }
+}
+
+/// The same tools in every edition.
+pub(crate) fn registry(edition: Edition) -> Arc<Registry> {
+    static REGISTRIES: OnceLock<[Arc<Registry>; 4]> = OnceLock::new();
+    let all = REGISTRIES.get_or_init(|| {
+        Edition::ALL.map(|edition| {
+            let registry = Registry::new("1.0.world000", None, tools(edition));
             Arc::new(registry)
         })
     });
-    both[usize::from(is_reloaded)].clone()
+    all[edition as usize].clone()
 }
 
-fn tools(version: &str) -> Vec<Tool> {
+fn tools(edition: Edition) -> Vec<Tool> {
     let noted: Arc<[Arc<str>]> = Arc::new(["text".into()]);
-    let make = |id: &str, side_effects, has_lookup| Tool {
-        version: version.into(),
-        ..tool(id, side_effects, has_lookup)
-    };
+    let make = |id: &str, side_effects, has_lookup| tool(id, side_effects, has_lookup, edition);
     let read = |id| make(id, SideEffects::None, false);
     let write = |id| make(id, SideEffects::Writes, false);
     let found = |id| make(id, SideEffects::Writes, true);
@@ -149,6 +189,16 @@ fn tools(version: &str) -> Vec<Tool> {
             repeatable: true,
             requires_confirmation: true,
             ..found("next")
+        },
+        Tool {
+            effect_key: Arc::new(["text".into(), "at".into()]),
+            ..found(MEET)
+        },
+        Tool {
+            requires_confirmation: true,
+            confirmation_preview: Some("Wire {sum} to {text}".to_owned()),
+            effect_key: Arc::new(["text".into(), "sum".into()]),
+            ..found(WIRE)
         },
         found(MEMO),
         Tool {
@@ -207,27 +257,33 @@ fn tools(version: &str) -> Vec<Tool> {
     ]
 }
 
-fn parameters() -> Value {
+fn parameters(edition: Edition) -> Value {
+    let characters_max = match edition {
+        Edition::OtherSchema => 200,
+        Edition::First | Edition::OtherCode | Edition::OtherVersion => 100,
+    };
     json!({
         "type": "object",
         "additionalProperties": false,
         "properties": {
-            "text": { "type": "string" },
+            "text": { "type": "string", "maxLength": characters_max },
+            "at": { "type": "string", "format": "date-time" },
+            "sum": { "type": "number" },
             "note": { "type": "string", "default": "" },
             "top_k": { "type": "integer", "minimum": 1, "maximum": 10, "default": 5 },
         },
     })
 }
 
-fn tool(id: &str, side_effects: SideEffects, has_lookup: bool) -> Tool {
+fn tool(id: &str, side_effects: SideEffects, has_lookup: bool, edition: Edition) -> Tool {
     let declaration = || {
         let text = json!({ "name": id }).to_string();
         serde_json::value::RawValue::from_string(text).expect("what serde wrote is JSON")
     };
     Tool {
         id: ToolId::parse(id).expect("the names above are tool ids"),
-        version: "1.0.0".into(),
-        code_hash: "1".into(),
+        version: edition.version().into(),
+        code_hash: format!("{edition:?}").into(),
         description: id.to_owned(),
         category: match side_effects {
             SideEffects::Writes => Category::Action,
@@ -250,7 +306,7 @@ fn tool(id: &str, side_effects: SideEffects, has_lookup: bool) -> Tool {
         repeatable: false,
         sensitive: Vec::new(),
         status: None,
-        parameters: Validator::compile(&parameters()).expect("the schema above is sound"),
+        parameters: Validator::compile(&parameters(edition)).expect("the schema above is sound"),
         response: None,
         declarations: Declarations {
             openai: declaration(),
@@ -259,7 +315,7 @@ fn tool(id: &str, side_effects: SideEffects, has_lookup: bool) -> Tool {
             gemini_json: declaration(),
         },
         summary: String::new(),
-        documentation: String::new(),
+        documentation: format!("{edition:?}"),
         handler: Arc::new(Simulated { has_lookup }),
     }
 }

@@ -2,11 +2,13 @@
 //! often, too late, somewhere else, or with somebody else's token.
 
 use crate::count::Fault;
-use crate::world::{KnownToken, World};
+use crate::shown::ShownRequest;
+use crate::world::World;
 use std::collections::VecDeque;
 use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::Input;
-use windlass_session::model::ModelEvent;
+use windlass_session::model::{ModelEvent, RequestEvent};
+use windlass_tool::kind::Mode;
 
 impl World {
     pub(crate) fn user_acts(&mut self, slot: usize) {
@@ -14,7 +16,7 @@ impl World {
             0..=9 => self.user_wants(slot),
             10..=13 => self.user_barges_in(slot),
             14 => self.client(slot, ClientEvent::TurnComplete),
-            15 => self.client(slot, ClientEvent::Interrupt),
+            15 => self.user_interrupts(slot),
             16 => self.client(slot, ClientEvent::PlaybackDone),
             17 => {
                 self.fault(Fault::ClientCameBack);
@@ -32,6 +34,7 @@ impl World {
                 self.client(slot, ClientEvent::Lost);
             }
             21 => self.client(slot, ClientEvent::MicrophoneOpened),
+            22 => self.user_types_again(slot),
             _ => self.feed(slot, Input::Model(ModelEvent::SpeechEnded)),
         }
     }
@@ -73,6 +76,32 @@ impl World {
         }
     }
 
+    /// By text: the client's connection breaks while a change runs, and the user types the message again.
+    fn user_types_again(&mut self, slot: usize) {
+        let is_running = self.slots[slot]
+            .live
+            .and_then(|id| self.lives[id].as_deref())
+            .is_some_and(|live| live.running.values().any(|attempt| attempt.run.is_some()));
+        if self.slots[slot].mode != Mode::Text || !is_running {
+            return self.user_interrupts(slot);
+        }
+        self.fault(Fault::MessageTypedAgain);
+        self.user_interrupts(slot);
+        let pause_us = (300 + self.random.below(700)) * 1_000;
+        self.advance(self.now_us + pause_us);
+        if !self.is_connected(slot) {
+            return;
+        }
+        self.slots[slot].onsets += 1;
+        let typed = ClientEvent::Text {
+            text: "please".to_owned().into(),
+            message: Some(MessageKey::of(&self.mint("m"))),
+        };
+        self.feed(slot, Input::Client(typed));
+        self.model_begins_anew(slot);
+        self.model_asks_again(slot);
+    }
+
     fn speak(&mut self, slot: usize) {
         self.slots[slot].onsets += 1;
         let text = || "please".to_owned().into();
@@ -96,9 +125,28 @@ impl World {
         self.feed(slot, input);
     }
 
+    /// The user wants no more of the answer.
+    fn user_interrupts(&mut self, slot: usize) {
+        match self.slots[slot].mode {
+            Mode::Voice => self.client(slot, ClientEvent::Interrupt),
+            Mode::Text => {
+                self.slots[slot].onsets += 1;
+                self.feed(slot, Input::Request(RequestEvent::GivenUp));
+            }
+        }
+    }
+
     fn client(&mut self, slot: usize, event: ClientEvent) {
         // Some of it begins a turn of the user's.
         self.slots[slot].onsets += 1;
+        let live = self.slots[slot]
+            .live
+            .and_then(|id| self.lives[id].as_deref_mut());
+        match (&event, live) {
+            (ClientEvent::Lost, Some(live)) => live.is_client_gone = true,
+            (ClientEvent::Connected, Some(live)) => live.is_client_gone = false,
+            _ => {}
+        }
         self.feed(slot, Input::Client(event));
     }
 
@@ -110,6 +158,7 @@ impl World {
         let Some(token) = own.nth(back).cloned() else {
             return self.user_acts(slot);
         };
+        self.the_shown_end_is_the_ledgers(&token);
         match self.random.below(12) {
             0..=4 => self.answer(slot, &token, true),
             5 => self.answer(slot, &token, false),
@@ -126,9 +175,7 @@ impl World {
             }
             8 => {
                 self.fault(Fault::AnsweredForged);
-                let text = format!("{}.{}", token.question.0, "0f".repeat(16));
-                let forged = KnownToken { text, ..token };
-                self.answer(slot, &forged, true);
+                self.answer(slot, &token.forged(), true);
             }
             9 => {
                 let strangers = 0..self.slots.len();
@@ -156,19 +203,50 @@ impl World {
         }
     }
 
-    fn answer(&mut self, slot: usize, token: &KnownToken, approved: bool) {
+    fn answer(&mut self, slot: usize, token: &ShownRequest, approved: bool) {
         if !self.is_served(slot) {
             return;
         }
-        let Some(id) = self.slots[slot].live else {
+        if let Some(id) = self.slots[slot].live {
+            self.answer_in(id, slot, token, approved);
+        }
+    }
+
+    /// A program of the user's posts the answer, whether or not a session of the conversation is there.
+    pub(crate) fn user_answers_over_http(&mut self, slot: usize) {
+        let conversation = self.slots[slot].conversation;
+        let known = self.tokens.iter().rev();
+        let mut own = known.filter(|token| token.conversation == conversation);
+        let back = self.random.index(3).min(self.random.index(3));
+        let Some(token) = own.nth(back).cloned() else {
             return;
         };
+        let serving = self.serving();
+        let process = *self.random.pick(&serving);
+        let Some(id) = self.begin_apart(slot, process) else {
+            return;
+        };
+        self.fault(Fault::AnsweredOverHttp);
+        self.fault_if(
+            token.is_orphaned(&self.lives),
+            Fault::AnsweredAfterSessionEnd,
+        );
+        self.go_on();
+        let approved = !self.random.one_in(5);
+        self.answer_in(id, slot, &token, approved);
+    }
+
+    fn answer_in(&mut self, id: usize, slot: usize, token: &ShownRequest, approved: bool) {
         let is_meant = self.slots[slot].conversation == token.conversation;
         if is_meant && token.slot != slot {
             self.fault(Fault::AnsweredOnAnotherLeg);
         }
         self.trace(|| format!("slot {slot} ANSWERS {:?} {approved}", token.question));
         let is_known = self.tokens.iter().any(|known| known.text == token.text);
+        self.fault_if(
+            token.is_orphaned(&self.lives),
+            Fault::AnsweredAfterSessionEnd,
+        );
         if approved && is_meant && is_known {
             let place = (token.conversation, token.question);
             self.judge.approved.insert(place);
@@ -180,6 +258,9 @@ impl World {
             if heard.is_err() {
                 return;
             }
+        }
+        if is_meant && is_known {
+            self.clicks(token, id);
         }
         for input in inputs {
             self.hear(id, input);

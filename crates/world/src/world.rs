@@ -10,18 +10,18 @@ use crate::outside::Outside;
 use crate::process::{Process, Rows};
 use crate::prove::Digest;
 use crate::random::Random;
+use crate::shown::ShownRequest;
 use crate::slot::{Live, Slot};
+use crate::tools::Edition;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use windlass_session::io::Input;
-use windlass_store::ConversationRef;
+use windlass_store::{ConversationRef, StoreLimits};
 use windlass_tool::id::{ConversationId, TenantId, UserId};
 use windlass_tool::kind::Mode;
 
-/// Milliseconds since the Unix epoch at which every world begins: 2026-11-20.
-pub(crate) const BEGINNING_UNIX_MS: u64 = 1_795_132_800_000;
 /// One world in so many is compared.
 const COMPARED_EVERY: u64 = 50;
 
@@ -68,16 +68,6 @@ pub struct Report {
     pub digest: Option<u64>,
 }
 
-/// What the clients of a conversation know of a question.
-#[derive(Clone, Debug)]
-pub(crate) struct KnownToken {
-    pub(crate) conversation: usize,
-    /// The slot whose client was shown it.
-    pub(crate) slot: usize,
-    pub(crate) question: windlass_store::QuestionNumber,
-    pub(crate) text: String,
-}
-
 pub(crate) struct World {
     pub(crate) random: Random,
     pub(crate) now_us: u64,
@@ -95,14 +85,22 @@ pub(crate) struct World {
     pub(crate) mood: StoreMood,
     /// Clocks are set while nobody runs.
     pub(crate) has_odd_clocks: bool,
+    /// Models write one value in many ways.
+    pub(crate) has_spellings: bool,
     /// Two processes have served at a time, and each holds the other one for dead.
     pub(crate) had_two_owners: bool,
     pub(crate) outside: Outside,
     pub(crate) intents: Intents,
     pub(crate) judge: Judge,
     /// Newest last.
-    pub(crate) tokens: Vec<KnownToken>,
-    pub(crate) is_reloaded: bool,
+    pub(crate) tokens: Vec<ShownRequest>,
+    /// Of the tools that new sessions have.
+    pub(crate) edition: Edition,
+    pub(crate) limits: StoreLimits,
+    /// Days pass in it.
+    pub(crate) is_long: bool,
+    /// Nobody is there until then.
+    pub(crate) rests_until_us: u64,
     /// Nothing goes wrong any more.
     pub(crate) is_calm: bool,
     pub(crate) last_id: u64,
@@ -115,6 +113,7 @@ impl World {
     pub(crate) fn new(plan: &Plan) -> Self {
         let mut random = Random::new(plan.seed);
         let conversations = 1 + random.index(2);
+        let is_long = random.one_in(4);
         let names = 0..conversations;
         let references = names.map(|index| ConversationRef {
             tenant: TenantId::default(),
@@ -144,12 +143,16 @@ impl World {
             dirty: BTreeSet::new(),
             mood: StoreMood::Up,
             has_odd_clocks: random.one_in(3),
+            has_spellings: random.one_in(3),
             had_two_owners: false,
             outside: Outside::default(),
             intents: Intents::default(),
-            judge: Judge::default(),
+            judge: Judge::of(conversations),
             tokens: Vec::new(),
-            is_reloaded: false,
+            edition: Edition::First,
+            limits: limits(is_long, &mut random),
+            is_long,
+            rests_until_us: 0,
             is_calm: false,
             last_id: 0,
             report: Report::default(),
@@ -253,7 +256,8 @@ impl World {
             let live = live.as_deref()?;
             let deadline = live.session.next_deadline()?;
             let is_heard = !self.processes[live.process].is_stopped;
-            is_heard.then_some((live.started_us + deadline.0, id))
+            let at_us = live.started_us + live.clock.world_us(deadline.0);
+            is_heard.then_some((at_us, id))
         });
         due.min()
     }
@@ -314,5 +318,20 @@ impl World {
             live.is_some_and(|live| live.process == process)
         });
         self.dirty.extend(of_process.map(|(id, _)| id));
+    }
+}
+
+/// What a store keeps, and for how long.
+fn limits(is_long: bool, random: &mut Random) -> StoreLimits {
+    const HOUR_MS: u64 = 60 * 60 * 1_000;
+    let usual = StoreLimits::default();
+    if !is_long {
+        return usual;
+    }
+    StoreLimits {
+        effect_ms: *random.pick(&[24, 24, 72, 240]) * HOUR_MS,
+        // Many are kept for longer than what was done in them.
+        conversation_ms: *random.pick(&[24, 240, 720, 720, 720]) * HOUR_MS,
+        ..usual
     }
 }

@@ -1,0 +1,304 @@
+//! What the store has committed, for the judge: what was granted, asked and refused, whoever is told of it. Knows no rule.
+
+use crate::clock::BEGINNING_UNIX_MS;
+use crate::count::{Fault, State};
+use crate::judge::Rule;
+use crate::tools::Edition;
+use crate::world::World;
+use windlass_store::command::{AnswerVerdict, Command, Reply};
+use windlass_store::{AttemptNumber, LegRef, Question, QuestionNumber};
+use windlass_tool::id::{ConversationId, EffectId};
+
+const WEEK_MS: u64 = 7 * 24 * 3_600_000;
+
+/// One thing that was committed.
+#[derive(Debug)]
+pub(crate) enum LedgerNote {
+    /// Something was said or done in the conversation.
+    Used,
+    /// An attempt is somebody's.
+    Granted(EffectId, AttemptNumber),
+    /// The user is asked, by this leg or in place of an earlier request that was answered.
+    Asked {
+        question: Box<Question>,
+        by: Asker,
+    },
+    Approved {
+        question: QuestionNumber,
+        run: Option<(EffectId, AttemptNumber)>,
+    },
+    Denied(QuestionNumber),
+    /// The tool is another one than was asked about.
+    Changed(QuestionNumber),
+    /// This leg is not the ledger's any more.
+    Gone(LegRef, &'static str),
+    Left(LegRef),
+    /// Somebody has the leg from now on, whether or not anybody hears that.
+    TakenOver(LegRef),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Asker {
+    Leg(LegRef),
+    Answer(QuestionNumber),
+    /// It was asked before.
+    Again,
+}
+
+/// What a reply tells the judge.
+pub(crate) fn note_of(command: &Command, reply: &Reply) -> Option<LedgerNote> {
+    Some(match (command, reply) {
+        (Command::Request(request), Reply::Ask(asked)) => LedgerNote::Asked {
+            question: Box::new(asked.question.clone()),
+            by: match asked.is_repeated {
+                true => Asker::Again,
+                false => Asker::Leg(request.leg.clone()),
+            },
+        },
+        (Command::Answer(answer), Reply::Ask(asked)) => LedgerNote::Asked {
+            question: Box::new(asked.question.clone()),
+            by: Asker::Answer(answer.token.question),
+        },
+        (Command::Answer(answer), Reply::Run(run)) => LedgerNote::Approved {
+            question: answer.token.question,
+            run: run
+                .effect_id
+                .clone()
+                .map(|effect_id| (effect_id, run.attempt)),
+        },
+        (Command::Answer(answer), Reply::Denied(_)) => match answer.verdict {
+            AnswerVerdict::Denied => LedgerNote::Denied(answer.token.question),
+            AnswerVerdict::Approved(_) => return None,
+        },
+        (_, Reply::Run(run)) => match &run.effect_id {
+            Some(effect_id) => LedgerNote::Granted(effect_id.clone(), run.attempt),
+            None => LedgerNote::Used,
+        },
+        (_, Reply::Changed(question)) => LedgerNote::Changed(question.number),
+        (command, Reply::Gone) => {
+            LedgerNote::Gone(leg_of(command)?, crate::count::kind_of(command))
+        }
+        (Command::Resume(_), Reply::Resumed(resumed)) => LedgerNote::TakenOver(LegRef {
+            leg: resumed.leg.leg.clone(),
+            epoch: resumed.leg.epoch,
+        }),
+        (Command::Leave(leg), Reply::Done) => LedgerNote::Left(leg.clone()),
+        (_, Reply::Opened(_) | Reply::Attached { .. }) => LedgerNote::Used,
+        (_, Reply::Appended(entries)) if !entries.is_empty() => LedgerNote::Used,
+        _ => return None,
+    })
+}
+
+fn leg_of(command: &Command) -> Option<LegRef> {
+    match command {
+        Command::Save { leg, .. }
+        | Command::Leave(leg)
+        | Command::Append { leg, .. }
+        | Command::Withdraw { leg, .. } => Some(leg.clone()),
+        Command::Request(request) => Some(request.leg.clone()),
+        _ => None,
+    }
+}
+
+impl World {
+    pub(crate) fn note_committed(
+        &mut self,
+        place: usize,
+        conversation: &ConversationId,
+        note: LedgerNote,
+    ) {
+        let mut known = self.conversations.iter();
+        let Some(of) = known.position(|known| known.conversation_id == *conversation) else {
+            return;
+        };
+        match note {
+            LedgerNote::Used => self.note_used(of),
+            LedgerNote::Granted(effect_id, attempt) => {
+                self.note_used(of);
+                self.judge.granted.insert((effect_id, attempt));
+            }
+            LedgerNote::Asked { question, by } => {
+                self.note_used(of);
+                self.note_asked(of, *question, &by);
+            }
+            LedgerNote::Approved { question, run } => {
+                self.note_used(of);
+                self.judge.granted.extend(run);
+                if let Some(question) = self.judge.questions.get_mut(&(of, question)) {
+                    question.is_approved = true;
+                }
+            }
+            LedgerNote::Denied(number) => {
+                self.note_used(of);
+                if let Some(question) = self.judge.questions.get_mut(&(of, number)) {
+                    question.is_denied = true;
+                }
+            }
+            LedgerNote::Changed(number) => {
+                self.note_used(of);
+                if let Some(question) = self.judge.questions.get_mut(&(of, number)) {
+                    question.is_changed = true;
+                }
+            }
+            LedgerNote::Left(leg) => {
+                self.judge.left.insert(leg.leg);
+            }
+            LedgerNote::TakenOver(leg) => {
+                self.note_used(of);
+                let newest = self.judge.epochs.entry(leg.leg).or_insert(leg.epoch);
+                *newest = leg.epoch.max(*newest);
+            }
+            LedgerNote::Gone(leg, kind) => self.judge_gone(place, &leg, kind),
+        }
+    }
+
+    /// A conversation that was forgotten begins anew: what was known of it is not looked for any more.
+    fn note_used(&mut self, of: usize) {
+        let reference = &self.conversations[of];
+        let store = self.any_store();
+        let known = store
+            .inner()
+            .conversation(&reference.tenant, &reference.conversation_id);
+        let begun_unix_ms = known.ok().flatten().map(|known| known.begun_at_unix_ms);
+        let facts = &mut self.judge.conversations[of];
+        let before = std::mem::replace(&mut facts.begun_unix_ms, begun_unix_ms);
+        let idle_us = self.now_us.saturating_sub(facts.used_us);
+        facts.used_us = self.now_us;
+        if before.is_some() && before != begun_unix_ms {
+            facts.begun_us = self.now_us;
+            self.report.counts.state(State::ConversationForgotten);
+            self.judge.forget(of);
+            self.tokens.retain(|token| token.conversation != of);
+            let kept_ms = self.limits.conversation_ms.max(self.limits.effect_ms);
+            if idle_us / 1_000 < self.surely(kept_ms) {
+                let what = format!(
+                    "conversation {of} was forgotten after {} s",
+                    idle_us / 1_000_000
+                );
+                self.broken(Rule::NothingIsForgottenEarly, what);
+            }
+        }
+        let age_ms = (self.now_us - self.judge.conversations[of].begun_us) / 1_000;
+        self.fault_if(age_ms > WEEK_MS, Fault::UsedInSecondWeek);
+    }
+
+    fn note_asked(&mut self, of: usize, question: Question, by: &Asker) {
+        let place = (of, question.number);
+        let number = question.number;
+        let known = &self.judge.questions;
+        let edition = match by {
+            Asker::Leg(leg) => self.judge.editions.get(&leg.leg).copied(),
+            Asker::Answer(earlier) => known.get(&(of, *earlier)).map(|known| known.edition),
+            Asker::Again => known.get(&place).map(|known| known.edition),
+        };
+        let edition = edition.unwrap_or(Edition::First);
+        let now_us = self.now_us;
+        let asked = self
+            .judge
+            .questions
+            .entry(place)
+            .or_insert_with(|| AskedFacts {
+                question: question.clone(),
+                edition,
+                is_approved: false,
+                is_denied: false,
+                is_changed: false,
+                is_asked_anew: false,
+                replaced_us: None,
+                changed_us: now_us,
+            });
+        if !matches!(by, Asker::Again) {
+            asked.edition = edition;
+        }
+        if asked.question.expires_at_unix_ms != question.expires_at_unix_ms {
+            asked.changed_us = now_us;
+        }
+        asked.question = question;
+        let asked = asked.clone();
+        match by {
+            Asker::Leg(_) => self.note_replaced(of, &asked),
+            Asker::Answer(earlier) => {
+                if let Some(earlier) = self.judge.questions.get_mut(&(of, *earlier)) {
+                    earlier.is_asked_anew = true;
+                }
+            }
+            Asker::Again => {}
+        }
+        self.trace(|| format!("the ledger ASKS {number:?} of {edition:?}"));
+    }
+
+    /// The ledger does not take what a session says that people are talking to.
+    fn judge_gone(&mut self, place: usize, leg: &LegRef, kind: &str) {
+        // Where there are two, each holds the other one for dead.
+        if self
+            .processes
+            .iter()
+            .filter(|process| process.is_up)
+            .count()
+            > 1
+        {
+            return;
+        }
+        let lives = self.lives.iter().enumerate();
+        let mut heard = lives.filter_map(|(id, live)| {
+            let live = live.as_deref()?;
+            let is_it = live.process == place && live.driver.leg() == leg;
+            (is_it && !live.is_left && !live.is_over()).then_some(id)
+        });
+        let Some(id) = heard.next() else {
+            return;
+        };
+        // Somebody has taken it over, or it was ended.
+        let is_newest = self.judge.epochs.get(&leg.leg) == Some(&leg.epoch);
+        if is_newest && !self.judge.left.contains(&leg.leg) {
+            let what =
+                format!("{kind} of life {id}, which is {leg:?}, is answered that it is gone");
+            self.broken(Rule::ASessionInUseIsHeard, what);
+        }
+    }
+
+    /// How long something is kept whatever clock is asked, of what is kept for this long by one that is right.
+    pub(crate) fn surely(&self, kept_ms: u64) -> u64 {
+        match self.has_odd_clocks {
+            true => kept_ms.saturating_sub(2 * crate::clock::ERROR_MS_MAX),
+            false => kept_ms.saturating_sub(1_000),
+        }
+    }
+
+    /// What time it is in a conversation for a process: the latest of what the ledger has of it, and the process's own.
+    pub(crate) fn conversation_time(&self, of: usize, place: usize) -> u64 {
+        let of = &self.conversations[of];
+        let store = self.any_store();
+        let known = store.inner().conversation(&of.tenant, &of.conversation_id);
+        let used = known.ok().flatten().map(|known| known.used_at_unix_ms);
+        self.time_of(place)
+            .max(used.unwrap_or(0))
+            .max(BEGINNING_UNIX_MS)
+    }
+}
+
+/// What the judge has seen of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct AskedFacts {
+    pub(crate) question: Question,
+    /// Of the session that asked.
+    pub(crate) edition: Edition,
+    pub(crate) is_approved: bool,
+    pub(crate) is_denied: bool,
+    /// An approval of it came where the tool was another one.
+    pub(crate) is_changed: bool,
+    /// Its answer led to another request.
+    pub(crate) is_asked_anew: bool,
+    /// When another request took its place.
+    pub(crate) replaced_us: Option<u64>,
+    /// When its end was set last.
+    pub(crate) changed_us: u64,
+}
+
+/// What the judge has seen of a conversation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ConversationFacts {
+    pub(crate) begun_unix_ms: Option<u64>,
+    pub(crate) begun_us: u64,
+    pub(crate) used_us: u64,
+}
