@@ -351,7 +351,7 @@ fn a_message_that_overtakes_the_acceptance_counts() {
 }
 
 #[test]
-fn a_message_after_the_time_that_the_service_took_changes_nothing() {
+fn after_the_time_that_the_service_took_only_a_success_counts() {
     let until = now_unix_ms() + 1_500;
     let service = Service::start(Arc::new(move |_| (202, json!({ "until": until }))));
     let studio = Studio::open(&service, "writes");
@@ -360,9 +360,13 @@ fn a_message_after_the_time_that_the_service_took_changes_nothing() {
     while now_unix_ms() <= until {
         thread::yield_now();
     }
-    let late = studio.call_back(&effect, SECRET, &booked(&effect, "too late"));
+    let failed = json!({"effectId": effect, "ok": false, "error": {"type": "PERMANENT", "message": "no table"}});
+    let late = studio.call_back(&effect, SECRET, &failed);
     check(&late, 410, "too_late");
     assert_eq!(studio.state(&effect), "unknown");
+    let late = studio.call_back(&effect, SECRET, &booked(&effect, "by the window"));
+    check(&late, 200, "done");
+    assert_eq!(studio.state(&effect), "done");
 }
 
 #[test]

@@ -227,7 +227,7 @@ fn code(result: &Value) -> Value {
     }
 }
 
-/// Goes as far as the refused token, shows it, and compares what it is told and what was ordered by then.
+/// Goes as far as the token, shows it, and compares what it is told and what was ordered by then.
 async fn check(case: Case, expected: &str, ordered: &[&str]) {
     for channel in [Channel::Socket, Channel::Http] {
         let valid_seconds = match case {
@@ -293,7 +293,7 @@ async fn arrange(case: Case, desk: &mut Desk, shown: &mut Shown) {
 }
 
 /// A test for each case: its name, what the caller with the token is told, and what was ordered by then.
-macro_rules! refusals {
+macro_rules! tokens {
     ($($name:ident: $case:ident => $expected:literal, $ordered:expr;)*) => {
         $(
             #[tokio::test(flavor = "multi_thread")]
@@ -304,7 +304,7 @@ macro_rules! refusals {
     };
 }
 
-refusals! {
+tokens! {
     refused_a_forged_token: Forged => "CONFIRMATION_EXPIRED", [];
     refused_a_truncated_token: Truncated => "CONFIRMATION_EXPIRED", [];
     refused_an_expired_token: Expired => "CONFIRMATION_EXPIRED", [];
@@ -315,8 +315,8 @@ refusals! {
     refused_a_token_for_a_changed_tool_version: ChangedToolVersion => "CONFIRMATION_EXPIRED", [];
     refused_a_declined_token: Declined => "CONFIRMATION_DECLINED", [];
     refused_a_token_inside_arguments: InsideArguments => "CONFIRMATION_EXPIRED", [];
-    refused_a_token_after_the_end: AfterTheEnd => "CONFIRMATION_EXPIRED", [];
     refused_a_token_before_the_request: BeforeTheRequest => "CONFIRMATION_EXPIRED", [];
+    taken_from_the_next_session_of_the_conversation: AfterTheEnd => "ok", ["order tea"];
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -253,8 +253,8 @@ fn a_saved_handler_serves_the_next_call() {
     .unwrap();
     server.expect_log("new sessions have new tools");
     assert!(ask(&address, "two", "go").contains("second 3"));
-    // Who began before keeps what was served then.
-    assert!(ask(&address, "one", "go").contains("first 3"));
+    // Each turn of a chat has the tools of its time.
+    assert!(ask(&address, "one", "go").contains("second 3"));
 }
 
 #[test]

@@ -282,8 +282,6 @@ async fn one_conversation_is_the_same_over_every_providers_protocol() {
             [2, "change", true, null],
             [2, "echo", false, "VALIDATION"],
             [2, "pay", false, "CONFIRMATION_REQUIRED"],
-            // Nobody has said yes by the end.
-            [2, "pay", false, "CANCELLED"],
         ])
     );
     for path in ["gemini", "openai", "gemini-live", "openai-realtime"] {
