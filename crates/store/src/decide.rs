@@ -536,7 +536,7 @@ impl<'a> Step<'a> {
     /// settled, told or asked of in the same user turn, and those that are not settled. They may be the same change, and only a
     /// person can tell.
     fn near<'s>(&'s self, tool: &'s ToolFacts) -> impl Iterator<Item = &'s Effect> {
-        let is_in_turn = |entry: EntryNumber| self.rows.onset.is_some_and(|onset| entry >= onset);
+        let is_in_turn = |entry: EntryNumber| self.rows.onset.is_none_or(|onset| entry >= onset);
         self.rows.near.iter().filter(move |effect| {
             let mut questions = self.rows.near_questions.iter();
             let is_asked_in_turn = questions

@@ -746,7 +746,7 @@ impl World {
 
     /// The ledger has not taken from a service how an effect ended. A success is always taken, and every end as long as the service
     /// was given.
-    pub(crate) fn judge_too_late(&mut self, place: usize, call: &ServiceCall, effect: &Effect) {
+    pub(crate) fn judge_too_late(&mut self, call: &ServiceCall, effect: &Effect) {
         if effect.state == EffectState::Done {
             return;
         }
@@ -759,9 +759,8 @@ impl World {
             self.judge.called_back.contains(&attempt) || (call.result.is_err() && has_failed);
         let of = request.conversation;
         let promised = self.judge.promised.get(&attempt);
-        let is_in_time = promised.is_some_and(|until_unix_ms| {
-            self.conversation_time(of, place) + PROMISE_MS < *until_unix_ms
-        });
+        let is_in_time = promised
+            .is_some_and(|until_unix_ms| self.conversation_time(of) + PROMISE_MS < *until_unix_ms);
         if is_newest && !is_told && (call.result.is_ok() || is_in_time) {
             let what = format!("{call:?} comes too late for {effect:?}");
             self.broken(Rule::APromiseHolds, what);

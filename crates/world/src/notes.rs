@@ -265,13 +265,17 @@ impl World {
         }
     }
 
-    /// What time it is in a conversation for a process: the latest of what the ledger has of it, and the process's own.
-    pub(crate) fn conversation_time(&self, of: usize, place: usize) -> u64 {
+    /// What time it is in a conversation at most: the latest of what the ledger has of it, and of the clocks of all who may write
+    /// into it.
+    pub(crate) fn conversation_time(&self, of: usize) -> u64 {
         let of = &self.conversations[of];
         let store = self.any_store();
         let known = store.inner().conversation(&of.tenant, &of.conversation_id);
         let used = known.ok().flatten().map(|known| known.used_at_unix_ms);
-        self.time_of(place)
+        let running = (0..self.processes.len()).filter(|place| self.processes[*place].is_up);
+        let latest = running.map(|place| self.time_of(place)).max();
+        latest
+            .unwrap_or(0)
             .max(used.unwrap_or(0))
             .max(BEGINNING_UNIX_MS)
     }

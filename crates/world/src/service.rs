@@ -130,7 +130,7 @@ impl World {
                 self.judge_called_back(&effect, is_end);
             }
             // It need not be sent again.
-            Some(Reply::TooLate(effect)) => self.judge_too_late(place, &call, &effect),
+            Some(Reply::TooLate(effect)) => self.judge_too_late(&call, &effect),
             Some(reply) => {
                 let what = format!("{call:?} is answered {reply:?}");
                 self.broken(Rule::TheLedgerTellsTheTruth, what);

@@ -142,7 +142,6 @@ impl World {
         let Some(live) = self.lives[life].as_deref() else {
             return;
         };
-        let process = live.process;
         let shown = self.tokens.iter();
         let shown =
             shown.filter(|shown| (shown.conversation, shown.question) == (of, token.question));
@@ -157,7 +156,7 @@ impl World {
         let is_seen_open = shown.iter().all(|shown| shown.is_open);
         let expires_at_unix_ms = shown.iter().map(|shown| shown.expires_at_unix_ms).min();
         let expires_at_unix_ms = expires_at_unix_ms.unwrap_or(0);
-        let is_in_time = self.conversation_time(of, process) + IN_TIME_MS < expires_at_unix_ms;
+        let is_in_time = self.conversation_time(of) + IN_TIME_MS < expires_at_unix_ms;
         let edition = self.judge.editions.get(&live.driver.leg().leg).copied();
         let is_changed = edition != Some(asked.edition);
         self.fault_if(is_changed, Fault::ToolsChangedUnderRequest);
@@ -228,6 +227,8 @@ impl World {
             && is_open
             && calm
             && is_other
+            // One of two servers is not told what the other writes.
+            && !self.had_two_owners
             && self.was_undisturbed(asked.changed_us)
         {
             let what = format!("{token:?} is shown, and the ledger has {asked:?}");

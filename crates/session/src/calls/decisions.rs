@@ -316,6 +316,7 @@ impl Calls {
         for number in replaced {
             self.approvals.replaced(number, talk);
         }
+        let last_entry = question.last_entry;
         let question = self.approvals.newest(question);
         // It has ended since the ledger answered so.
         if question.state != QuestionState::Open && !call.is_taken_back {
@@ -327,7 +328,7 @@ impl Calls {
             if !is_repeated && talk.ending.is_running() {
                 talk.step.push(Output::Withdraw(vec![WithdrawnQuestion {
                     question: question.number,
-                    last_entry: question.last_entry,
+                    last_entry,
                 }]));
             }
             return self.cancel(call, None, talk);

@@ -235,6 +235,7 @@ fn requests() {
         line("17", "near the key, done, later turn, replayed in it", &[Onset, Request, Succeeds, Onset, Request, Heard, NearKey]),
         line("17", "near the key, done, later turn, asked about in it", &[Onset, Request, Succeeds, Heard, Onset, Request, NearKey]),
         line("17", "near the key, done, later turn, refused in it", &[Onset, Request, Succeeds, Heard, Onset, Request, No, NearKey]),
+        line("17", "near the key, done, nobody has spoken", &[Request, Succeeds, Heard, NearKey]),
         line("17", "near the key, running, later turn", &[Onset, Request, Onset, NearKey]),
         line("17", "near the key, unknown, later turn", &[Onset, Request, EndsInDoubt, Onset, NearKey]),
         line("17", "near the key, not done, same turn", &[Onset, Request, Fails, NearKey]),
