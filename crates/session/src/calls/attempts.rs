@@ -225,6 +225,32 @@ impl Calls {
         }
     }
 
+    /// Somebody else has tried again what calls of this session wait to try again: if the ledger does not answer these, they do not
+    /// say that nothing was done.
+    pub(super) fn correct_failed(&mut self, effect: &Effect, talk: &Talk) {
+        let newest = effect.newest_attempt().number;
+        let is_tried_since = |call: &Call| {
+            let failed = call.failed_run();
+            failed.is_some_and(|run| run.effect_id == effect.effect_id && run.attempt < newest)
+        };
+        for number in self.open.numbers_of(is_tried_since) {
+            let Some(call) = self.open.get_mut(number) else {
+                continue;
+            };
+            let response = match effect.state {
+                EffectState::NotDone => continue,
+                EffectState::Done => ledger::response_of(effect, &talk.step),
+                EffectState::Running | EffectState::Unknown => {
+                    let error = confirm::unknown(call.tool(), effect);
+                    talk.step.failed(call.tool(), error)
+                }
+            };
+            if let Some(failed) = &mut call.failed {
+                failed.response = response;
+            }
+        }
+    }
+
     fn end_as_known(
         &mut self,
         mut call: Box<Call>,

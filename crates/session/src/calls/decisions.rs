@@ -528,6 +528,7 @@ impl Calls {
     }
 
     fn on_effect_news(&mut self, effect: &Effect, talk: &mut Talk) {
+        self.correct_failed(effect, talk);
         let waiting = self.open.attached_to(&effect.effect_id);
         if effect.state == EffectState::Running {
             for number in waiting {
