@@ -179,6 +179,7 @@ test('no corrupted token counts', async () => {
     'a part of the audience': await signed({ ...good, aud: AUDIENCE.slice(0, -1) }),
     'no audience': await signed(without('aud')),
     'another issuer': await signed({ ...good, iss: 'https://evil.example' }),
+    'the issuer in another spelling': await signed({ ...good, iss: `${issuer}/` }),
     'no issuer': await signed(without('iss')),
     expired: await signed({ ...good, iat: now - 900, exp: now - 300 }),
     'no end': await signed(without('exp')),

@@ -15,9 +15,10 @@ pub use sections::{
     TextProviderKind, Threads, ToolChange, Vertex, Voice,
 };
 pub use values::{
-    AddressRange, AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId,
-    Name, NamespaceName, NoNamespace, NoSecretName, ProfileRow, ProviderUrl, ProxyAddress,
-    RoleName, Secret, SecretName, Temperature, Unfit, VariableName, WebAddress, Whole, Words,
+    AddressRange, AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, IssuerAddress,
+    ListenAddress, ModelId, Name, NamespaceName, NoNamespace, NoSecretName, ProfileRow,
+    ProviderUrl, ProxyAddress, RoleName, Secret, SecretName, Temperature, Unfit, VariableName,
+    WebAddress, Whole, Words,
 };
 
 use overlay::Overlay;

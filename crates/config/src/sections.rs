@@ -3,9 +3,9 @@
 
 use super::key::section;
 use super::values::{
-    AddressRange, AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId,
-    Name, NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName,
-    Temperature, VariableName, WebAddress, Whole, Words, choices,
+    AddressRange, AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, IssuerAddress,
+    ListenAddress, ModelId, Name, NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, RoleName,
+    Secret, SecretName, Temperature, VariableName, WebAddress, Whole, Words, choices,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -223,7 +223,7 @@ section! {
     /// The OpenID provider whose tokens are believed.
     pub struct Oidc {
         /// Its address, as its tokens name it under `iss`. Set, callers may show its tokens.
-        issuer: WebAddress,
+        issuer: IssuerAddress,
         /// What its tokens name under `aud` when they are for this server.
         audience: Words,
         /// Where its keys are. Not set: where the issuer's `/.well-known/openid-configuration` says.

@@ -238,13 +238,33 @@ text!(
     "an address such as https://host/path, without user, query or fragment",
     |text| {
         let text = text.trim().trim_end_matches('/');
-        let uri = text.parse::<http::Uri>().ok()?;
-        let fits = matches!(uri.scheme_str(), Some("http" | "https"))
-            && uri.host().is_some_and(|host| !host.is_empty())
-            && !text.contains(['@', '?', '#']);
-        fits.then(|| text.to_owned())
+        is_web_address(text).then(|| text.to_owned())
     }
 );
+
+text!(
+    /// The address of an OpenID provider, as it writes it itself: with a slash at its end or without.
+    IssuerAddress,
+    "an address such as https://host/path, without user, query or fragment",
+    |text| {
+        let text = text.trim();
+        is_web_address(text.trim_end_matches('/')).then(|| text.to_owned())
+    }
+);
+
+fn is_web_address(text: &str) -> bool {
+    let is_named = |uri: http::Uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.host().is_some_and(|host| !host.is_empty())
+    };
+    text.parse().is_ok_and(is_named) && !text.contains(['@', '?', '#'])
+}
+
+impl IssuerAddress {
+    pub fn is_encrypted(&self) -> bool {
+        self.0.starts_with("https:")
+    }
+}
 
 impl WebAddress {
     pub fn is_encrypted(&self) -> bool {

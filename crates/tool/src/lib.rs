@@ -5,6 +5,7 @@
 pub mod arguments;
 pub mod artifact;
 mod cap;
+pub mod characters;
 pub mod compile;
 pub mod content;
 pub mod data;

@@ -2,6 +2,7 @@
 //! never a model's text, and nothing in them can change how the rest of the phrase is shown.
 
 use crate::arguments::Arguments;
+use crate::characters::is_unsafe_to_show;
 use crate::reference;
 use serde_json::Value;
 
@@ -173,33 +174,6 @@ fn write_text(phrase: &mut String, text: &str) {
     for character in text.chars().take(VALUE_CHARACTERS_MAX + 1) {
         push(phrase, character);
     }
-}
-
-/// Whether a character breaks a line, steers a terminal, or has what follows read in another direction.
-pub fn steers(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}'
-        )
-}
-
-/// Controls, line and paragraph separators, bidirectional controls (UAX #9), and characters that show as nothing.
-fn is_unsafe_to_show(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{061C}'
-                | '\u{00AD}'
-                | '\u{180E}'
-                | '\u{200B}'..='\u{200F}'
-                | '\u{2028}'..='\u{202E}'
-                | '\u{2060}'..='\u{206F}'
-                | '\u{FE00}'..='\u{FE0F}'
-                | '\u{FEFF}'
-                | '\u{FFF9}'..='\u{FFFB}'
-                | '\u{E0000}'..='\u{E0FFF}'
-        )
 }
 
 /// Shortens what stands from `start` on to a number of characters.

@@ -18,12 +18,12 @@ use windlass_runtime::text::{Consent, FinishReason, TurnEnd, TurnInput, TurnSink
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode, is_replaced};
 use windlass_session::event::SessionEvent;
 use windlass_session::model::Role;
+use windlass_tool::characters::steers;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Block;
 use windlass_tool::id::{CallNumber, ClientId, UserId};
 use windlass_tool::rights::Rights;
 use windlass_tool::sensitive::Sensitive;
-use windlass_tool::template::steers;
 
 /// Whose conversation it is.
 const USER: &str = "command-line";

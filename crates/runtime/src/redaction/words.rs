@@ -4,8 +4,8 @@
 use regex::{Captures, Regex};
 use std::borrow::Cow;
 use std::sync::{LazyLock, PoisonError, RwLock};
+use windlass_tool::characters::steers;
 use windlass_tool::sensitive::Sensitive;
-use windlass_tool::template::steers;
 
 /// What stands in the place of a secret.
 const LEFT_OUT: &str = "(secret)";

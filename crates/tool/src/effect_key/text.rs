@@ -1,6 +1,7 @@
 //! Texts in the form in which they are compared. Knows no schema.
 
 use super::{Format, instant};
+use crate::characters::is_ignorable;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
@@ -15,7 +16,7 @@ pub(super) fn exact_text(text: &str) -> String {
         true => text.to_owned(),
         false => with_single_blanks(
             text.chars()
-                .filter(|character| !is_invisible(*character))
+                .filter(|character| !is_left_out(*character))
                 .nfc(),
         ),
     }
@@ -26,7 +27,7 @@ pub fn near_text(text: &str) -> String {
     let folded = |text: &str| -> String {
         let bare = text
             .nfkd()
-            .filter(|character| !is_combining_mark(*character) && !is_invisible(*character));
+            .filter(|character| !is_combining_mark(*character) && !is_left_out(*character));
         // By upper case, so that letters are one that share a capital, such as both small sigmas.
         bare.flat_map(char::to_uppercase)
             .flat_map(char::to_lowercase)
@@ -53,35 +54,13 @@ fn with_single_blanks(characters: impl Iterator<Item = char>) -> String {
     text
 }
 
+fn is_left_out(character: char) -> bool {
+    (character.is_control() && !is_blank(character)) || is_ignorable(character)
+}
+
 fn is_blank(character: char) -> bool {
     // A Braille cell without dots shows as a blank.
     character.is_whitespace() || character == '\u{2800}'
-}
-
-/// Whether a character shows as nothing: controls, and those that Unicode lets a renderer ignore
-/// (<https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point>).
-fn is_invisible(character: char) -> bool {
-    (character.is_control() && !is_blank(character))
-        || matches!(
-            character,
-            '\u{00AD}'
-                | '\u{034F}'
-                | '\u{061C}'
-                | '\u{115F}'..='\u{1160}'
-                | '\u{17B4}'..='\u{17B5}'
-                | '\u{180B}'..='\u{180F}'
-                | '\u{200B}'..='\u{200F}'
-                | '\u{202A}'..='\u{202E}'
-                | '\u{2060}'..='\u{206F}'
-                | '\u{3164}'
-                | '\u{FE00}'..='\u{FE0F}'
-                | '\u{FEFF}'
-                | '\u{FFA0}'
-                | '\u{FFF0}'..='\u{FFFB}'
-                | '\u{1BCA0}'..='\u{1BCA3}'
-                | '\u{1D173}'..='\u{1D17A}'
-                | '\u{E0000}'..='\u{E0FFF}'
-        )
 }
 
 /// A text of a format, in its one spelling; `None` of a text that is none of the format.

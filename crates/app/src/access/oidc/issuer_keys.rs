@@ -42,11 +42,12 @@ pub(super) struct Discovery {
 
 /// Reads what an issuer publishes of itself.
 pub(super) async fn discover(issuer: &str, limits: FetchLimits) -> Result<Discovery, String> {
-    let url = format!("{issuer}/.well-known/openid-configuration");
+    let place = issuer.trim_end_matches('/');
+    let url = format!("{place}/.well-known/openid-configuration");
     let document = limits.get(&url).await?;
     let found: Discovery = serde_json::from_value(document)
         .map_err(|error| format!("{url}: it does not say where the keys are: {error}"))?;
-    match found.issuer.trim_end_matches('/') == issuer {
+    match found.issuer == issuer {
         true => Ok(found),
         false => Err(format!("{url}: it is of another issuer")),
     }

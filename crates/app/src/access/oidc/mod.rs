@@ -113,6 +113,9 @@ impl Oidc {
         if !ALGORITHMS.contains(&header.alg) {
             return Err(Invalid("its algorithm is none that is believed"));
         }
+        if demands_extensions(token) {
+            return Err(Invalid("it demands extensions that nobody here knows"));
+        }
         let key = self.keys.find(header.kid.as_deref(), header.alg).await;
         let key = key.map_err(|problem| match problem {
             KeyProblem::Unknown => Invalid("its key is none of the issuer's"),
@@ -123,14 +126,23 @@ impl Oidc {
         // The library reads no times while numbers are kept as they were written, so that they are judged here.
         validation.validate_exp = false;
         validation.set_audience(&[audience]);
-        // Some issuers end their own name with a slash, which addresses in the configuration never do.
-        validation.set_issuer(&[self.issuer.clone(), format!("{}/", self.issuer)]);
+        validation.set_issuer(&[&self.issuer]);
         validation.set_required_spec_claims(&["iss", "aud"]);
         let decoded = decode::<Map<String, Value>>(token, &key, &validation);
         let decoded = decoded.map_err(|error| Invalid(cause_of(error.kind())))?;
         in_time(&decoded.claims, clock::now_unix_ms() / 1_000)?;
         Ok(decoded.claims)
     }
+}
+
+/// Whether a token is not to be believed by who does not know what its header names under `crit` (RFC 7515, section 4.1.11).
+/// Nothing that could stand there is known here.
+fn demands_extensions(token: &str) -> bool {
+    let header = token.split('.').next().unwrap_or_default();
+    let header = base64_simd::URL_SAFE_NO_PAD.decode_to_vec(header).ok();
+    let header =
+        header.and_then(|header| serde_json::from_slice::<Map<String, Value>>(&header).ok());
+    header.is_none_or(|header| header.contains_key("crit"))
 }
 
 fn cause_of(kind: &jsonwebtoken::errors::ErrorKind) -> &'static str {
@@ -245,6 +257,20 @@ mod tests {
                 Err(TokenProblem::KeysUnavailable) => "no keys",
             };
             assert_eq!(told, expected, "{claims}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_demands_an_extension_is_not_believed() {
+        for (header, expected) in [
+            (r#"{"alg":"RS256","typ":"JWT"}"#, false),
+            (r#"{"alg":"RS256","crit":["b64"],"b64":false}"#, true),
+            (r#"{"alg":"RS256","crit":[]}"#, true),
+            ("no JSON", true),
+        ] {
+            let header = base64_simd::URL_SAFE_NO_PAD.encode_to_string(header);
+            let token = format!("{header}.e30.c2ln");
+            assert_eq!(demands_extensions(&token), expected, "{token}");
         }
     }
 
