@@ -492,7 +492,7 @@ impl World {
                 Poll::Pending => self.processes[place].calling_back.push((call, replies)),
                 Poll::Ready(replies) => {
                     let reply = replies.ok().and_then(|mut replies| replies.pop());
-                    self.is_called_back(place, call, reply);
+                    self.is_called_back(call, reply);
                 }
             }
         }

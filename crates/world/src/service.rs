@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    pub(crate) fn is_called_back(&mut self, place: usize, call: ServiceCall, reply: Option<Reply>) {
+    pub(crate) fn is_called_back(&mut self, call: ServiceCall, reply: Option<Reply>) {
         match reply {
             Some(Reply::Recorded(effect)) => {
                 self.trace(|| format!("CALLED BACK {call:?}: {effect:?}"));
