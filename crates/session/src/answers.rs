@@ -329,8 +329,8 @@ impl Answers {
         self.closed_ids = ClosedIds::default();
     }
 
-    /// Another request, which carries all answers that were given. Returns those that wait for others of their message: they are not
-    /// sent any more.
+    /// A request begins, with all answers that were given. Answers that wait for others of their message are not sent any more, and
+    /// are returned.
     pub(crate) fn request_sent(&mut self) -> Vec<CallAnswer> {
         self.closed_ids = ClosedIds::default();
         for batch in &mut self.batches {

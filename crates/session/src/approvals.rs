@@ -55,12 +55,12 @@ pub(crate) const ASKED_MAX: usize = 64;
 pub(crate) struct Approvals {
     asked: Vec<AskedQuestion>,
     pending: Vec<PendingAnswer>,
-    /// Requests that the log told of and that are not shown, as they were then: the newest. The ledger's answer to who asked for one
-    /// may come after that, and is older.
+    /// The newest rows of requests that are not shown, as the log told of them. The ledger's answer to a call that asked for one may
+    /// come later and hold an older row.
     known: VecDeque<Question>,
 }
 
-/// Requests that are not shown are kept in mind, so many.
+/// Rows of requests that are not shown.
 const KNOWN_MAX: usize = 16;
 
 // Requests that the client is shown.
@@ -85,7 +85,7 @@ impl Approvals {
         show(question, call, talk);
     }
 
-    /// A request as the log has told of it since the ledger answered so, where it has.
+    /// The newest row of a request: the log's, where that is newer than the one in the ledger's answer.
     pub(crate) fn newest(&self, question: Question) -> Question {
         let newer = self.known.iter().find(|known| {
             known.number == question.number && known.last_entry > question.last_entry
@@ -802,6 +802,33 @@ mod tests {
         approvals.extend(&longer, &mut talk);
         assert_eq!(talk.step.take_names(), ["ConfirmationRequest"]);
         assert_eq!(approvals.open().count(), 1);
+    }
+
+    #[test]
+    fn a_late_answer_of_the_ledger_does_not_undo_what_the_log_has_told() {
+        let (mut approvals, mut talk) = asked(1..=1);
+        talk.step.take_names();
+        let row = |number, last_entry, state| Question {
+            state,
+            last_entry: EntryNumber(last_entry),
+            ..question(number)
+        };
+        for number in 2..20 {
+            let closed = row(number, 100, QuestionState::Closed);
+            approvals.on_question(&closed, false, &mut talk);
+        }
+        assert!(talk.step.take_names().is_empty(), "the client knows none");
+        let state = |number, last_entry| {
+            let answered = row(number, last_entry, QuestionState::Open);
+            approvals.newest(answered).state
+        };
+        assert_eq!(state(19, 99), QuestionState::Closed);
+        assert_eq!(state(19, 101), QuestionState::Open, "the answer is newer");
+        assert_eq!(
+            state(2, 99),
+            QuestionState::Open,
+            "only the newest are kept"
+        );
     }
 
     #[test]

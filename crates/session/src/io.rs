@@ -22,9 +22,9 @@ use windlass_tool::sensitive::Sensitive;
 #[serde(rename_all = "snake_case")]
 pub enum Input {
     Model(ModelEvent),
-    /// Of a live model, which is spoken with over a connection.
+    /// The connection to a live model comes or goes.
     Connection(ConnectionEvent),
-    /// Of a text model, which is asked request by request.
+    /// A request to a text model begins or ends.
     Request(RequestEvent),
     Client(ClientEvent),
     /// What the conversation already has: open questions, results that no model has heard, and, where the session goes on in

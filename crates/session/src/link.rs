@@ -51,7 +51,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Where a text model is asked, what is said needs no connection: the next request brings it.
+    /// A text model needs no connection: the next request brings it all that is said.
     pub(crate) fn new(mode: Mode, pending_request: Option<String>) -> Self {
         Self {
             generation: 0,

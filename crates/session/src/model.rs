@@ -294,7 +294,7 @@ pub enum RequestEvent {
     Sent { number: u64 },
     /// No request is under way, and none follows before something is said.
     Ended,
-    /// Nobody waits for the answer any more.
+    /// The answer is not waited for any more.
     GivenUp,
 }
 

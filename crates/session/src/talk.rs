@@ -318,7 +318,7 @@ impl Talk {
 
 // Connections and requests that come and go.
 impl Talk {
-    /// Nothing comes any more of an earlier answer, and no id has had an answer among the calls of this one.
+    /// The answer to an earlier request is over, and no call of this one has had its answer.
     pub(crate) fn on_request_sent(&mut self, number: u64) {
         self.link.requested(number);
         self.speech.answer_ended(&mut self.step);
@@ -326,7 +326,7 @@ impl Talk {
         self.keep_unsent(held);
     }
 
-    /// The time is not counted that an answer takes which will not come.
+    /// An answer that will not come is not waited for.
     pub(crate) fn on_request_ended(&mut self) {
         if self.step.expects_model() {
             self.on_generation_complete();
@@ -429,7 +429,7 @@ impl Talk {
         self.keep_unsent(unsent);
     }
 
-    /// Answers that nobody knows to be read, or that are not sent any more: what happened is told later.
+    /// The outcomes among answers that were not sent, or may not have been read, are told later.
     fn keep_unsent(&mut self, answers: Vec<CallAnswer>) {
         for answer in answers {
             if answer.settled.is_outcome || self.leaves_user_waiting(&answer) {

@@ -73,7 +73,7 @@ pub enum Command {
     Audited(Vec<EffectId>),
 }
 
-/// A request that its asker takes back. One that was asked for again since stays.
+/// An approval request that its asker takes back. It stays where it was asked for again since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WithdrawnQuestion {
     pub question: QuestionNumber,

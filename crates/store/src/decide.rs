@@ -633,8 +633,8 @@ impl<'a> Step<'a> {
         self.asked_in_place_of(number, false, replaced)
     }
 
-    /// Lets a question wait for longer, and says so in the log: whoever shows it shows its new end.
-    fn extend_question(&mut self, number: QuestionNumber, expires_at_unix_ms: u64) {
+    /// A question is asked for once more, and may wait for longer. The log says so: every session that shows it shows its new end.
+    fn repeat_question(&mut self, number: QuestionNumber, expires_at_unix_ms: u64) {
         let mut questions = self.questions.iter_mut();
         let Some(question) = questions.find(|question| question.number == number) else {
             return;

@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// Nobody is there for hours, or days.
+    /// Hours or days pass with nobody there.
     fn days_pass(&mut self) {
         self.fault(Fault::DaysPassed);
         let hours = match self.random.below(4) {

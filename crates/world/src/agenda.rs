@@ -39,7 +39,7 @@ pub(crate) enum Within {
     Commit,
     Answer(PendingAnswer),
     Sweep,
-    /// What has run out is deleted.
+    /// The store deletes rows whose time is over.
     Upkeep,
     /// An unknown effect that the sweep has looked up.
     Swept {

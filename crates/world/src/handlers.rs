@@ -409,7 +409,7 @@ impl World {
             }
             _ => 1 + self.random.below(8),
         };
-        // 429, and a 503 of which its author says that nothing happened.
+        // A 429, or a 503 that the author of the tool lists as "not done".
         let is_busy = self.random.one_in(3);
         self.fault(match is_busy {
             true => Fault::Unavailable,

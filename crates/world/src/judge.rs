@@ -357,7 +357,7 @@ impl World {
         }
     }
 
-    /// Whoever approved something approved what it does.
+    /// An approval runs the code that it was asked about.
     fn runs_the_code_that_was_asked_about(
         &mut self,
         conversation: usize,

@@ -1,4 +1,4 @@
-//! What the store has committed, for the judge: what was granted, asked and refused, whoever is told of it. Knows no rule.
+//! The commits of the store, for the judge: grants, requests and refusals, also those that no session hears of. Knows no rule.
 
 use crate::clock::BEGINNING_UNIX_MS;
 use crate::count::{Fault, State};

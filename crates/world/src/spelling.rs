@@ -37,7 +37,7 @@ const MOMENTS: [[&str; 6]; 2] = [
         "2026-12-01t09:30:00z",
     ],
 ];
-/// Numbers, each in several forms; the first two, and the next two, are neighbours that doubles do not tell apart.
+/// Numbers, each in several spellings. Doubles hold the first and the second as one number, and so the third and the fourth.
 const NUMBERS: [&[&str]; 6] = [
     &["2512292042121000001"],
     &["2512292042121000002"],

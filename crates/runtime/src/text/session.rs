@@ -99,7 +99,7 @@ pub(super) struct Flow {
     pub(super) answers: Option<GivenAnswer>,
     /// The model was told something that it is to answer.
     pub(super) is_told: bool,
-    /// What the user says stands in the log already, and what was done for it.
+    /// The log has the user's message already, and what was done for it.
     pub(super) is_taken_up: bool,
     pub(super) voice_session_start: Option<serde_json::Value>,
     /// Bytes of pictures that calls of the turn brought back.
@@ -413,14 +413,14 @@ impl TextSession {
             ModelCommand::Image { mime_type, data } => {
                 self.note(Entry::UserImage(Image { mime_type, data }));
             }
-            // Of live models.
+            // Live models alone are told these.
             ModelCommand::History { .. }
             | ModelCommand::AudioEnded
             | ModelCommand::Resynchronize => {}
         }
     }
 
-    /// What the user says stands in the log that the next request is made of.
+    /// Writes the user's message into the log that the next request is made of.
     pub(super) fn note_user(&mut self, text: Sensitive<String>) {
         // A message that came to nothing and is sent again has been said once.
         if text.expose().trim().is_empty() || self.log.ends_with(text.expose()) {

@@ -225,8 +225,8 @@ impl Calls {
         }
     }
 
-    /// Somebody else has tried again what calls of this session wait to try again: if the ledger does not answer these, they do not
-    /// say that nothing was done.
+    /// Another session has tried again what a call of this one waits to try again. The call does not say "not done" then, even if the
+    /// ledger does not answer it.
     pub(super) fn correct_failed(&mut self, effect: &Effect, talk: &Talk) {
         let newest = effect.newest_attempt().number;
         let is_tried_since = |call: &Call| {

@@ -318,7 +318,7 @@ impl Calls {
         }
         let last_entry = question.last_entry;
         let question = self.approvals.newest(question);
-        // It has ended since the ledger answered so.
+        // The request has ended since the ledger answered.
         if question.state != QuestionState::Open && !call.is_taken_back {
             return self.request(call, talk);
         }

@@ -683,3 +683,63 @@ fn a_repeat_that_is_taken_back_leaves_the_request_that_it_repeated() {
         "#]],
     );
 }
+
+#[test]
+fn a_call_that_was_taken_back_withdraws_no_request_that_another_call_asks_for() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            > store slow
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            request call-1 pay
+            > cancel function-call-1
+            > calls function-call-2 pay {"text":"10"}
+            request call-2 pay
+            > store up
+            withdraw question-1
+            call-1 cancelled
+            client: ToolsComplete { tool_count: 1 }
+            call-2 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 token-1 "Pay 10"
+            > confirm token-1
+            answer question-1 yes as call-2
+            call-2 Approved
+            start call-2 pay (effect-1) {"text":"10"}
+        "#]],
+    );
+}
+
+#[test]
+fn a_request_that_comes_while_the_session_ends_is_not_withdrawn() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            > store slow
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            request call-1 pay
+            > shutdown
+            client: error shutting_down: the server is shutting down
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0 interrupted
+            client: session complete, 1 transcripts
+            > store up
+            call-1 cancelled
+            client: ToolsComplete { tool_count: 1 }
+            session ended: Shutdown
+            close Shutdown
+            > opens b by text
+            b: client: confirm call-1 token-1 "Pay 10"
+            > b: confirm token-1
+            b: answer question-1 yes as call-1
+            b: call-1 Approved
+            b: start call-1 pay (effect-1) {"text":"10"}
+        "#]],
+    );
+}

@@ -499,3 +499,35 @@ fn by_text_a_model_that_asks_call_by_call_has_lost_nothing_between() {
         "#]],
     );
 }
+
+#[test]
+fn by_text_answers_that_wait_for_others_do_not_ride_on_a_later_request() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text write both
+            turn 1 started
+            > calls function-call-1 write {"text":"milk"} + function-call-2 write {"text":"bread"}
+            client: ModelGenerating
+            request call-1 write
+            start call-1 write (effect-1) {"text":"milk"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            request call-2 write
+            start call-2 write (effect-2) {"text":"bread"}
+            > requests 2
+            > returns 2 {"x":2}
+            record effect-2 Succeeded
+            call-2 finished
+            client: ToolsComplete { tool_count: 2 }
+            > says Done.
+            client: Assistant piece "Done."
+            > done
+            client: Assistant said "Done."
+            turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: late write ok {"x":1} + write ok {"x":2}
+        "#]],
+    );
+}

@@ -423,3 +423,48 @@ fn a_retry_that_the_store_does_not_take_ends_with_the_failure() {
         "#]],
     );
 }
+
+#[test]
+fn a_waiting_retry_knows_what_another_session_has_done_meanwhile() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            > calls function-call-1 upsert {"text":"a"}
+            client: ModelGenerating
+            request call-1 upsert
+            start call-1 upsert (effect-1) {"text":"a"}
+            > returns 1 busy
+            record effect-1 Failed
+            call-1 attempt 2 in 25000 ms
+            > opens b by text
+            > b: text go
+            b: turn 1 started
+            > b: calls function-call-2 upsert {"text":"a"}
+            b: client: ModelGenerating
+            b: request call-1 upsert
+            b: start call-1 upsert (effect-1) {"text":"a"}
+            > b: returns 2 {"x":1}
+            b: call-2 returned late
+            > store down
+            > wait 25000
+            request call-1 upsert
+            call-1 problem: the store does not answer: disk full
+            call-1 finished OutcomeUnknown
+            to model: function-call-1 OUTCOME_UNKNOWN upsert was started, and how it ended is not known, at 2026-11-18T11:06:40.000Z with {"text":"a"}
+            client: ToolsComplete { tool_count: 1 }
+            b: abort call-1 (let it end)
+            b: record effect-1 Unknown
+            b: effect-1 not recorded
+            b: call-1 finished OutcomeUnknown
+            b: call-1 took 25000 ms, over Tool 500
+            b: call-1 took 25000 ms, over Turn 10000
+            b: to model: function-call-2 OUTCOME_UNKNOWN upsert was started, and how it ended is not known
+            b: client: ToolsComplete { tool_count: 1 }
+            > wait 25000
+            provider silent after a result
+            b: provider silent after a result
+        "#]],
+    );
+}

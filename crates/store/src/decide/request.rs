@@ -340,7 +340,7 @@ impl Step<'_> {
         let hazards = self.hazards(&request.tool);
         let mut questions = self.questions.iter();
         let open = questions.find(|question| question.is_open(self.now_unix_ms))?;
-        let number = open.number;
+        let (number, ends_at_unix_ms) = (open.number, open.expires_at_unix_ms);
         let is_same = open.arguments == request.arguments;
         let still_holds = is_of_tool(open, &request.tool) && covers(&open.hazards, &hazards);
         let is_of_turn = self.rows.onset.is_none_or(|onset| onset <= open.last_entry);
@@ -349,11 +349,11 @@ impl Step<'_> {
         }
         if still_holds && is_same {
             let expires_at_unix_ms = self.now_unix_ms.saturating_add(request.question_ms);
-            self.extend_question(number, expires_at_unix_ms);
+            self.repeat_question(number, expires_at_unix_ms);
             return Some(self.asked(number, true));
         }
         if still_holds && is_of_turn {
-            self.extend_question(number, 0);
+            self.repeat_question(number, ends_at_unix_ms);
             return Some(self.asked(number, true));
         }
         Some(self.ask_naming(request, key, hazards))

@@ -49,7 +49,10 @@ pub(super) async fn discover(issuer: &str, limits: FetchLimits) -> Result<Discov
         .map_err(|error| format!("{url}: it does not say where the keys are: {error}"))?;
     match found.issuer == issuer {
         true => Ok(found),
-        false => Err(format!("{url}: it is of another issuer")),
+        false => Err(format!(
+            "{url}: it is of the issuer \"{}\", and access.oidc.issuer is \"{issuer}\"; write it exactly so",
+            found.issuer
+        )),
     }
 }
 

@@ -135,8 +135,8 @@ impl Oidc {
     }
 }
 
-/// Whether a token is not to be believed by who does not know what its header names under `crit` (RFC 7515, section 4.1.11).
-/// Nothing that could stand there is known here.
+/// Whether a token's header names extensions under `crit`, which has to be refused where one is not known (RFC 7515, section 4.1.11).
+/// None is known here.
 fn demands_extensions(token: &str) -> bool {
     let header = token.split('.').next().unwrap_or_default();
     let header = base64_simd::URL_SAFE_NO_PAD.decode_to_vec(header).ok();
