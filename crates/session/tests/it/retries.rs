@@ -445,26 +445,21 @@ fn a_waiting_retry_knows_what_another_session_has_done_meanwhile() {
             b: client: ModelGenerating
             b: request call-1 upsert
             b: start call-1 upsert (effect-1) {"text":"a"}
-            > b: returns 2 {"x":1}
-            b: call-2 returned late
+            > b: returns 1 {"x":1}
+            b: record effect-1 Succeeded
+            b: call-1 finished
+            b: to model: function-call-2 ok {"x":1}
+            b: client: ToolsComplete { tool_count: 1 }
             > store down
             > wait 25000
             request call-1 upsert
             call-1 problem: the store does not answer: disk full
-            call-1 finished OutcomeUnknown
-            to model: function-call-1 OUTCOME_UNKNOWN upsert was started, and how it ended is not known, at 2026-11-18T11:06:40.000Z with {"text":"a"}
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
-            b: abort call-1 (let it end)
-            b: record effect-1 Unknown
-            b: effect-1 not recorded
-            b: call-1 finished OutcomeUnknown
-            b: call-1 took 25000 ms, over Tool 500
-            b: call-1 took 25000 ms, over Turn 10000
-            b: to model: function-call-2 OUTCOME_UNKNOWN upsert was started, and how it ended is not known
-            b: client: ToolsComplete { tool_count: 1 }
+            b: provider silent after a result
             > wait 25000
             provider silent after a result
-            b: provider silent after a result
         "#]],
     );
 }
