@@ -169,7 +169,7 @@ fn load(
                         };
                         load_asked(tables, conversation, &asked, surroundings, rows)?;
                     }
-                    None => rows.effects = tables.effects_of_key(&key)?,
+                    None => (rows.effects, _) = by_key(tables, key, near)?,
                 }
             }
             rows.counts = tables.counts(now_unix_ms)?;
@@ -249,7 +249,8 @@ fn load_asked(
     surroundings: &Surroundings<'_>,
     rows: &mut Rows,
 ) -> Result<(), StoreUnavailable> {
-    rows.effects = tables.effects_of_key(&asked.key)?;
+    let (same, near) = by_key(tables, asked.key, asked.near)?;
+    (rows.effects, rows.near) = (same, near);
     let (tool, spec) = (asked.tool, &asked.tool.key_spec);
     let others = tables.effects_of_other_specs(&tool.id, spec.fingerprint(), OTHER_SPECS_MAX)?;
     if !others.is_empty()
@@ -276,7 +277,6 @@ fn load_asked(
         }
         rows.effects.sort_by_key(|effect| effect.first_entry);
     }
-    rows.near = tables.effects_near(&asked.near)?;
     let same = &rows.effects;
     rows.near
         .retain(|near| same.iter().all(|effect| effect.effect_id != near.effect_id));
@@ -287,6 +287,16 @@ fn load_asked(
         rows.near_questions.extend(tables.questions_of_key(&key)?);
     }
     Ok(())
+}
+
+/// The effects of an exact key, and the others of its near key.
+fn by_key(
+    tables: &mut dyn Tables,
+    key: EffectKey,
+    near: EffectKey,
+) -> Result<(Vec<Effect>, Vec<Effect>), StoreUnavailable> {
+    let found = tables.effects_near(&near)?;
+    Ok(found.into_iter().partition(|effect| effect.key == key))
 }
 
 /// The effect, and the questions of its key.

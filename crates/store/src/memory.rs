@@ -512,12 +512,8 @@ impl Tables for TalkRows<'_> {
         Ok(leg.cloned())
     }
 
-    fn effects_of_key(&mut self, key: &EffectKey) -> Result<Vec<Effect>, StoreUnavailable> {
-        // Nested calls never meet the key table.
-        Ok(self.effects(|effect| effect.key == *key && effect.parent.is_none()))
-    }
-
     fn effects_near(&mut self, near: &EffectKey) -> Result<Vec<Effect>, StoreUnavailable> {
+        // Nested calls never meet the key table.
         Ok(self.effects(|effect| effect.near == *near && effect.parent.is_none()))
     }
 

@@ -75,9 +75,7 @@ pub(crate) trait Tables {
     fn conversation(&mut self) -> Result<Option<Conversation>, StoreUnavailable>;
     fn leg(&mut self, leg: &SessionId) -> Result<Option<Leg>, StoreUnavailable>;
     fn leg_by_token(&mut self, token: &Hash) -> Result<Option<Leg>, StoreUnavailable>;
-    /// Oldest first.
-    fn effects_of_key(&mut self, key: &EffectKey) -> Result<Vec<Effect>, StoreUnavailable>;
-    /// Effects of the looser key, oldest first.
+    /// Effects of the looser key, oldest first: those of the exact key are among them.
     fn effects_near(&mut self, near: &EffectKey) -> Result<Vec<Effect>, StoreUnavailable>;
     /// The newest effects of a tool whose keys were compared in another way than this, oldest first.
     fn effects_of_other_specs(

@@ -1,5 +1,6 @@
 //! The table of effects: its statements, and an effect as a row.
 
+use super::key_specs;
 use super::tables::{
     self, bound, from_json, json, loaded_number, loaded_time, number, odd, time, tool,
 };
@@ -34,19 +35,6 @@ macro_rules! of_conversation {
     };
 }
 
-/// A query for the newest of one conversation's effects of a tool, `?3`, newest first.
-macro_rules! newest_of_spec {
-    ($test:literal) => {
-        concat!(
-            "SELECT ",
-            columns!(),
-            " FROM effects INDEXED BY effects_by_spec WHERE tenant = ?1 AND conversation_id = ?2 AND tool = ?3 AND ",
-            $test,
-            " AND parent IS NULL ORDER BY first_entry DESC LIMIT ?5"
-        )
-    };
-}
-
 /// A query for effects of any conversation.
 macro_rules! of_all {
     ($index:literal, $test:literal) => {
@@ -63,26 +51,13 @@ macro_rules! of_all {
     };
 }
 
-pub(super) fn of_key(
-    connection: &Connection,
-    of: &ConversationRef,
-    key: &EffectKey,
-) -> rusqlite::Result<Vec<Effect>> {
-    // Nested calls never meet the key table.
-    let statement = of_conversation!("INDEXED BY effects_by_key", "key = ?3 AND parent IS NULL");
-    select(
-        connection,
-        statement,
-        params![of.tenant.as_str(), of.conversation_id.as_str(), key.0],
-    )
-}
-
-/// Effects of the looser key.
+/// Effects of the looser key, those of the exact key among them.
 pub(super) fn near(
     connection: &Connection,
     of: &ConversationRef,
     near: &EffectKey,
 ) -> rusqlite::Result<Vec<Effect>> {
+    // Nested calls never meet the key table.
     let statement = of_conversation!("INDEXED BY effects_by_near", "near = ?3 AND parent IS NULL");
     select(
         connection,
@@ -98,32 +73,31 @@ pub(super) struct OtherSpecs<'a> {
     pub(super) effects_max: usize,
 }
 
-/// The newest, oldest first. Two ranges of the index, because nothing else lies beside what is left out.
+/// The newest, oldest first. Reads all effects of the conversation, but only where the file has such ones at all: in the days after
+/// a tool's version has changed what it compares.
 pub(super) fn of_other_specs(
     connection: &Connection,
     of: &ConversationRef,
     other: &OtherSpecs<'_>,
 ) -> rusqlite::Result<Vec<Effect>> {
-    let mut effects = Vec::new();
-    for statement in [
-        newest_of_spec!("key_fingerprint < ?4"),
-        newest_of_spec!("key_fingerprint > ?4"),
-    ] {
-        effects.extend(select(
-            connection,
-            statement,
-            params![
-                of.tenant.as_str(),
-                of.conversation_id.as_str(),
-                other.tool.as_str(),
-                other.fingerprint,
-                bound(other.effects_max)
-            ],
-        )?);
+    if !key_specs::has_others(connection, other.tool, other.fingerprint)? {
+        return Ok(Vec::new());
     }
-    effects.sort_by_key(|effect: &Effect| effect.first_entry);
-    let surplus = effects.len().saturating_sub(other.effects_max);
-    effects.drain(..surplus);
+    let statement = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM effects INDEXED BY effects_by_near WHERE tenant = ?1 AND conversation_id = ?2 AND tool = ?3
+             AND key_fingerprint <> ?4 AND parent IS NULL ORDER BY first_entry DESC LIMIT ?5"
+    );
+    let values = params![
+        of.tenant.as_str(),
+        of.conversation_id.as_str(),
+        other.tool.as_str(),
+        other.fingerprint,
+        bound(other.effects_max)
+    ];
+    let mut effects = select(connection, statement, values)?;
+    effects.reverse();
     Ok(effects)
 }
 
@@ -206,7 +180,7 @@ pub(super) fn begun_since(
     at_unix_ms: u64,
 ) -> rusqlite::Result<Vec<Effect>> {
     let statement = of_conversation!(
-        "INDEXED BY effects_by_key",
+        "INDEXED BY effects_by_near",
         "tool = ?3 AND begun_at_unix_ms >= ?4"
     );
     select(
@@ -225,7 +199,7 @@ pub(super) fn begun_since(
 pub(super) fn count(connection: &Connection, of: &ConversationRef) -> rusqlite::Result<usize> {
     connection
         .prepare_cached(
-            "SELECT count(*) FROM effects INDEXED BY effects_by_key WHERE tenant = ?1 AND conversation_id = ?2",
+            "SELECT count(*) FROM effects INDEXED BY effects_by_near WHERE tenant = ?1 AND conversation_id = ?2",
         )?
         .query_row(
             params![of.tenant.as_str(), of.conversation_id.as_str()],
@@ -378,7 +352,16 @@ pub(super) fn upsert(
             of.tenant.as_str(),
             of.conversation_id.as_str(),
         ])?;
-    Ok(())
+    match effect.parent {
+        // Nested calls never meet the key table.
+        Some(_) => Ok(()),
+        None => key_specs::used(
+            connection,
+            &effect.tool,
+            effect.key_spec.fingerprint(),
+            effect.changed_at_unix_ms,
+        ),
+    }
 }
 
 fn select(

@@ -7,6 +7,7 @@ mod copy;
 mod effects;
 mod entries;
 mod folding;
+mod key_specs;
 mod lock;
 mod place;
 mod pruning;

@@ -1,6 +1,7 @@
 //! What has run out leaves the tables, a slice at a time. Knows of each table only what makes a row old.
 
 use super::conversations::forget;
+use super::key_specs;
 use super::tables::{ago, bound, count, time};
 use crate::id::{ConversationRef, OwnerId};
 use crate::{ABANDONED_MS, PRUNED_ROWS_MAX, StoreLimits};
@@ -70,6 +71,7 @@ pub(super) fn slice(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Resul
     rows += named_by_deliveries(connection, &EFFECTS, old, left(rows))?;
     rows += named_by_deliveries(connection, &QUESTIONS, old, left(rows))?;
     rows += legs(connection, ends, left(rows))?;
+    key_specs::prune(connection, old)?;
     for (statement, end_unix_ms) in [
         (
             "DELETE FROM abandoned WHERE (tenant, conversation_id, nonce) IN (
@@ -190,11 +192,11 @@ const EFFECTS: Named = Named {
         WHERE state <> 'running' AND changed_at_unix_ms <= ?1 LIMIT ?2",
     deliveries: "DELETE FROM deliveries WHERE tenant = ?1 AND conversation_id = ?2 AND (leg, id) IN (
         SELECT leg, id FROM deliveries WHERE tenant = ?1 AND conversation_id = ?2 AND effect_id IN (
-            SELECT effect_id FROM effects INDEXED BY effects_by_key
+            SELECT effect_id FROM effects INDEXED BY effects_by_near
             WHERE tenant = ?1 AND conversation_id = ?2 AND state <> 'running' AND changed_at_unix_ms <= ?3)
         LIMIT ?4)",
     rows: "DELETE FROM effects WHERE rowid IN (
-        SELECT rowid FROM effects INDEXED BY effects_by_key
+        SELECT rowid FROM effects INDEXED BY effects_by_near
         WHERE tenant = ?1 AND conversation_id = ?2 AND state <> 'running' AND changed_at_unix_ms <= ?3 LIMIT ?4)",
 };
 

@@ -160,10 +160,6 @@ impl Tables for ConversationRows<'_> {
         self.read_leg_by_token(token).map_err(unavailable)
     }
 
-    fn effects_of_key(&mut self, key: &EffectKey) -> Result<Vec<Effect>, StoreUnavailable> {
-        effects::of_key(self.connection, self.of, key).map_err(unavailable)
-    }
-
     fn effects_near(&mut self, near: &EffectKey) -> Result<Vec<Effect>, StoreUnavailable> {
         effects::near(self.connection, self.of, near).map_err(unavailable)
     }

@@ -10,7 +10,12 @@ type Step = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Step `n`, counted from 1, leads from version `n - 1` to version `n`. A released step never changes, and a new version is one
 /// function at the end. All that a file lacks run in one transaction.
-const STEPS: &[Step] = &[make_tables, drop_index_by_leg, compare_keys];
+const STEPS: &[Step] = &[
+    make_tables,
+    drop_index_by_leg,
+    compare_keys,
+    find_by_near_keys,
+];
 
 /// How a file stands to this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,6 +285,25 @@ fn compare_keys(connection: &Connection) -> rusqlite::Result<()> {
     ALTER TABLE questions ADD COLUMN near BLOB NOT NULL DEFAULT x'0000000000000000000000000000000000000000000000000000000000000000';
     CREATE INDEX effects_by_near ON effects (tenant, conversation_id, near);
     CREATE INDEX effects_by_spec ON effects (tenant, conversation_id, tool, key_fingerprint);
+",
+    )
+}
+
+/// One exact key has one near key, so that one index finds both. Effects that were compared in another way are looked for only
+/// where there are any, which `key_specs` knows.
+fn find_by_near_keys(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "
+    CREATE TABLE key_specs (
+        tool TEXT NOT NULL,
+        key_fingerprint INTEGER NOT NULL,
+        used_at_unix_ms INTEGER NOT NULL,
+        PRIMARY KEY (tool, key_fingerprint)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO key_specs (tool, key_fingerprint, used_at_unix_ms)
+        SELECT tool, key_fingerprint, max(changed_at_unix_ms) FROM effects WHERE parent IS NULL GROUP BY tool, key_fingerprint;
+    DROP INDEX effects_by_spec;
+    DROP INDEX effects_by_key;
 ",
     )
 }

@@ -298,12 +298,12 @@ fn a_newer_schema_is_refused_with_both_versions() {
                 error,
                 OpenError::NewerSchema {
                     found: 99,
-                    known: 3,
+                    known: 4,
                     ..
                 }
             )
         },
-        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 3; \
+        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 4; \
          run the newer one, or name another data folder",
     );
 }
@@ -316,7 +316,8 @@ fn an_older_schema_is_brought_up_to_date_and_keeps_its_rows() {
     let connection = Connection::open(&path).unwrap();
     let older = connection.execute_batch(
         "CREATE INDEX entries_by_leg ON entries (tenant, conversation_id, leg, leg_number) WHERE leg_number IS NOT NULL;
-         DROP INDEX effects_by_near; DROP INDEX effects_by_spec;
+         DROP INDEX effects_by_near; DROP TABLE key_specs;
+         CREATE INDEX effects_by_key ON effects (tenant, conversation_id, key);
          ALTER TABLE effects DROP COLUMN near; ALTER TABLE effects DROP COLUMN key_spec;
          ALTER TABLE effects DROP COLUMN key_fingerprint; ALTER TABLE questions DROP COLUMN near;
          UPDATE meta SET value = 1 WHERE name = 'schema';

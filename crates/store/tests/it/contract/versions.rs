@@ -6,7 +6,7 @@ use crate::support::{World, ran, recorded, request};
 use serde_json::json;
 use std::sync::Arc;
 use windlass_store::command::{Command, Reply, Request};
-use windlass_store::{AttemptOutcome, LegRef};
+use windlass_store::{AttemptOutcome, LegRef, StoreLimits};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::effect_key::KeySpec;
 use windlass_tool::sensitive::Sensitive;
@@ -97,5 +97,31 @@ fn another_version_recognises_what_was_done() {
                 "{versions:?} {arguments}"
             );
         }
+    });
+}
+
+#[test]
+fn another_version_recognises_it_until_the_end_of_its_retention() {
+    let whole = spec(&[], &["order", "note"]);
+    let named = spec(&["order"], &["order", "note"]);
+    check(|world| {
+        let talk = conversation("days", "alice");
+        let leg = world.attach(&talk, "leg");
+        ran(world.send(&talk, asked(1, &leg, &whole, FIRST)));
+        world.send(&talk, recorded(1, AttemptOutcome::Succeeded));
+        // Others of the tool are written in between, by both versions.
+        for (number, spec) in [(2, &named), (3, &whole)] {
+            world.pass(StoreLimits::default().effect_ms / 3);
+            world.prune();
+            let leg = world.attach(&talk, &format!("leg {number}"));
+            let arguments = format!("{{\"order\":{number},\"note\":\"quick\"}}");
+            ran(world.send(&talk, asked(number, &leg, spec, &arguments)));
+            world.send(&talk, recorded(number, AttemptOutcome::Succeeded));
+        }
+        world.pass(StoreLimits::default().effect_ms / 3 - 1_000);
+        world.prune();
+        let leg = world.attach(&talk, "last leg");
+        let repeated = world.send(&talk, asked(4, &leg, &named, FIRST));
+        assert!(!matches!(repeated, Reply::Run(_)), "{repeated:?}");
     });
 }
