@@ -61,6 +61,10 @@ limits! {
         calls_per_message_max: usize = 32, 32;
         /// Calls of other tools that one attempt of a handler may make.
         calls_per_attempt_max: u32 = 16, 16;
+        /// Messages, events and progress that the handler of one call may send; the rest is left out, and the audit says so.
+        messages_per_call_max: u32 = 10_000, 10_000;
+        /// Notes that the handler of one call may write into the audit; the rest is left out, and the audit says so.
+        audit_notes_per_call_max: u32 = 100, 100;
         /// Characters of transcript that are kept for the session's end.
         transcript_characters_max: usize = 32_000, 32_000;
         /// Seconds that an owed answer may take before the client is told.

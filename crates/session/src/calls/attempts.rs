@@ -322,7 +322,7 @@ impl Calls {
             };
             return self.on_handler_call(asked, talk);
         }
-        let open = self.open.get(attempt.call);
+        let open = self.open.get_mut(attempt.call);
         if let Some(call) = open.filter(|open| open.attempt == attempt.attempt) {
             if message == HandlerMessage::External {
                 return self.families.note_external(attempt);

@@ -48,15 +48,50 @@ const PRIVILEGED: [(&str, &str); 5] = [
     ("kb_get", "image"),
 ];
 
-pub(super) fn pass_on(call: &Call, message: HandlerMessage, talk: &mut Talk) {
-    let number = call.number();
-    let note = |event: String, data: Value| SessionEvent::AuditNote {
-        call: number,
+/// How much the handlers of a call have said.
+#[derive(Debug, Default)]
+pub(crate) struct Sayings {
+    messages: u32,
+    notes: u32,
+}
+
+/// Whether one more is within its limit, and whether it is the first that is not.
+fn count(said: &mut u32, max: u32) -> (bool, bool) {
+    *said = said.saturating_add(1);
+    (*said <= max, *said == max.saturating_add(1))
+}
+
+fn note(call: &Call, event: String, data: Value) -> SessionEvent {
+    SessionEvent::AuditNote {
+        call: call.number(),
         tool: call.tool().clone(),
         arguments: Sensitive(call.arguments().clone()),
         event,
         data: Sensitive(data),
+    }
+}
+
+pub(super) fn pass_on(call: &mut Call, message: HandlerMessage, talk: &mut Talk) {
+    let limits = talk.step.limits();
+    let is_note = matches!(message, HandlerMessage::Audit { .. });
+    let audit_notes_max = limits.audit_notes_per_call_max;
+    let (max, left_out) = match is_note {
+        true => (audit_notes_max, "audit_notes_left_out"),
+        false => (limits.messages_per_call_max, "messages_left_out"),
     };
+    let said = match is_note {
+        true => &mut call.said.notes,
+        false => &mut call.said.messages,
+    };
+    let (is_within, is_first_beyond) = count(said, max);
+    let number = call.number();
+    if !is_within {
+        if is_first_beyond {
+            let data = json!({ "max": max });
+            talk.step.event(note(call, left_out.to_owned(), data));
+        }
+        return;
+    }
     match message {
         HandlerMessage::Client(message) => {
             let kind = message.get("type").and_then(Value::as_str).unwrap_or("");
@@ -65,9 +100,12 @@ pub(super) fn pass_on(call: &Call, message: HandlerMessage, talk: &mut Talk) {
             let name = kind.to_ascii_lowercase().replace('-', "_");
             if kind.is_empty() || (SERVER_TYPES.contains(&name.as_str()) && !is_privileged) {
                 let data = json!({ "type": kind });
-                return talk
-                    .step
-                    .event(note("client_message_refused".to_owned(), data));
+                let (is_within, _) = count(&mut call.said.notes, audit_notes_max);
+                if is_within {
+                    let event = "client_message_refused".to_owned();
+                    talk.step.event(note(call, event, data));
+                }
+                return;
             }
             if !is_privileged {
                 return talk.step.tell_client(ClientUpdate::Custom(message));
@@ -79,7 +117,7 @@ pub(super) fn pass_on(call: &Call, message: HandlerMessage, talk: &mut Talk) {
             }
             talk.step.tell_client(ClientUpdate::Message(message));
         }
-        HandlerMessage::Audit { event, data } => talk.step.event(note(event, data)),
+        HandlerMessage::Audit { event, data } => talk.step.event(note(call, event, data)),
         HandlerMessage::Emit { name, payload } => talk.step.event(SessionEvent::Custom {
             call: number,
             name,

@@ -2,6 +2,7 @@
 //! admitted.
 
 use super::families::Nesting;
+use super::messages::Sayings;
 use crate::event::DuplicateRule;
 use crate::facts::{CallFacts, Delivered, HashedKey, Slot};
 use crate::policy::EffectRun;
@@ -27,6 +28,8 @@ pub(crate) struct Call {
     pub(crate) failed: Option<Box<Concluded>>,
     /// Attempts of this session's, from 1.
     pub(crate) attempt: u32,
+    /// Of these attempts' handlers.
+    pub(super) said: Sayings,
     /// Why budgets or loop guard do not let it run; the ledger may still answer it from what was done.
     pub(crate) refusal: Option<CallError>,
     /// Its turn has been charged for it.
@@ -114,6 +117,7 @@ impl Call {
             phase: Phase::Admission,
             failed: None,
             attempt: 1,
+            said: Sayings::default(),
             refusal: None,
             is_charged: false,
             has_waited: false,

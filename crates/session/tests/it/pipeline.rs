@@ -1,7 +1,9 @@
 //! The gates in their order, and what each answers.
 
-use crate::harness::check;
+use crate::harness::{check, check_with};
 use expect_test::expect;
+use std::sync::Arc;
+use windlass_session::limits::Limits;
 use windlass_tool::kind::Mode;
 
 #[test]
@@ -319,6 +321,38 @@ fn a_message_of_a_handler_never_passes_as_the_servers() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > message 1 {"type":"weather","sky":"late"}
+        "#]],
+    );
+}
+
+#[test]
+fn a_handler_that_says_too_much_is_cut_short() {
+    check_with(
+        Mode::Text,
+        |config| {
+            config.limits = Arc::new(Limits {
+                messages_per_call_max: 2,
+                audit_notes_per_call_max: 1,
+                ..Limits::of(Mode::Text)
+            });
+        },
+        expect![[r#"
+            > text go
+            turn 1 started
+            > calls function-call-1 look {}
+            client: ModelGenerating
+            start call-1 look {}
+            > message 1 {"type":"weather","sky":"blue"}
+            > progress 1 half way
+            > progress 1 more
+            > message 1 {"type":"weather","sky":"grey"}
+            > notes 1 looked
+            > notes 1 looked
+            > notes 1 looked
+            > message 1 {"type":"error","code":"fake"}
+            > calls function-call-2 look {"x":2}
+            > notes 2 looked
+            > returns 1 {"x":1}
         "#]],
     );
 }

@@ -152,6 +152,16 @@ fn parse_other(word: &str, rest: &str) -> Input {
                 message,
             }
         }
+        "notes" => {
+            let (call, event) = rest.split_once(' ').unwrap();
+            Input::HandlerMessage {
+                call: parse_ref(call),
+                message: HandlerMessage::Audit {
+                    event: event.to_owned(),
+                    data: Value::Null,
+                },
+            }
+        }
         "external" => Input::HandlerMessage {
             call: parse_ref(rest),
             message: HandlerMessage::External,

@@ -405,6 +405,9 @@ fn render_event(event: &SessionEvent, names: &mut Names) -> Option<String> {
         }
         SessionEvent::HandlerProblem { call, problem, .. } => format!("{call} problem: {problem}"),
         SessionEvent::CallProgressed { call, message, .. } => format!("{call} progress: {message}"),
+        SessionEvent::AuditNote {
+            call, event, data, ..
+        } => format!("{call} notes {event} {}", data.expose()),
         SessionEvent::SessionEnded { reason } => format!("session ended: {reason:?}"),
         // What every script would repeat without saying more.
         _ => return None,
