@@ -6,10 +6,11 @@ mod key_file;
 mod key_ring;
 pub(crate) mod oidc;
 mod proxy;
+mod signed_out;
 mod tickets;
 
 pub(crate) use key_file::{KeyChange, KeyFile, NewKey};
-pub(crate) use tickets::{Grant, GrantedName, Means, TicketTerms, no_page_cookie};
+pub(crate) use tickets::{Grant, GrantedName, Means, PAGE_COOKIE, TicketTerms, no_page_cookie};
 
 use crate::failure::Failure;
 use crate::{clock, users};
@@ -18,9 +19,10 @@ use http::header::{AUTHORIZATION, COOKIE, HeaderName, ORIGIN, SEC_WEBSOCKET_PROT
 use key_ring::{KeyId, KeyRing};
 use oidc::{Oidc, TokenProblem};
 use proxy::ProxyRule;
+use signed_out::SignedOut;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use tickets::{PAGE_COOKIE, PageSessions, TicketOffice, TicketProblem};
+use tickets::{PageSessions, TicketOffice, TicketProblem};
 use windlass_config::{AuthKind, Config};
 use windlass_runtime::caller::{Proven, Validity};
 use windlass_runtime::client_key::ClientKey;
@@ -121,11 +123,13 @@ impl Access {
             });
         }
         let access = &config.access;
+        let signed_out = SignedOut::open(&config.folders.data, clock::now_unix_ms());
+        let signed_out = signed_out.map_err(Failure::of)?;
         Ok(Self {
             is_required,
             keys: Arc::new(keys),
             tickets: TicketOffice::new(access).map_err(Failure::of)?,
-            pages: PageSessions::new(client_key.clone(), access.page_minutes.get()),
+            pages: PageSessions::new(client_key.clone(), access.page_minutes.get(), signed_out),
             oidc: oidc.map(|oidc| Oidc::new(oidc).map(Arc::new)).transpose()?,
             proxy,
         })

@@ -2,6 +2,7 @@
 //! somebody is. Knows keys by their ids alone, and no route.
 
 use super::key_ring::KeyId;
+use super::signed_out::{SignedOut, SignedOutError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -207,13 +208,15 @@ struct PageSession {
 pub(crate) struct PageSessions {
     key: Arc<ClientKey>,
     good_for_minutes: u64,
+    signed_out: SignedOut,
 }
 
 impl PageSessions {
-    pub(super) fn new(key: Arc<ClientKey>, good_for_minutes: u64) -> Self {
+    pub(super) fn new(key: Arc<ClientKey>, good_for_minutes: u64, signed_out: SignedOut) -> Self {
         Self {
             key,
             good_for_minutes,
+            signed_out,
         }
     }
 
@@ -229,8 +232,23 @@ impl PageSessions {
     }
 
     pub(super) fn open(&self, text: &str, now_unix_ms: u64) -> Option<Grant> {
+        self.session(text, now_unix_ms).map(|session| session.grant)
+    }
+
+    /// Signs a browser out, so that its cookie counts nowhere any more. Anything else than a cookie that counts is nothing to do.
+    pub(crate) fn end(&self, text: &str, now_unix_ms: u64) -> Result<(), SignedOutError> {
+        match self.session(text, now_unix_ms) {
+            Some(session) => self
+                .signed_out
+                .add(text, session.expires_unix_ms, now_unix_ms),
+            None => Ok(()),
+        }
+    }
+
+    fn session(&self, text: &str, now_unix_ms: u64) -> Option<PageSession> {
         let session: PageSession = unseal(&self.key, Purpose::Page, text)?;
-        (now_unix_ms < session.expires_unix_ms).then_some(session.grant)
+        let counts = now_unix_ms < session.expires_unix_ms && !self.signed_out.has(text);
+        counts.then_some(session)
     }
 }
 
@@ -419,7 +437,8 @@ mod tests {
     fn a_page_stays_signed_in_for_its_time_and_a_ticket_is_no_cookie() {
         let folder = tempfile::tempdir().unwrap();
         let key = Arc::new(ClientKey::open(folder.path()).unwrap());
-        let pages = PageSessions::new(key.clone(), 10);
+        let signed_out = SignedOut::open(folder.path(), NOW).unwrap();
+        let pages = PageSessions::new(key.clone(), 10, signed_out);
         let cookie = pages.cookie(grant(), true, NOW);
         let (pair, attributes) = cookie.split_once("; ").unwrap();
         assert_eq!(
@@ -429,6 +448,9 @@ mod tests {
         let value = pair.strip_prefix("windlass_page=").unwrap();
         assert_eq!(pages.open(value, NOW + 599_999), Some(grant()));
         assert_eq!(pages.open(value, NOW + 600_000), None);
+        pages.end(value, NOW).unwrap();
+        assert_eq!(pages.open(value, NOW), None);
+        pages.end("nothing", NOW).unwrap();
         let session = PageSession {
             expires_unix_ms: NOW + 1,
             grant: grant(),

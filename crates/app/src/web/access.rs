@@ -7,8 +7,8 @@ use super::voice::later;
 use super::{ServerState, line, origin, typed};
 use crate::access::oidc::{Returned, SIGN_IN_COOKIE, no_way_cookie};
 use crate::access::{
-    Grant, GrantedName, Identified, Means, Purpose, Refused, Showing, TicketTerms, cookies,
-    is_user_name, no_page_cookie,
+    Grant, GrantedName, Identified, Means, PAGE_COOKIE, Purpose, Refused, Showing, TicketTerms,
+    cookies, is_user_name, no_page_cookie,
 };
 use crate::clock;
 use axum::body::{Body, to_bytes};
@@ -220,6 +220,18 @@ pub(super) async fn end_session(
 ) -> Response<Body> {
     if let Err(refused) = check_origin(&state, &headers) {
         return foreign(refused);
+    }
+    let now_unix_ms = clock::now_unix_ms();
+    for shown in cookies(&headers, PAGE_COOKIE) {
+        if let Err(problem) = state.access.pages.end(shown, now_unix_ms) {
+            tracing::error!(%problem, "a browser could not be signed out");
+            let problem = "the server cannot sign out now; try again later";
+            return later(error(
+                StatusCode::SERVICE_UNAVAILABLE,
+                ErrorCode::Overloaded.as_str(),
+                problem,
+            ));
+        }
     }
     let mut response = line(StatusCode::OK, "signed out");
     set_cookie(&mut response, &no_page_cookie());

@@ -248,9 +248,42 @@ async fn a_page_stays_signed_in_by_a_cookie_that_ends_with_its_key() {
             .unwrap()
             .starts_with("windlass_page=; ")
     );
+    // A copy of the cookie counts no more than the browser's, also after a restart.
+    assert_eq!(session(&headers)["signedIn"], false);
+    assert_eq!(request(&address, "GET", "/api/info", &headers).status, 401);
     keys(data.path(), &["revoke", "shop"]);
     assert_eq!(client.expect("error").await["code"], "unauthorized");
-    assert_eq!(request(&address, "GET", "/api/info", &headers).status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_was_signed_out_stays_so_after_a_restart_and_others_stay_signed_in() {
+    let data = tempfile::tempdir().unwrap();
+    let shop = key(data.path(), &["shop"]);
+    let (server_before, address) = server(data.path(), &[]).await;
+    let sign_in = |user: &str| {
+        let shown = format!(
+            "Bearer {}",
+            ticket(&address, &shop, json!({ "user": user }))
+        );
+        let signed_in = post_with(&address, "/api/session", &with(&shown), b"");
+        let cookie = signed_in.header("set-cookie").unwrap();
+        cookie.split(';').next().unwrap().to_owned()
+    };
+    let cookies = [sign_in("ada"), sign_in("eve")];
+    let is_in = |address: &str, cookie: &str| {
+        request(address, "GET", "/api/info", &[("Cookie", cookie)]).status == 200
+    };
+    assert!(cookies.iter().all(|cookie| is_in(&address, cookie)));
+    request(
+        &address,
+        "DELETE",
+        "/api/session",
+        &[("Cookie", &cookies[0])],
+    );
+    server_before.shut_down().await;
+    let (_server, address) = server(data.path(), &[]).await;
+    let are_in = cookies.each_ref().map(|cookie| is_in(&address, cookie));
+    assert_eq!(are_in, [false, true]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
