@@ -148,6 +148,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         picture_limits: PictureLimits::of(&config),
         metrics,
         shares: Shares::new(config.shares.limits()),
+        completions: web::once::Answers::default(),
         draining: AtomicBool::new(false),
     });
     // The last thing that can fail: an open port means a server.

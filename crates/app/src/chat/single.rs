@@ -11,13 +11,16 @@ use windlass_runtime::caller::{Caller, Validity};
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::text::{Past, TurnEnd, TurnInput, TurnSink, UserInput};
 use windlass_session::model::HistoryEntry;
-use windlass_tool::id::{ClientId, TenantId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::rights::Rights;
 
 /// What a program wants answered.
 pub(crate) struct Completion<'a> {
     pub(crate) caller: Caller,
+    /// That of a request that may come again, so that what it has changed is recognised even by another process; `None` for one of
+    /// its own.
+    pub(crate) conversation: Option<ConversationId>,
     /// The user for whom the program says it speaks.
     pub(crate) named: Option<&'a str>,
     /// What was said before.
@@ -81,6 +84,7 @@ impl ChatHost {
     ) -> Result<TurnEnd, ChatRefusal> {
         let Completion {
             caller,
+            conversation,
             named,
             history,
             input,
@@ -91,7 +95,10 @@ impl ChatHost {
         refuse_blocked(&user_id, world.as_ref())?;
         let counted = self.completing.begin();
         let whose = Whose::begun_by(&caller, Some(&user_id));
-        let conversation_id = ids::conversation_id().map_err(|error| broken(&error))?;
+        let conversation_id = match conversation {
+            Some(known) => known,
+            None => ids::conversation_id().map_err(|error| broken(&error))?,
+        };
         let toolbox = self.toolbox.load_full();
         let request = SessionRequest {
             reference: whose.reference(&caller.tenant, &conversation_id),

@@ -56,7 +56,7 @@ pub(super) struct Entrance {
     pub(super) caller: Caller,
     pub(super) body: Bytes,
     /// The client's idempotency key, and the hash of what it came with.
-    key: Option<Message>,
+    pub(super) key: Option<Message>,
     cookie: Option<HeaderValue>,
     origin: Option<HeaderValue>,
     standing: Standing,

@@ -1,11 +1,13 @@
 //! `POST /v1/chat/completions` and `GET /v1/models`: any program that speaks OpenAI's protocol gets an answer of this server,
-//! whose tools run here. Each request is a session of its own. Knows that protocol's requests and statuses.
+//! whose tools run here. Each request is a session of its own, and each idempotency key one turn. Knows that protocol's requests and statuses.
 
 use super::access::refused as refused_entry;
 use super::chat::{Entrance, allow, events, no_text_model};
 use super::client::{known, showing};
+use super::once::{Answers, Asked, Found};
 use super::{ServerState, exceeded, typed};
 use crate::access::Purpose;
+use crate::chat::conversation::Message as KeyMessage;
 use crate::chat::picture::{PictureLimits, Pictures};
 use crate::chat::record::{TurnRecord, TurnWriter};
 use crate::chat::single::Completion;
@@ -24,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use windlass_provider::log::Image;
-use windlass_runtime::caller::Caller;
+use windlass_runtime::caller::{Acquaintance, Caller};
 use windlass_runtime::ids;
 use windlass_runtime::text::UserInput;
 use windlass_runtime::text::completions::{
@@ -33,6 +35,8 @@ use windlass_runtime::text::completions::{
 use windlass_runtime::text::ui_stream::Outlet;
 use windlass_session::client::ErrorCode;
 use windlass_session::model::{HistoryEntry, Role};
+use windlass_tool::id::{ClientId, ConversationId};
+use windlass_tool::json::hex;
 use windlass_tool::sensitive::Sensitive;
 
 #[derive(Deserialize)]
@@ -132,14 +136,80 @@ async fn answer(state: &ServerState, entrance: &Entrance) -> Response<Body> {
             .model
             .unwrap_or_else(|| state.info.text.model.clone()),
     };
-    let caller = entrance.caller.clone();
-    if wanted.stream == Some(true) {
-        let options = wanted.stream_options;
-        let includes_usage = options.and_then(|options| options.include_usage);
-        streamed(host, caller, asked, envelope, includes_usage == Some(true)).await
-    } else {
-        whole(host, caller, asked, envelope).await
+    let usage = wanted
+        .stream_options
+        .and_then(|options| options.include_usage);
+    let turn = CompletionTurn {
+        host,
+        caller: entrance.caller.clone(),
+        conversation: None,
+        asked,
+        envelope,
+        is_streamed: wanted.stream == Some(true),
+        includes_usage: usage == Some(true),
+    };
+    match &entrance.key {
+        Some(key) => once(&state.completions, key, turn).await,
+        None => turn.answer().await,
     }
+}
+
+/// A turn that is to be run.
+struct CompletionTurn {
+    host: Arc<ChatHost>,
+    caller: Caller,
+    conversation: Option<ConversationId>,
+    asked: CompletionRequest,
+    envelope: Envelope,
+    is_streamed: bool,
+    includes_usage: bool,
+}
+
+impl CompletionTurn {
+    async fn answer(self) -> Response<Body> {
+        match self.is_streamed {
+            true => streamed(self).await,
+            false => whole(self).await,
+        }
+    }
+}
+
+/// The one turn of an idempotency key. It is of a conversation that the key names, so that after a restart, which forgets the answer, what the
+/// first turn has changed is known to the second.
+async fn once(answers: &Answers, key: &KeyMessage, mut turn: CompletionTurn) -> Response<Body> {
+    let is_known = turn.caller.acquaintance == Acquaintance::Shown;
+    let parts = [
+        turn.caller.tenant.as_str(),
+        if is_known {
+            turn.caller.client_id.as_str()
+        } else {
+            ""
+        },
+        turn.asked.user.as_deref().unwrap_or_default(),
+        &key.id,
+    ];
+    let name = ids::digest(json!(parts).to_string().as_bytes());
+    let id = format!("once-{}", hex(&name[..16]));
+    if !is_known {
+        // Each of its requests comes from a client of its own, and what one has changed would be strange to the next.
+        turn.caller = Caller::unproven(ClientId::new(id.as_str()), Acquaintance::Passing);
+    }
+    turn.conversation = Some(ConversationId::new(id));
+    let body = key.content.unwrap_or_default();
+    let reading = match answers.find(Asked { name, body }) {
+        Found::Known(reading) => reading,
+        Found::New(writing) => {
+            let reading = writing.reading();
+            tokio::spawn(async move { writing.write(turn.answer().await).await });
+            reading
+        }
+        Found::Reused => {
+            let problem = "this Idempotency-Key came before with another request; use one key for one request";
+            return failure(StatusCode::CONFLICT, ErrorCode::BadMessage, problem);
+        }
+    };
+    let response = reading.response().await;
+    response.unwrap_or_else(|| refused(&ChatRefusal::Internal))
 }
 
 /// The one model that there is, under its own name.
@@ -216,13 +286,16 @@ impl Outlet for Opening {
     }
 }
 
-async fn streamed(
-    host: Arc<ChatHost>,
-    caller: Caller,
-    asked: CompletionRequest,
-    envelope: Envelope,
-    includes_usage: bool,
-) -> Response<Body> {
+async fn streamed(turn: CompletionTurn) -> Response<Body> {
+    let CompletionTurn {
+        host,
+        caller,
+        conversation,
+        asked,
+        envelope,
+        includes_usage,
+        ..
+    } = turn;
     let (record, writer) = TurnRecord::new();
     let reader = record.reader();
     let (opened, head) = oneshot::channel();
@@ -242,6 +315,7 @@ async fn streamed(
         let cancelled = abandoned.as_mut();
         let completion = Completion {
             caller,
+            conversation,
             named: user.as_deref(),
             history,
             input,
@@ -268,12 +342,15 @@ async fn streamed(
 }
 
 /// The turn has a task of its own, as a streamed one has: who leaves gives up the answer, and not what the turn has begun.
-async fn whole(
-    host: Arc<ChatHost>,
-    caller: Caller,
-    asked: CompletionRequest,
-    envelope: Envelope,
-) -> Response<Body> {
+async fn whole(turn: CompletionTurn) -> Response<Body> {
+    let CompletionTurn {
+        host,
+        caller,
+        conversation,
+        asked,
+        envelope,
+        ..
+    } = turn;
     let (mut answer, answered) = oneshot::channel();
     tokio::spawn(async move {
         let mut sink = Whole::default();
@@ -285,6 +362,7 @@ async fn whole(
         } = asked;
         let completion = Completion {
             caller,
+            conversation,
             named: user.as_deref(),
             history,
             input,

@@ -12,6 +12,7 @@ mod gate;
 pub(crate) mod hosts;
 mod ledger;
 pub(crate) mod listener;
+pub(crate) mod once;
 pub(crate) mod origin;
 pub(crate) mod patience;
 pub(crate) mod peer;
@@ -58,6 +59,8 @@ pub(crate) struct ServerState {
     pub(crate) picture_limits: PictureLimits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) shares: Arc<Shares>,
+    /// Answers to completions that may be asked for again.
+    pub(crate) completions: once::Answers,
     pub(crate) draining: AtomicBool,
 }
 

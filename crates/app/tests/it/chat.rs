@@ -34,7 +34,16 @@ pub(crate) async fn chat_with(
     keys: &[(&'static str, &str)],
     handlers: Handlers,
 ) -> Chat {
-    let data = tempfile::tempdir().unwrap();
+    chat_in(tempfile::tempdir().unwrap(), rule, keys, handlers).await
+}
+
+/// The same where a server may have been before.
+pub(crate) async fn chat_in(
+    data: tempfile::TempDir,
+    rule: impl Fn(&Value) -> Says + Send + Sync + 'static,
+    keys: &[(&'static str, &str)],
+    handlers: Handlers,
+) -> Chat {
     let model = ModelServer::start(rule);
     let url = model.url.clone();
     let mut all = vec![("text.provider", "openai"), ("text.url", url.as_str())];

@@ -20,6 +20,7 @@ mod chat_turns;
 mod code_changed;
 mod command_line;
 mod completions;
+mod completions_again;
 mod composed;
 mod connections;
 mod disk_full;
