@@ -1,4 +1,4 @@
-//! Worlds of faults around the session core, and servers that are killed, as many as asked for. Knows how to start them, and
+//! Worlds of faults around the session core, servers that are killed, and churn around one, as much as is asked for. Knows how to start them, and
 //! nothing of what they do.
 
 use crate::report::Report;
@@ -27,6 +27,10 @@ pub(crate) enum Request {
     Kills {
         kills: u64,
     },
+    /// No worlds, but a real server with clients that come and go for this time.
+    Churn {
+        minutes: u64,
+    },
 }
 
 impl Request {
@@ -40,18 +44,32 @@ impl Request {
             "--seeds" => Some(Self::Seeds { seeds: number }),
             "--minutes" => Some(Self::Minutes { minutes: number }),
             "--kills" => Some(Self::Kills { kills: number }),
+            "--churn" => Some(Self::Churn { minutes: number }),
             _ => None,
         }
     }
 }
 
 pub(crate) fn soak(workspace: &Workspace, report: &mut Report, request: &Request) {
-    if let Request::Kills { kills } = request {
+    let of_servers = |filter: &str, variable: &str, value: u64| {
         let mut test = workspace.cargo(&["test", "--package", "windlass-app", "--test", "it"]);
-        test.args(["kills::", "--", "--nocapture"]);
-        test.env("WINDLASS_TEST_KILLS", kills.to_string());
-        report.run("servers killed", test);
-        return;
+        test.args([filter, "--", "--nocapture"]);
+        test.env(variable, value.to_string());
+        test
+    };
+    match request {
+        Request::Kills { kills } => {
+            let test = of_servers("kills::", "WINDLASS_TEST_KILLS", *kills);
+            report.run("servers killed", test);
+            return;
+        }
+        Request::Churn { minutes } => {
+            let seconds = minutes.saturating_mul(60);
+            let test = of_servers("kills::churn::", "WINDLASS_TEST_CHURN_SECONDS", seconds);
+            report.run("churn", test);
+            return;
+        }
+        Request::Replay { .. } | Request::Seeds { .. } | Request::Minutes { .. } => {}
     }
     let mut build = workspace.cargo(&["build", "--package", "windlass-world"]);
     build.args(["--profile=test", "--bin", PROGRAM]);
@@ -74,7 +92,7 @@ fn run(workspace: &Workspace, report: &mut Report, request: &Request) {
         report.run("worlds of faults", command)
     };
     match request {
-        Request::Kills { .. } => {}
+        Request::Kills { .. } | Request::Churn { .. } => {}
         Request::Replay { seed } => {
             run(report, &[("--seed", *seed)]);
         }
@@ -99,13 +117,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_soak_is_asked_for_in_one_of_four_ways() {
+    fn a_soak_is_asked_for_in_one_of_five_ways() {
         for (arguments, expected) in [
             (&[][..], Some(Request::Seeds { seeds: SEEDS })),
             (&["--seed", "7"], Some(Request::Replay { seed: 7 })),
             (&["--seeds", "50"], Some(Request::Seeds { seeds: 50 })),
             (&["--minutes", "3"], Some(Request::Minutes { minutes: 3 })),
             (&["--kills", "200"], Some(Request::Kills { kills: 200 })),
+            (&["--churn", "20"], Some(Request::Churn { minutes: 20 })),
             (&["--hours", "3"], None),
             (&["--seed"], None),
             (&["--seed", "x"], None),

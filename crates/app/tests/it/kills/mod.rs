@@ -4,6 +4,7 @@
 
 mod answered;
 mod chat;
+mod churn;
 mod declined;
 mod process;
 mod shop;

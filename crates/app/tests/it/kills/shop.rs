@@ -113,6 +113,12 @@ impl Shop {
         books.orders.iter().position(|(_, own)| own == item)
     }
 
+    /// The item of every order.
+    pub(super) fn items(&self) -> Vec<String> {
+        let books = self.books.lock().unwrap();
+        books.orders.iter().map(|(_, item)| item.clone()).collect()
+    }
+
     /// The key of every order.
     pub(super) fn keys(&self) -> Vec<String> {
         let books = self.books.lock().unwrap();

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
@@ -57,10 +58,25 @@ pub(crate) struct ModelServer {
 impl ModelServer {
     /// Answers each request as the rule says, which is given the body's last message.
     pub(crate) fn start(rule: impl Fn(&Value) -> Says + Send + Sync + 'static) -> Self {
+        Self::start_with(rule, true)
+    }
+
+    /// The same of one that does not remember what it was asked: for so many requests that it would be too much.
+    pub(crate) fn start_without_memory(
+        rule: impl Fn(&Value) -> Says + Send + Sync + 'static,
+    ) -> Self {
+        Self::start_with(rule, false)
+    }
+
+    fn start_with(rule: impl Fn(&Value) -> Says + Send + Sync + 'static, remembers: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (log, rule) = (seen.clone(), Arc::new(rule));
+        let log = Arc::new(Log {
+            seen: remembers.then(|| seen.clone()),
+            requests: AtomicU64::new(0),
+        });
+        let rule = Arc::new(rule);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (log, rule) = (log.clone(), rule.clone());
@@ -81,22 +97,34 @@ fn call_of(id: &str, name: &str, arguments: &Value) -> Value {
     json!({"tool_calls": [call]})
 }
 
-fn serve(stream: TcpStream, log: &Mutex<Vec<Value>>, rule: &dyn Fn(&Value) -> Says) -> Option<()> {
+/// What was asked, where that is remembered, and how often.
+struct Log {
+    seen: Option<Arc<Mutex<Vec<Value>>>>,
+    requests: AtomicU64,
+}
+
+impl Log {
+    /// The number of this request.
+    fn add(&self, body: Value) -> u64 {
+        if let Some(seen) = &self.seen {
+            seen.lock().unwrap().push(body);
+        }
+        self.requests.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+fn serve(stream: TcpStream, log: &Log, rule: &dyn Fn(&Value) -> Says) -> Option<()> {
     let mut writer = stream.try_clone().ok()?;
     let mut reader = BufReader::new(stream);
     loop {
         let body = read_body(&mut reader)?;
         if body.get("contents").is_some() {
-            log.lock().unwrap().push(body);
+            log.add(body);
             answer_as_gemini(&mut writer)?;
             continue;
         }
         let last = body["messages"].as_array()?.last()?.clone();
-        let number = {
-            let mut log = log.lock().unwrap();
-            log.push(body);
-            log.len()
-        };
+        let number = log.add(body);
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
         let (delta, reason) = match rule(&last) {
             Says::Words(words) => (json!({"content": words}), "stop"),
