@@ -25,8 +25,10 @@ const NODE_TEST_ARGUMENTS: &[&str] = &["--test", "--test-concurrency=1", "--test
 /// What is built on demand, and tested with the rest.
 const FEATURES: &str = "windlass-app/documents,windlass-app/postgres,windlass-app/typescript";
 
-/// What a test starts beside the program.
-const EXAMPLES: &[&str] = &["never_returns", "rust_project"];
+/// How `cargo clippy` itself has packages checked.
+const LINTING_COMPILER: &str = "clippy-driver";
+/// Its arguments, each with a mark behind it.
+const DENY_WARNINGS: &str = "--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
 
 /// How the workspace is built and tested.
 #[derive(Clone, Copy)]
@@ -38,10 +40,13 @@ enum Build<'a> {
 }
 
 impl Build<'_> {
-    /// Every step that compiles says the same, or each would compile anew.
+    /// Every step that compiles says the same, or each would compile anew. Our own packages are compiled by clippy's driver, which is
+    /// the compiler with more lints: a step of lints alone would have to read all dependencies a second time.
     fn cargo(self, workspace: &Workspace, arguments: &[&str]) -> Command {
         let mut command = workspace.cargo(arguments);
         command.arg("--workspace");
+        command.env("RUSTC_WORKSPACE_WRAPPER", LINTING_COMPILER);
+        command.env("CLIPPY_ARGS", DENY_WARNINGS);
         if let Build::Whole { database } = self {
             command.args(["--features", FEATURES]);
             if let Some(server) = database {
@@ -71,11 +76,7 @@ fn check_build(workspace: &Workspace, report: &mut Report, build: Build<'_>) -> 
     report.check("tidy", || tidy::check(workspace));
     report.check("crate edges", || edges::check(workspace));
     supply::check(workspace, report, build.tools());
-    // In the tests' profile, whose build scripts and macros then serve both.
-    let mut clippy = build.cargo(workspace, &["clippy", "--all-targets", "--profile=test"]);
-    clippy.args(["--", "--deny", "warnings"]);
-    report.run("lints", clippy);
-    let built = report.run("build", compile(workspace, build));
+    let built = report.run("build and lints", compile(workspace, build));
     if built {
         tests(workspace, report, build);
         doc_tests(workspace, report, build);
@@ -83,16 +84,12 @@ fn check_build(workspace: &Workspace, report: &mut Report, build: Build<'_>) -> 
     built
 }
 
-/// Everything that a later step runs, with the tests' features and profile: each step after this one finds what it needs.
+/// Everything that there is, with the tests' features and profile: each step after this one finds what it needs.
 fn compile(workspace: &Workspace, build: Build<'_>) -> Command {
-    let mut command = build.cargo(workspace, &["build", "--profile=test", "--tests"]);
-    for program in [PROGRAM, BENCHES, soak::PROGRAM] {
-        command.args(["--bin", program]);
-    }
-    for example in EXAMPLES {
-        command.args(["--example", example]);
-    }
-    command
+    build.cargo(
+        workspace,
+        &["build", "--profile=test", "--tests", "--bins", "--examples"],
+    )
 }
 
 /// Everything: what `check` does, and the tests that drive the built program with a browser and the official SDKs.

@@ -212,7 +212,9 @@ async fn tokens_that_were_never_given_approve_nothing() {
     );
     confirm(&mut stage, &token, true).await;
     let declined_still = result(&mut stage).await;
-    assert_eq!(declined_still["response"], declined["response"]);
+    // On a slow machine it is said anew, at another time.
+    let error = |result: &Value| result["response"]["error"].clone();
+    assert_eq!(error(&declined_still), error(&declined));
     assert_eq!(shop.orders(), 0);
 }
 
