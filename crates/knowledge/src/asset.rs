@@ -58,6 +58,11 @@ pub(crate) fn kind(record: &Record) -> Option<AssetKind> {
         .map(|(_, kind)| *kind)
 }
 
+/// Whether records of that type are assets.
+pub(crate) fn is_kind(record_type: &str) -> bool {
+    KINDS.iter().any(|(name, _)| *name == record_type)
+}
+
 fn mime_type(name: &str) -> Option<&'static str> {
     let name = name.split(['?', '#']).next().unwrap_or_default();
     let (_, ending) = name.rsplit_once('.')?;

@@ -53,7 +53,6 @@ mod reading {
     const LINE_WIDTH: usize = 100_000;
     /// Bytes of a page's beginning in which its title is looked for.
     const HEAD_BYTES_MAX: usize = 64 * 1024;
-    const TITLE_CHARACTERS_MAX: usize = 300;
 
     /// Reads a document in this process, which a bad one may end.
     pub fn read_document(kind: DocumentKind, bytes: &[u8]) -> Result<Document, String> {
@@ -118,19 +117,16 @@ mod reading {
         let tag = lower.find("<title")?;
         let start = tag + lower[tag..].find('>')? + 1;
         let end = start + lower[start..].find("</title")?;
-        shortened(&text_of(&format!("<p>{}</p>", &head[start..end])).ok()?)
+        titled(&text_of(&format!("<p>{}</p>", &head[start..end])).ok()?)
     }
 
     fn heading(text: &str) -> Option<String> {
         let line = text.lines().find(|line| line.starts_with('#'))?;
-        shortened(line.trim_start_matches('#'))
+        titled(line.trim_start_matches('#'))
     }
 
-    fn shortened(title: &str) -> Option<String> {
-        let title: String = record::clean_line(title)
-            .chars()
-            .take(TITLE_CHARACTERS_MAX)
-            .collect();
+    fn titled(title: &str) -> Option<String> {
+        let title = record::title(title);
         (!title.is_empty()).then_some(title)
     }
 }

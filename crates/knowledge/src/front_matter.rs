@@ -1,9 +1,12 @@
-//! Makes a record of one Markdown file: its front matter, its text, and what the path says where they are silent.
-//! Knows no other file and no folder.
+//! Makes a record of one text file: its front matter where it has one, its text, and what the path says where they are
+//! silent. Knows no other file and no folder.
 
 use crate::access::Access;
+use crate::asset;
+use crate::markdown;
 use crate::plain_fields;
 use crate::record::{self, DEFAULT_NAMESPACE, RecordError};
+use crate::slug;
 use serde_json::{Map, Value};
 use windlass_tool::handler::Record;
 
@@ -35,11 +38,20 @@ impl Fault {
     }
 }
 
-/// Whether a file holds one record, whose path then tells what the record does not, or several.
+/// The type of a text that says none and lies in no folder.
+const USUAL_TYPE: &str = "document";
+/// The same for a question with its answer.
+const QUESTION_TYPE: &str = "faq";
+
+/// What a record is named after where it has no id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
+    /// It is all that its file holds, so that the path names it.
     Single,
+    /// Nothing names it.
     OneOfMany,
+    /// It is a question with its answer: the path and the question name it.
+    Question,
 }
 
 /// A file's bytes as text.
@@ -51,16 +63,32 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, Fault> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// Reads a record from the text of a file.
-pub(crate) fn read(place: &RecordFile<'_>, text: &str) -> Result<Record, Fault> {
-    let (front, body) = split(text)?;
+/// Reads a record from the text of a file, and the line where it begins.
+pub(crate) fn read(place: &RecordFile<'_>, text: &str) -> Result<(Option<usize>, Record), Fault> {
+    let (front, body) = match place.kind {
+        TextKind::Markdown | TextKind::Mdx => split(text)?,
+        TextKind::Plain => ("", text),
+    };
+    if front.is_empty() && body.trim().is_empty() {
+        return Err(Fault::new(None, "the file is empty: write its text"));
+    }
+    let without_modules;
+    let body = match place.kind {
+        TextKind::Mdx => {
+            without_modules = markdown::without_modules(body);
+            &without_modules
+        }
+        TextKind::Markdown | TextKind::Plain => body,
+    };
     // Most of what a start takes would be the reading of YAML.
     let fields = match plain_fields::read(front) {
         Some(fields) => fields,
+        None if front.is_empty() => Map::new(),
         None => fields(front)?,
     };
     assemble(place, fields, body, Form::Single)
         .and_then(record::admit)
+        .map(|record| (line_of(front, "id"), record))
         .map_err(|error| Fault::new(line_of(front, error.field), error.to_string()))
 }
 
@@ -79,14 +107,12 @@ fn line_ends(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// The front matter with its opening line, so that its lines are numbered as the file's are, and the text after it.
+/// The front matter with its opening line, so that its lines are numbered as the file's are, and the text after it. A text
+/// that does not begin with that line has none.
 fn split(text: &str) -> Result<(&str, &str), Fault> {
     let mut lines = text.split_inclusive('\n');
     let Some(opening) = lines.next().filter(|line| line.trim_end() == "---") else {
-        return Err(Fault::new(
-            Some(1),
-            "the file does not begin with front matter: write `---`, the fields, `---`, then the text",
-        ));
+        return Ok(("", text));
     };
     let mut front_bytes = opening.len();
     for line in lines {
@@ -155,14 +181,22 @@ pub(crate) fn assemble(
 ) -> Result<Record, RecordError> {
     let namespace = text_field(&mut fields, "namespace")?
         .unwrap_or_else(|| place.namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned());
-    let id = text_field(&mut fields, "id")?.map(|id| record::id(&id));
+    let id = id_field(&mut fields)?;
+    let prefix = id.as_deref().and_then(|id| id.split_once(':'));
     let record_type = text_field(&mut fields, "type")?
-        .or_else(|| Some(id.as_deref()?.split_once(':')?.0.to_owned()))
-        .or_else(|| place.folders.first().map(|folder| (*folder).to_owned()))
+        .or_else(|| Some(prefix?.0.to_owned()))
+        .or_else(|| place.record_type(&fields))
+        .or_else(|| Some(place.usual_type(form)?.to_owned()))
         .unwrap_or_default();
+    let title = text_field(&mut fields, "title")?
+        .or_else(|| markdown::first_heading(body).map(|heading| record::title(&heading)))
+        .or_else(|| place.is_text().then(|| record::title(&place.name())));
+    let title = title.unwrap_or_default();
     let id = match (id, form) {
+        (Some(id), _) if !id.contains(':') => format!("{record_type}:{id}"),
         (Some(id), _) => id,
-        (None, Form::Single) => place.id(&record_type)?,
+        (None, Form::Single) => place.id(&record_type, None),
+        (None, Form::Question) => place.id(&record_type, Some(&title)),
         (None, Form::OneOfMany) => {
             return Err(RecordError::new(
                 "id",
@@ -170,9 +204,6 @@ pub(crate) fn assemble(
             ));
         }
     };
-    let title = text_field(&mut fields, "title")?
-        .or_else(|| heading(body))
-        .unwrap_or_default();
     Ok(Record {
         id,
         namespace,
@@ -189,20 +220,37 @@ pub(crate) fn assemble(
     })
 }
 
+/// Which part of a text file is what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextKind {
+    /// Front matter where there is one, then the text.
+    Markdown,
+    /// The same with modules, which are code.
+    Mdx,
+    /// All of it is text.
+    Plain,
+}
+
 /// A file of records, and what its path says about them: `namespace/type/more/name.md`. The first folder is a namespace only
 /// where the configuration names it so.
 pub(crate) struct RecordFile<'a> {
     /// Relative to the base's folder and spelt with `/`.
     path: &'a str,
     source_type: &'static str,
+    kind: TextKind,
     namespace: Option<&'a str>,
     /// Those below the namespace.
-    pub(crate) folders: Vec<&'a str>,
-    pub(crate) stem: &'a str,
+    folders: Vec<&'a str>,
+    stem: &'a str,
 }
 
 impl<'a> RecordFile<'a> {
-    pub(crate) fn of(path: &'a str, source_type: &'static str, access: &Access) -> Self {
+    pub(crate) fn of(
+        path: &'a str,
+        source_type: &'static str,
+        kind: TextKind,
+        access: &Access,
+    ) -> Self {
         let mut folders: Vec<&str> = path.split('/').collect();
         let name = folders.pop().unwrap_or_default();
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
@@ -214,44 +262,65 @@ impl<'a> RecordFile<'a> {
         Self {
             path,
             source_type,
+            kind,
             namespace,
             folders,
             stem,
         }
     }
 
-    /// `type:slug`, the slug made of all that the path says below the namespace and a folder named like the type.
-    fn id(&self, record_type: &str) -> Result<String, RecordError> {
-        let is_of_type = self.folders.first() == Some(&record_type);
-        let below = usize::from(is_of_type);
-        let mut slug = String::new();
-        for part in self.folders[below..].iter().chain([&self.stem]) {
-            for byte in part.bytes() {
-                match byte {
-                    b'a'..=b'z' | b'0'..=b'9' => slug.push(char::from(byte)),
-                    b'A'..=b'Z' => slug.push(char::from(byte.to_ascii_lowercase())),
-                    b' ' | b'-' | b'_' | b'.' => slug.push('_'),
-                    _ => {
-                        return Err(RecordError::new(
-                            "id",
-                            format!(
-                                "is missing, and the path has characters that an id cannot have: add an id to {}, or \
-                                 rename the file",
-                                record::fields_of(self.source_type)
-                            ),
-                        ));
-                    }
-                }
-            }
-            slug.push('_');
+    /// The first folder as a type. One that is called as assets are makes no asset of a text that has none.
+    fn record_type(&self, fields: &Map<String, Value>) -> Option<String> {
+        let has_asset = || {
+            ["url", asset::FILE_FIELD]
+                .iter()
+                .any(|field| fields.contains_key(*field))
+        };
+        slug::word(self.folders.first()?)
+            .filter(|word| !self.is_text() || !asset::is_kind(word) || has_asset())
+    }
+
+    fn usual_type(&self, form: Form) -> Option<&'static str> {
+        match form {
+            Form::Question => Some(QUESTION_TYPE),
+            Form::Single | Form::OneOfMany => self.is_text().then_some(USUAL_TYPE),
         }
-        Ok(format!("{record_type}:{}", slug.trim_matches('_')))
+    }
+
+    /// The file's name as words.
+    pub(crate) fn name(&self) -> String {
+        self.stem.replace(['_', '-'], " ")
+    }
+
+    /// Whether the file is a text, and no data.
+    fn is_text(&self) -> bool {
+        matches!(self.source_type, "markdown" | "text" | "html" | "pdf")
+    }
+
+    /// `type:slug`, the slug made of all that the path says below the namespace and a folder named like the type, and of the
+    /// record's own name where the file holds several.
+    fn id(&self, record_type: &str, name: Option<&str>) -> String {
+        let first = self.folders.first().and_then(|folder| slug::word(folder));
+        let below = usize::from(first.as_deref() == Some(record_type));
+        let mut parts = self.folders[below..].to_vec();
+        parts.push(self.stem);
+        parts.extend(name);
+        let room = record::ID_BYTES_MAX.saturating_sub(record_type.len() + 1);
+        format!("{record_type}:{}", slug::slug(&parts, room))
     }
 }
 
-fn heading(body: &str) -> Option<String> {
-    let first = body.lines().find(|line| !line.trim().is_empty())?;
-    Some(first.strip_prefix("# ")?.to_owned())
+/// An id may be a number, as those of rows often are.
+fn id_field(fields: &mut Map<String, Value>) -> Result<Option<String>, RecordError> {
+    if let Some(Value::Number(number)) = fields.get("id")
+        && (number.is_u64() || number.is_i64())
+    {
+        let id = number.to_string();
+        fields.remove("id");
+        return Ok(Some(id));
+    }
+    let id = text_field(fields, "id")?;
+    Ok(id.map(|id| record::id(&id)))
 }
 
 pub(crate) fn text_field(

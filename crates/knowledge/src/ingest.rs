@@ -1,14 +1,15 @@
 //! Reads a folder of files into records, keeps the good ones and reports every bad one with its place.
 //! Knows no index and no search.
 
-use crate::asset::{AssetPlace, asset};
+use crate::asset::{self, AssetPlace, asset};
 use crate::front_matter::Fault;
 use crate::hash::hex;
+use crate::left_out::LeftOut;
 use crate::record;
 use crate::structured::{self, Format, Found, Reading};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -21,7 +22,7 @@ const DEPTH_MAX: usize = 16;
 /// How much a folder may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IngestLimits {
-    /// Bytes of one Markdown file, which is one record. A larger one is reported and left out.
+    /// Bytes of one text file, which is one record. A larger one is reported and left out.
     pub file_bytes_max: u64,
     /// Bytes of one file of data, which may hold many records.
     pub data_file_bytes_max: u64,
@@ -34,7 +35,7 @@ pub struct IngestLimits {
 }
 
 impl Default for IngestLimits {
-    /// 1 MiB a Markdown file, 32 MiB a file of data, 100,000 files, 200,000 records, 10,000 problems.
+    /// 1 MiB a text file, 32 MiB a file of data, 100,000 files, 200,000 records, 10,000 problems.
     fn default() -> Self {
         Self {
             file_bytes_max: 1024 * 1024,
@@ -55,10 +56,12 @@ pub struct IngestReport {
     pub problems: Vec<Problem>,
     /// How many more problems there were than are told.
     pub problems_untold: usize,
-    /// Records that name a file which is not there, as many as problems are told. They are kept.
-    pub missing_files: Vec<Problem>,
+    /// Records that are kept and lack something: a text, or the file that they name. As many as problems are told.
+    pub warnings: Vec<Problem>,
     /// How many more of these there were than are told.
-    pub missing_files_untold: usize,
+    pub warnings_untold: usize,
+    /// Files that hold no record.
+    pub left_out: LeftOut,
     /// What is not as it was left, and what was done about it.
     pub notices: Vec<String>,
     /// Hex digits of the SHA-256 of every file that was read, by its path.
@@ -72,6 +75,13 @@ pub struct IngestReport {
     pub missing: usize,
     /// How many records were cut into passages, as nothing was kept of what they are cut into.
     pub cut: usize,
+}
+
+impl IngestReport {
+    /// Whether the folder holds files, and not one record.
+    pub fn is_unreadable(&self) -> bool {
+        self.records == 0 && (!self.left_out.is_empty() || !self.problems.is_empty())
+    }
 }
 
 /// Files since the last time.
@@ -129,7 +139,8 @@ pub(crate) fn read_folder(
     if !root.is_dir() {
         return Err(FolderError::NotAFolder(folder.to_owned()));
     }
-    let entries = sorted_entries(&root, limits).map_err(|cause| unreadable(folder, cause))?;
+    let (entries, hidden) =
+        sorted_entries(&root, limits).map_err(|cause| unreadable(folder, cause))?;
     let mut reader = FolderReader {
         root,
         limits,
@@ -139,16 +150,23 @@ pub(crate) fn read_folder(
         paths_by_id: HashMap::new(),
         problems: Vec::new(),
         problems_untold: 0,
-        missing_files: Vec::new(),
-        missing_files_untold: 0,
+        warnings: Vec::new(),
+        warnings_untold: 0,
+        left_out: LeftOut {
+            hidden,
+            ..LeftOut::default()
+        },
+        other_files: HashSet::new(),
         files: BTreeMap::new(),
     };
     reader.walk(entries);
+    reader.count_other_files();
     let report = IngestReport {
         problems: reader.problems,
         problems_untold: reader.problems_untold,
-        missing_files: reader.missing_files,
-        missing_files_untold: reader.missing_files_untold,
+        warnings: reader.warnings,
+        warnings_untold: reader.warnings_untold,
+        left_out: reader.left_out,
         files: reader.files,
         ..IngestReport::default()
     };
@@ -179,8 +197,11 @@ struct FolderReader<'a> {
     paths_by_id: HashMap<String, String>,
     problems: Vec<Problem>,
     problems_untold: usize,
-    missing_files: Vec<Problem>,
-    missing_files_untold: usize,
+    warnings: Vec<Problem>,
+    warnings_untold: usize,
+    left_out: LeftOut,
+    /// Files that hold no records. What a record shows is among them.
+    other_files: HashSet<String>,
     files: BTreeMap<String, String>,
 }
 
@@ -188,6 +209,8 @@ struct FolderReader<'a> {
 enum Kind {
     Folder,
     Records(Format),
+    /// A document, without what reads it.
+    Document,
     Other,
 }
 
@@ -207,7 +230,10 @@ impl FolderReader<'_> {
             }
             match self.visit(&entry) {
                 Ok(inner) => stack.extend(inner.into_iter().rev()),
-                Err(fault) => self.report(&entry.name, fault),
+                Err(fault) => {
+                    self.left_out.bad += 1;
+                    self.report(&entry.name, fault);
+                }
             }
         }
     }
@@ -215,13 +241,22 @@ impl FolderReader<'_> {
     /// The entries inside, where it is a folder.
     fn visit(&mut self, entry: &Entry) -> Result<Vec<Entry>, Fault> {
         match self.kind(entry)? {
-            Kind::Other => Ok(Vec::new()),
+            Kind::Other => {
+                self.other_files.insert(entry.name.clone());
+                Ok(Vec::new())
+            }
+            Kind::Document => {
+                self.left_out.documents += 1;
+                Ok(Vec::new())
+            }
             Kind::Folder if entry.depth >= DEPTH_MAX => Err(Fault::new(
                 None,
                 format!("the folder is more than {DEPTH_MAX} deep: move it up"),
             )),
             Kind::Folder => {
-                let inner = sorted_entries(&entry.path, self.limits).map_err(cannot_read)?;
+                let (inner, hidden) =
+                    sorted_entries(&entry.path, self.limits).map_err(cannot_read)?;
+                self.left_out.hidden += hidden;
                 Ok(inner
                     .into_iter()
                     .map(|inner| Entry {
@@ -235,28 +270,48 @@ impl FolderReader<'_> {
                 let bytes = self.read_file(&entry.path, format)?;
                 let hash = hex(&Sha256::digest(&bytes));
                 self.files.insert(entry.name.clone(), hash);
-                for Found { line, record } in
-                    structured::read(&entry.name, format, self.reading, &bytes)?
-                {
-                    if let Err(fault) =
-                        record.and_then(|record| self.keep(&entry.name, line, record))
-                    {
-                        self.report(&entry.name, fault);
-                    }
-                }
+                let found = structured::read(&entry.name, format, self.reading, &bytes)?;
+                self.keep_all(&entry.name, found);
                 Ok(Vec::new())
             }
         }
+    }
+
+    /// Keeps the good records of one file.
+    fn keep_all(&mut self, name: &str, found: Vec<Found>) {
+        let before = self.records.len();
+        let all = found.len();
+        let (mut without_text, mut first_line) = (0, None);
+        for Found { line, record } in found {
+            match record.and_then(|record| self.keep(name, line, record)) {
+                Ok(TextPresence::Present) => {}
+                Ok(TextPresence::Missing) => {
+                    without_text += 1;
+                    first_line = first_line.or(line);
+                }
+                Err(fault) => self.report(name, fault),
+            }
+        }
+        if all > 0 && self.records.len() == before {
+            self.left_out.bad += 1;
+        }
+        let message = match without_text {
+            0 => return,
+            1 => "the record has no text, so that it is found by its title alone: write its text"
+                .to_owned(),
+            count => format!(
+                "{count} records have no text, so that they are found by their titles alone: write it under `body`, `text` or \
+                 `answer`"
+            ),
+        };
+        self.warn(name, first_line, message);
     }
 
     fn kind(&self, entry: &Entry) -> Result<Kind, Fault> {
         let format = entry
             .path
             .extension()
-            .and_then(|extension| Format::of(extension.to_str()?))
-            .filter(|format| {
-                !matches!(format, Format::Document(_)) || self.reading.documents.is_some()
-            });
+            .and_then(|extension| Format::of(extension.to_str()?));
         let mut metadata = fs::symlink_metadata(&entry.path).map_err(cannot_read)?;
         if metadata.is_symlink() {
             let target = entry.path.canonicalize().map_err(|cause| {
@@ -278,6 +333,9 @@ impl FolderReader<'_> {
         }
         Ok(match (metadata.is_dir(), metadata.is_file(), format) {
             (true, _, _) => Kind::Folder,
+            (false, true, Some(Format::Document(_))) if self.reading.documents.is_none() => {
+                Kind::Document
+            }
             (false, true, Some(format)) => Kind::Records(format),
             (false, true, None) | (false, false, _) => Kind::Other,
         })
@@ -285,7 +343,7 @@ impl FolderReader<'_> {
 
     fn read_file(&self, path: &Path, format: Format) -> Result<Vec<u8>, Fault> {
         let bytes_max = match format {
-            Format::Markdown => self.limits.file_bytes_max,
+            Format::Markdown | Format::Mdx | Format::Plain => self.limits.file_bytes_max,
             Format::Json | Format::JsonLines | Format::Yaml | Format::Csv | Format::Document(_) => {
                 self.limits.data_file_bytes_max
             }
@@ -307,7 +365,12 @@ impl FolderReader<'_> {
         ))
     }
 
-    fn keep(&mut self, name: &str, line: Option<usize>, record: Record) -> Result<(), Fault> {
+    fn keep(
+        &mut self,
+        name: &str,
+        line: Option<usize>,
+        record: Record,
+    ) -> Result<TextPresence, Fault> {
         if self.records.len() >= self.limits.records_max {
             let message = format!(
                 "the folder holds more than {} records: this one is left out",
@@ -326,8 +389,13 @@ impl FolderReader<'_> {
         }
         self.paths_by_id.insert(record.id.clone(), name.to_owned());
         self.look_for_file(name, line, &record);
+        // What is to be seen needs no text.
+        let presence = match record.body.is_empty() && asset::kind(&record).is_none() {
+            true => TextPresence::Missing,
+            false => TextPresence::Present,
+        };
         self.records.push(record);
-        Ok(())
+        Ok(presence)
     }
 
     fn look_for_file(&mut self, name: &str, line: Option<usize>, record: &Record) {
@@ -337,17 +405,33 @@ impl FolderReader<'_> {
         if self.root.join(&path).is_file() {
             return;
         }
-        if self.missing_files.len() >= self.limits.problems_max {
-            self.missing_files_untold += 1;
+        let message = format!(
+            "{} names the file {path}, which is not there: put it there, or name another",
+            record.id
+        );
+        self.warn(name, line, message);
+    }
+
+    /// A file that a record shows is not left out.
+    fn count_other_files(&mut self) {
+        for record in &self.records {
+            if let Some(AssetPlace::File(path)) = asset(record).map(|asset| asset.place) {
+                self.other_files.remove(&path);
+            }
+        }
+        let names = self.other_files.iter().map(String::as_str);
+        self.left_out.count_kinds(names);
+    }
+
+    fn warn(&mut self, name: &str, line: Option<usize>, message: String) {
+        if self.warnings.len() >= self.limits.problems_max {
+            self.warnings_untold += 1;
             return;
         }
-        self.missing_files.push(Problem {
+        self.warnings.push(Problem {
             path: name.to_owned(),
             line,
-            message: format!(
-                "{} names the file {path}, which is not there: put it there, or name another",
-                record.id
-            ),
+            message,
         });
     }
 
@@ -364,26 +448,34 @@ impl FolderReader<'_> {
     }
 }
 
-/// The entries of one folder by name, without those that are hidden. Stops reading once there are more than the limit
+/// Whether a record that is kept has a text.
+enum TextPresence {
+    Present,
+    Missing,
+}
+
+/// The entries of one folder by name, and how many are hidden. Stops reading once there are more than the limit
 /// allows, for the walk will leave them out in any case.
-fn sorted_entries(folder: &Path, limits: &IngestLimits) -> io::Result<Vec<Entry>> {
+fn sorted_entries(folder: &Path, limits: &IngestLimits) -> io::Result<(Vec<Entry>, usize)> {
     let mut entries = Vec::new();
+    let mut hidden = 0;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with(['.', '_']) {
-            entries.push(Entry {
+        match name.starts_with(['.', '_']) {
+            true => hidden += 1,
+            false => entries.push(Entry {
                 path: entry.path(),
                 name: record::clean_line(&name),
                 depth: 1,
-            });
+            }),
         }
         if entries.len() > limits.files_max {
             break;
         }
     }
     entries.sort_by(|left, right| left.path.cmp(&right.path));
-    Ok(entries)
+    Ok((entries, hidden))
 }
 
 fn cannot_read(cause: io::Error) -> Fault {

@@ -1,8 +1,8 @@
 //! The knowledge base: reads a folder of records, indexes them in memory and answers searches and look-ups.
 //! Knows no tool, no session and no clock; what it reads it treats as hostile until it has checked it.
 //!
-//! `record` says what a good record is, `front_matter`, `structured` and `ingest` make records of files, `catalogue` holds them with
-//! their filters, `analysis` and `index` find them by words, `snippet` quotes them, and `search` is the whole behind the
+//! `record` says what a good record is, `front_matter`, `structured` and `ingest` make records of files (`markdown` and `slug` where
+//! a file says nothing of itself), `left_out` counts the files that hold none, `catalogue` holds the records with their filters, `analysis` and `index` find them by words, `snippet` quotes them, and `search` is the whole behind the
 //! capability that tools are given.
 
 mod access;
@@ -23,9 +23,11 @@ mod fusion;
 mod hash;
 mod index;
 mod ingest;
+mod left_out;
 mod lookup;
 mod machine;
 mod manifest;
+mod markdown;
 mod names;
 mod near;
 mod options;
@@ -37,6 +39,7 @@ pub mod postgres;
 mod query;
 mod record;
 mod search;
+mod slug;
 mod snippet;
 mod sound;
 mod stats;
@@ -54,6 +57,7 @@ pub use documents::{Document, DocumentKind, DocumentReader};
 pub use fusion::Retrieval;
 pub use index::IndexError;
 pub use ingest::{Changes, FolderError, IngestLimits, IngestReport, Problem};
+pub use left_out::LeftOut;
 pub use machine::{Machine, Offloaded};
 pub use manifest::ManifestError;
 pub use options::{EmbedderPresence, Embedding, Observer, OpenError, Options, Progress};

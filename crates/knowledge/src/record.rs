@@ -48,7 +48,7 @@ pub(crate) fn admit(mut record: Record) -> Result<Record, RecordError> {
     if record.title.is_empty() {
         return Err(RecordError::new(
             "title",
-            format!("is missing: add it to {fields}, or begin the text with a `# ` heading"),
+            format!("is missing: add it to {fields}, or begin the text with a heading"),
         ));
     }
     check_length("title", &record.title, TITLE_CHARACTERS_MAX)?;
@@ -93,6 +93,16 @@ pub(crate) fn id(text: &str) -> String {
 /// The form in which tags are kept and compared.
 pub(crate) fn tag(text: &str) -> String {
     clean_line(text).to_lowercase()
+}
+
+/// A title made of a text that was not written as one.
+pub(crate) fn title(text: &str) -> String {
+    let mut line = clean_line(text);
+    if let Some((end, _)) = line.char_indices().nth(TITLE_CHARACTERS_MAX) {
+        line.truncate(end);
+        line.truncate(line.trim_end().len());
+    }
+    line
 }
 
 /// A word of the base's own vocabulary: a type or a namespace.

@@ -1,10 +1,10 @@
-//! Makes records of files that hold data rather than text: JSON, JSON Lines, YAML and CSV. Knows each format's shape and
-//! lines; what makes a good record is not decided here.
+//! Makes records of files that hold data rather than text: JSON, JSON Lines, YAML and CSV, their rows of questions and answers
+//! among them. Knows each format's shape and lines; what makes a good record is not decided here.
 
 use crate::access::Access;
 use crate::csv_rows::{self, Rows};
 use crate::documents::{Document, DocumentKind, DocumentReader};
-use crate::front_matter::{self, Fault, Form, RecordFile};
+use crate::front_matter::{self, Fault, Form, RecordFile, TextKind};
 use crate::record;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -16,12 +16,17 @@ use windlass_tool::json::{self, Members, ParseError};
 const LIST_COLUMNS: [&str; 2] = ["aliases", "tags"];
 const LIST_SEPARATOR: char = ';';
 const COLUMNS_MAX: usize = 256;
+/// The fields of a question with its answer, in any case.
+const QUESTION: &str = "question";
+const ANSWER: &str = "answer";
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// What a file's name says of its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Markdown,
+    Mdx,
+    Plain,
     Json,
     JsonLines,
     Yaml,
@@ -32,7 +37,9 @@ pub(crate) enum Format {
 impl Format {
     pub(crate) fn of(extension: &str) -> Option<Self> {
         match extension.to_ascii_lowercase().as_str() {
-            "md" => Some(Self::Markdown),
+            "md" | "markdown" => Some(Self::Markdown),
+            "mdx" => Some(Self::Mdx),
+            "txt" => Some(Self::Plain),
             "json" => Some(Self::Json),
             "jsonl" | "ndjson" => Some(Self::JsonLines),
             "yaml" | "yml" => Some(Self::Yaml),
@@ -45,11 +52,25 @@ impl Format {
 
     fn as_str(self) -> &'static str {
         match self {
-            Self::Markdown => "markdown",
+            Self::Markdown | Self::Mdx => "markdown",
+            Self::Plain => "text",
             Self::Json | Self::JsonLines => "json",
             Self::Yaml => "yaml",
             Self::Csv => "csv",
             Self::Document(kind) => kind.as_str(),
+        }
+    }
+
+    fn text_kind(self) -> TextKind {
+        match self {
+            Self::Markdown => TextKind::Markdown,
+            Self::Mdx => TextKind::Mdx,
+            Self::Plain
+            | Self::Json
+            | Self::JsonLines
+            | Self::Yaml
+            | Self::Csv
+            | Self::Document(_) => TextKind::Plain,
         }
     }
 }
@@ -85,7 +106,7 @@ pub(crate) fn read(
     reading: Reading<'_>,
     bytes: &[u8],
 ) -> Result<Vec<Found>, Fault> {
-    let place = &RecordFile::of(path, format.as_str(), reading.access);
+    let place = &RecordFile::of(path, format.as_str(), format.text_kind(), reading.access);
     if let (Format::Document(kind), Some(documents)) = (format, reading.documents) {
         let read = documents.read(kind, bytes);
         let read = read.map_err(|message| Fault::new(None, message))?;
@@ -104,9 +125,8 @@ pub(crate) fn read(
     let text = front_matter::text(bytes)?;
     match format {
         Format::Document(_) => Ok(Vec::new()),
-        Format::Markdown => {
-            let record = front_matter::read(place, text)?;
-            let line = front_matter::line_of(text, "id");
+        Format::Markdown | Format::Mdx | Format::Plain => {
+            let (line, record) = front_matter::read(place, text)?;
             Ok(vec![Found {
                 line,
                 record: Ok(record),
@@ -122,14 +142,9 @@ pub(crate) fn read(
 /// The record of a document, which says nothing of itself but its title and its text.
 fn document(place: &RecordFile<'_>, document: Document) -> Found {
     let mut fields = Map::new();
-    let title = document
-        .title
-        .unwrap_or_else(|| place.stem.replace(['_', '-'], " "));
+    let title = document.title.unwrap_or_else(|| place.name());
     fields.insert("title".to_owned(), title.into());
     fields.insert("body".to_owned(), document.text.into());
-    if place.folders.is_empty() {
-        fields.insert("type".to_owned(), "document".into());
-    }
     one(place, Form::Single, None, fields)
 }
 
@@ -267,7 +282,7 @@ fn only_list<'a, T>(
     members: impl Iterator<Item = (&'a str, T)>,
     is_list: impl Fn(&T) -> bool,
 ) -> Option<T> {
-    const FIELDS_OF_RECORDS: [&str; 5] = ["id", "type", "title", "body", "text"];
+    const FIELDS_OF_RECORDS: [&str; 6] = ["id", "type", "title", "body", "text", QUESTION];
     let mut found = None;
     for (key, value) in members {
         if FIELDS_OF_RECORDS.contains(&key) || is_list(&value) && found.is_some() {
@@ -406,8 +421,8 @@ fn one(
     line: Option<usize>,
     mut fields: Map<String, Value>,
 ) -> Found {
-    let record = body(&mut fields)
-        .and_then(|body| {
+    let record = text(&mut fields, form)
+        .and_then(|(form, body)| {
             if let Some(inner) = metadata(&mut fields)? {
                 if let Some(twice) = inner.keys().find(|key| fields.contains_key(*key)) {
                     return Err(record::RecordError::new(
@@ -440,13 +455,48 @@ fn metadata(
     }
 }
 
-/// A record's text: the field `body`, or `text`.
-fn body(fields: &mut Map<String, Value>) -> Result<String, record::RecordError> {
-    let body = front_matter::text_field(fields, "body")?;
-    Ok(match body {
+/// A record's text: the field `body`, or `text`. Where a question stands in the place of its title, the answer.
+fn text(
+    fields: &mut Map<String, Value>,
+    form: Form,
+) -> Result<(Form, String), record::RecordError> {
+    let mut body = front_matter::text_field(fields, "body")?;
+    if body.is_none() {
+        body = front_matter::text_field(fields, "text")?;
+    }
+    if fields.contains_key("title") {
+        return Ok((form, body.unwrap_or_default()));
+    }
+    let Some(question) = taken(fields, QUESTION)? else {
+        return Ok((form, body.unwrap_or_default()));
+    };
+    let mut body = match body {
         Some(body) => body,
-        None => front_matter::text_field(fields, "text")?.unwrap_or_default(),
-    })
+        None => taken(fields, ANSWER)?.unwrap_or_default(),
+    };
+    let title = record::title(&question);
+    // Of a long question the title has the beginning.
+    if title.len() < record::clean_line(&question).len() {
+        body = format!("{question}\n\n{body}");
+    }
+    fields.insert("title".to_owned(), title.into());
+    Ok((Form::Question, body))
+}
+
+/// A text that is not empty, under a name in any case.
+fn taken(
+    fields: &mut Map<String, Value>,
+    name: &'static str,
+) -> Result<Option<String>, record::RecordError> {
+    if !fields.contains_key(name) {
+        let is_name = |key: &&String| key.eq_ignore_ascii_case(name);
+        let key = fields.keys().find(is_name).cloned();
+        if let Some(value) = key.and_then(|key| fields.remove(&key)) {
+            fields.insert(name.to_owned(), value);
+        }
+    }
+    let text = front_matter::text_field(fields, name)?;
+    Ok(text.filter(|text| !text.is_empty()))
 }
 
 fn reason(error: &ParseError) -> String {

@@ -1,6 +1,6 @@
 //! Files of data: JSON, JSON Lines, YAML and CSV beside Markdown, good and bad.
 
-use crate::support::{folder, open};
+use crate::support::{folder, ids, open, request};
 use windlass_knowledge::{AssetKind, AssetPlace, IngestLimits, KnowledgeBase, Options, asset};
 
 /// The ids of a file's good records, and the lines and messages of its bad ones.
@@ -113,14 +113,8 @@ fn a_list_of_records_may_stand_under_a_key() {
 #[test]
 fn a_missing_field_is_asked_for_where_the_file_has_its_fields() {
     for (path, text, place) in [
-        ("x.md", "---\ntitle: T\n---\n", "add it to the front matter"),
         ("x.json", r#"{"title": "T"}"#, "add it to the JSON object"),
         ("x.yaml", "title: T\n", "add it to the YAML mapping"),
-        (
-            "é.json",
-            r#"{"type": "doc", "title": "T"}"#,
-            "add an id to the JSON object",
-        ),
     ] {
         check(path, text, &[], &[(Some(1), place)]);
     }
@@ -129,6 +123,87 @@ fn a_missing_field_is_asked_for_where_the_file_has_its_fields() {
         "id,body\ndoc:x,B\n",
         &[],
         &[(Some(2), "add it to the row")],
+    );
+}
+
+#[test]
+fn questions_with_answers_are_records_in_every_format() {
+    let expected = ["faq:help_how_much_is_it", "faq:help_when_do_you_open"];
+    for (path, text) in [
+        (
+            "help.csv",
+            "Question,Answer,tags\nWhen do you open?,\"At nine, daily.\",hours;door\nHow much is it?,Twelve kroner.,\n",
+        ),
+        (
+            "help.jsonl",
+            "{\"question\": \"When do you open?\", \"answer\": \"At nine, daily.\", \"tags\": [\"hours\", \"door\"]}\n\
+             {\"question\": \"How much is it?\", \"answer\": \"Twelve kroner.\"}\n",
+        ),
+        (
+            "help.json",
+            r#"{"faqs": [{"question": "When do you open?", "answer": "At nine, daily.", "tags": ["hours", "door"]},
+                {"question": "How much is it?", "answer": "Twelve kroner."}]}"#,
+        ),
+        (
+            "help.yaml",
+            "- question: When do you open?\n  answer: At nine, daily.\n  tags: [hours, door]\n- question: How much is it?\n  answer: Twelve kroner.\n",
+        ),
+    ] {
+        check(path, text, &expected, &[]);
+        let folder = folder(&[(path, text.as_bytes())]);
+        let (base, report) = open(folder.path());
+        let record = base.records().nth(1).unwrap();
+        assert_eq!(record.title, "When do you open?", "{path}");
+        assert_eq!(record.body, "At nine, daily.", "{path}");
+        assert_eq!(record.tags, ["hours", "door"], "{path}");
+        assert!(record.metadata.is_empty(), "{path}: {:?}", record.metadata);
+        assert_eq!(report.warnings, [], "{path}");
+        let found = ids(&base, request("opening hours: when do you open"));
+        assert_eq!(found[0], "faq:help_when_do_you_open", "{path}");
+    }
+    let long = format!("{}what?", "so ".repeat(150));
+    for (path, text, ids, problems) in [
+        // What the row says of itself goes first.
+        (
+            "support/help.csv",
+            "id,question,answer\n17,When?,Nine.\n".to_owned(),
+            &["support:17"][..],
+            &[][..],
+        ),
+        (
+            "help.jsonl",
+            "{\"id\": 17, \"question\": \"When?\", \"answer\": \"Nine.\"}\n".to_owned(),
+            &["faq:17"],
+            &[],
+        ),
+        (
+            "help.csv",
+            "question,answer\nWhen?,Nine.\nwhen,Ten.\n,Eleven.\n".to_owned(),
+            &["faq:help_when"],
+            &[
+                (Some(3), "is already that of help.csv"),
+                (Some(4), "`id` is missing"),
+            ],
+        ),
+        (
+            "help.json",
+            format!(r#"{{"id": "faq:long", "question": "{long}", "answer": "That."}}"#),
+            &["faq:long"],
+            &[],
+        ),
+    ] {
+        check(path, &text, ids, problems);
+    }
+    let text = format!(r#"{{"id": "faq:long", "question": "{long}", "answer": "That."}}"#);
+    let folder = folder(&[("help.json", text.as_bytes())]);
+    let (base, _) = open(folder.path());
+    let record = base.records().next().unwrap();
+    // The hundredth word ends before the three hundredth letter.
+    assert_eq!(record.title.chars().count(), 299);
+    assert!(
+        record.body.ends_with("so what?\n\nThat."),
+        "{}",
+        record.body
     );
 }
 
@@ -402,14 +477,14 @@ fn a_file_that_a_record_names_and_that_is_not_there_is_reported_and_the_record_k
     ]);
     let (base, report) = open(folder.path());
     assert_eq!((base.records().count(), report.problems.len()), (2, 0));
-    let [missing] = &report.missing_files[..] else {
-        panic!("{:?}", report.missing_files);
+    let [missing] = &report.warnings[..] else {
+        panic!("{:?}", report.warnings);
     };
     assert_eq!(
         missing.to_string(),
         "photos.jsonl:2: photo:gone names the file photos/gone.png, which is not there: put it there, or name another"
     );
-    assert_eq!(report.missing_files_untold, 0);
+    assert_eq!(report.warnings_untold, 0);
     let limits = IngestLimits {
         problems_max: 0,
         ..IngestLimits::default()
@@ -419,6 +494,6 @@ fn a_file_that_a_record_names_and_that_is_not_there_is_reported_and_the_record_k
         ..Options::default()
     };
     let (_, report) = KnowledgeBase::open(folder.path(), &options).unwrap();
-    let counts = (report.missing_files.len(), report.missing_files_untold);
+    let counts = (report.warnings.len(), report.warnings_untold);
     assert_eq!(counts, (0, 1), "what is not told is counted");
 }

@@ -41,17 +41,12 @@ fn check(bytes: impl AsRef<[u8]>, line: Option<usize>, message_part: &str) {
 
 #[test]
 fn a_file_without_good_front_matter_is_reported_with_its_place() {
-    check("", Some(1), "does not begin with front matter");
-    check(
-        "# Just a text\n",
-        Some(1),
-        "does not begin with front matter",
-    );
+    check("", None, "the file is empty");
+    check(" \n\n", None, "the file is empty");
     check("---\nid: doc:x\ntype: doc\n", Some(1), "has no end");
     check("---\nid: doc:x\ntype: [\n---\n", Some(3), "not good YAML");
     check("---\ntype: doc\n\tid: x\n---\n", Some(2), "not good YAML");
     check("---\n- a\n- b\n---\n", Some(2), "not good YAML");
-    check("---\n---\nText\n", Some(1), "`type` is missing");
     check(
         "---\nid: doc:x\ntype: doc\nid: doc:y\n---\n",
         Some(4),
@@ -81,7 +76,7 @@ fn a_file_without_good_front_matter_is_reported_with_its_place() {
 #[test]
 fn a_record_with_a_bad_field_is_reported_with_its_place() {
     check(
-        "---\ntype: doc\nid: 7\ntitle: T\n---\n",
+        "---\ntype: doc\nid: 7.5\ntitle: T\n---\n",
         Some(3),
         "`id` is not text: put it in quotes",
     );
@@ -91,25 +86,19 @@ fn a_record_with_a_bad_field_is_reported_with_its_place() {
         "`id`",
     );
     check(
-        "---\nid: x\ntype: doc\ntitle: T\n---\n",
+        "---\nid: x y\ntype: doc\ntitle: T\n---\n",
         Some(2),
-        "`type:name`",
+        "after the colon use",
     );
     check(
         "---\nid: person:x\ntype: doc\ntitle: T\n---\n",
         Some(2),
         "make them the same",
     );
-    check("---\ntitle: T\n---\n", Some(1), "`type` is missing");
     check(
         "---\ntype: Some Thing\ntitle: T\n---\n",
         Some(2),
         "`type` is \"Some Thing\"",
-    );
-    check(
-        "---\ntype: doc\n---\nNo heading.\n",
-        Some(1),
-        "`title` is missing",
     );
     check(
         "---\ntype: doc\ntitle: T\naliases: one\n---\n",
@@ -197,6 +186,17 @@ fn what_the_front_matter_leaves_out_comes_from_the_path_and_the_text() {
         ("lab/x.md", "namespace: studio", "lab:x", "studio"),
         ("lab/notes/x.md", "type: doc", "doc:lab_notes_x", "public"),
         ("studio/doc/x.md", "id: Link:Y", "link:y", "studio"),
+        (
+            "Getting-Started/x.md",
+            "tags: []",
+            "getting_started:x",
+            "public",
+        ),
+        ("2024/x.md", "tags: []", "document:2024_x", "public"),
+        ("guides/x.md", "id: intro", "guides:intro", "public"),
+        ("guides/x.md", "id: 7", "guides:7", "public"),
+        // A folder of that name makes no video of a text.
+        ("video/x.md", "tags: []", "document:video_x", "public"),
     ] {
         let record = only_record(path, &format!("---\n{front}\ntitle: No\n---\n"));
         assert_eq!(
@@ -206,6 +206,76 @@ fn what_the_front_matter_leaves_out_comes_from_the_path_and_the_text() {
         );
         assert_eq!(record.title, "No");
     }
+}
+
+#[test]
+fn texts_are_records_as_they_are() {
+    for (path, text, id, title, body) in [
+        (
+            "Guides/Getting-Started.md",
+            "<h1 align=\"center\">Fram</h1>\n\n## Getting started\n\nCast off.\n",
+            "guides:getting_started",
+            "Getting started",
+            "<h1 align=\"center\">Fram</h1>\n\n## Getting started\n\nCast off.",
+        ),
+        (
+            "cast_off.md",
+            "Cast off.\n",
+            "document:cast_off",
+            "cast off",
+            "Cast off.",
+        ),
+        (
+            "x.markdown",
+            "\u{feff}Hull\r\n====\r\n\r\nOak.\r\n",
+            "document:x",
+            "Hull",
+            "Hull\n====\n\nOak.",
+        ),
+        (
+            "tabs.mdx",
+            "---\nsidebar_position: 2\n---\nimport Tabs from '@theme/Tabs';\n\n# Hull\n\n<Tabs>Oak.</Tabs>\n",
+            "document:tabs",
+            "Hull",
+            "# Hull\n\n<Tabs>Oak.</Tabs>",
+        ),
+        (
+            "log/Day 1.txt",
+            "---\nWind from the north.\n",
+            "log:day_1",
+            "Day 1",
+            "---\nWind from the north.",
+        ),
+    ] {
+        let record = only_record(path, text);
+        let shown = (
+            record.id.as_str(),
+            record.title.as_str(),
+            record.body.as_str(),
+        );
+        assert_eq!(shown, (id, title, body), "{path}");
+    }
+}
+
+/// Two files whose names differ are two records, whatever their names are made of.
+#[test]
+fn no_name_costs_a_text_its_place() {
+    let deep = format!("{}x.md", "a rather long folder/".repeat(12));
+    let names = [
+        "C++.md",
+        "C#.md",
+        "日本.md",
+        "中国.md",
+        "Café.md",
+        "?.md",
+        "!.md",
+        &deep,
+    ];
+    let files: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, &b"Text."[..])).collect();
+    let folder = folder(&files);
+    let (base, report) = open(folder.path());
+    assert_eq!(report.problems, []);
+    assert_eq!(base.len(), names.len());
 }
 
 #[test]
@@ -230,7 +300,7 @@ fn of_two_files_with_one_id_both_are_named_and_the_first_is_kept() {
 }
 
 #[test]
-fn hidden_files_and_those_that_are_no_markdown_are_skipped() {
+fn hidden_files_and_those_of_other_kinds_are_counted_and_not_read() {
     let good = b"---\ntype: doc\ntitle: T\n---\n".as_slice();
     let folder = folder(&[
         (".hidden.md", b"bad"),
@@ -238,12 +308,21 @@ fn hidden_files_and_those_that_are_no_markdown_are_skipped() {
         (".git/x.md", b"bad"),
         ("_old/x.md", b"bad"),
         ("picture.png", b"bad"),
-        ("notes.txt", b"bad"),
         ("README", b"bad"),
         ("x.MD", good),
+        (
+            "photos.jsonl",
+            br#"{"id": "photo:a", "title": "A", "file": "a.png"}"#,
+        ),
+        ("a.png", b"shown"),
     ]);
     let (base, report) = open(folder.path());
-    assert_eq!((base.len(), report.problems.len()), (1, 0));
+    assert_eq!((base.len(), report.problems.len()), (2, 0));
+    assert_eq!(
+        report.left_out.to_string(),
+        "1 without a known ending, 1 .png, 4 whose name begins with . or _"
+    );
+    assert!(!report.is_unreadable());
 }
 
 #[cfg(unix)]

@@ -521,6 +521,6 @@ fn records_that_are_given_directly_are_checked_too() {
         .unwrap();
     assert_eq!(
         error.to_string(),
-        "the record \"doc:a\" is not good: its `title` is missing: add it to the record, or begin the text with a `# ` heading"
+        "the record \"doc:a\" is not good: its `title` is missing: add it to the record, or begin the text with a heading"
     );
 }
