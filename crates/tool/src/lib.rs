@@ -27,6 +27,7 @@ pub mod number;
 pub mod private;
 pub mod problem;
 pub mod program;
+pub mod published;
 mod reference;
 pub mod registry;
 pub mod rights;

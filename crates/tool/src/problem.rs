@@ -42,6 +42,16 @@ pub struct Problem {
     pub cure: String,
 }
 
+/// How the cure of a note begins for which its author has nothing to do.
+pub(crate) const NOTHING_TO_DO: &str = "nothing to do;";
+
+impl Problem {
+    /// Whether its author has nothing to do about it.
+    pub fn asks_nothing(&self) -> bool {
+        self.severity == Severity::Note && self.cure.starts_with(NOTHING_TO_DO)
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.file)?;

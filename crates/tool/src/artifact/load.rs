@@ -53,6 +53,17 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// Whether it is what becomes of every artifact: its author has gone on writing, or another version of the program reads it.
+    pub fn is_usual(&self) -> bool {
+        match self {
+            Self::Missing { .. }
+            | Self::OtherForm { .. }
+            | Self::HandlerChanged { .. }
+            | Self::HandlerUnreadable { .. } => true,
+            Self::Unreadable { .. } | Self::Malformed { .. } | Self::Tampered { .. } => false,
+        }
+    }
+
     /// Whether building the tools again is the cure.
     pub fn is_cured_by_building(&self) -> bool {
         match self {

@@ -3,7 +3,7 @@
 
 use super::Source;
 use crate::artifact::{Entry, HandlerCode, ScriptFile};
-use crate::problem::{Problem, Severity};
+use crate::problem::{NOTHING_TO_DO, Problem, Severity};
 use crate::script_calls::calls_in;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,7 @@ pub(super) fn check(entries: &[Entry], source: &Source<'_>) -> Vec<Problem> {
                 severity: Severity::Note,
                 tool: Some(id.replace('_', "-")),
                 message: format!("the tool `{id}` may call {}", named.join(", ")),
-                cure: "nothing to do; a preview that users approve says so, too".to_owned(),
+                cure: format!("{NOTHING_TO_DO} a preview that users approve says so, too"),
             });
         }
     }

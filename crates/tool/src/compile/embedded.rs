@@ -9,6 +9,9 @@ use crate::validate::Validator;
 use crate::{dialect, guide, manifest};
 use std::sync::Arc;
 
+/// Stands for a directory's name. It gives no tool an id.
+const BUILT_IN: &str = "(built in)";
+
 /// Makes a tool of the texts of its `schema.json` and its `guide.md`.
 ///
 /// # Errors
@@ -19,8 +22,8 @@ pub fn compile_embedded(
     guide: &str,
     handler: Arc<dyn Handler>,
 ) -> Result<Tool, Vec<Problem>> {
-    let mut report = Report::new("(built in)", "schema.json", schema);
-    let readable = manifest::read(schema, |_| true, &mut report);
+    let mut report = Report::new(BUILT_IN, "schema.json", schema);
+    let readable = manifest::read(schema, BUILT_IN, |_| true, &mut report);
     if let (Some(id), Some(parameters), Some(reads)) =
         (&readable.tool_id, &readable.parameters, handler.reads())
     {
@@ -32,7 +35,7 @@ pub fn compile_embedded(
         .parameters
         .as_ref()
         .and_then(|parameters| Validator::compile(parameters).ok());
-    let mut report = Report::new("(built in)", "guide.md", "");
+    let mut report = Report::new(BUILT_IN, "guide.md", "");
     let guide = guide::read(guide, parameters.as_ref(), &mut report);
     problems.extend(report.into_problems());
     let is_sound = problems

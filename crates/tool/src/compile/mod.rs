@@ -9,6 +9,7 @@ mod handled;
 mod script;
 mod vocabulary;
 
+pub use crate::manifest::FieldDefault;
 pub use embedded::compile_embedded;
 pub use script::{ScriptFlaw, ScriptJudge, ScriptSources, ScriptVerdict};
 pub use vocabulary::{Vocabularies, Vocabulary};
@@ -73,6 +74,8 @@ pub struct Compilation {
     pub artifact: Option<Artifact>,
     /// By tool, file and place.
     pub problems: Vec<Problem>,
+    /// What was taken for the fields that the tools leave out.
+    pub defaults: BTreeMap<ToolId, Vec<FieldDefault>>,
 }
 
 impl Compilation {
@@ -92,6 +95,7 @@ pub fn compile(source: &Source<'_>) -> Compilation {
             return Compilation {
                 artifact: None,
                 problems: vec![*problem],
+                defaults: BTreeMap::new(),
             };
         }
     };
@@ -99,11 +103,17 @@ pub fn compile(source: &Source<'_>) -> Compilation {
     let mut problems = snapshot.problems;
     let mut entries: Vec<Entry> = Vec::with_capacity(snapshot.tools.len());
     let mut directories_by_id: BTreeMap<ToolId, String> = BTreeMap::new();
+    let mut defaults = BTreeMap::new();
     for files in &snapshot.tools {
         let shared = &snapshot.shared;
         let compiled = compile_tool(files, source, shared, &mut directories_by_id);
         problems.extend(compiled.problems);
-        entries.extend(compiled.entry);
+        if let Some(entry) = compiled.entry {
+            if !compiled.defaults.is_empty() {
+                defaults.insert(entry.manifest.tool_id.clone(), compiled.defaults);
+            }
+            entries.push(entry);
+        }
     }
     problems.extend(too_many_for_openai(&entries, source.tools));
     problems.extend(calls::check(&entries, source));
@@ -122,6 +132,7 @@ pub fn compile(source: &Source<'_>) -> Compilation {
             )
         }),
         problems,
+        defaults,
     }
 }
 
@@ -215,6 +226,7 @@ fn files_of(scripts: &ScriptFiles) -> impl Iterator<Item = (&str, &File)> {
 struct Compiled {
     entry: Option<Entry>,
     problems: Vec<Problem>,
+    defaults: Vec<FieldDefault>,
 }
 
 fn compile_tool(
@@ -233,7 +245,7 @@ fn compile_tool(
         File::Text(text) => {
             let mut report = Report::new(&files.name, files.path("schema.json"), text);
             let is_built_in = |id: &str| !has_own_handler && source.builtin.contains_key(id);
-            readable = manifest::read(text, is_built_in, &mut report);
+            readable = manifest::read(text, &files.name, is_built_in, &mut report);
             if let Some(id) = &readable.tool_id {
                 check_id(id, files, directories_by_id, &mut report);
             }
@@ -258,7 +270,7 @@ fn compile_tool(
             report.whole(
                 Severity::Error,
                 "the file is missing",
-                "add it with toolId, version, description, parameters and the other fields, or begin the directory's name with _ to leave it out",
+                "add it with description, sideEffects and parameters, or begin the directory's name with _ to leave it out",
             );
             problems.extend(report.into_problems());
         }
@@ -269,6 +281,7 @@ fn compile_tool(
         words.documentation = guide::without_untrue_examples(&words.documentation, written, served);
     }
     let handler = read_handler(files, &readable, source, shared, &mut problems);
+    let defaults = std::mem::take(&mut readable.defaults);
     let entry = || {
         Some(Entry {
             manifest: readable.whole()?,
@@ -280,6 +293,7 @@ fn compile_tool(
     Compiled {
         entry: entry(),
         problems,
+        defaults,
     }
 }
 

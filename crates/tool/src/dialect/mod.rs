@@ -7,7 +7,7 @@ mod openai;
 
 use crate::json;
 use crate::manifest::Readable;
-use crate::problem::{Report, Severity};
+use crate::problem::{NOTHING_TO_DO, Report, Severity};
 use crate::registry::Declarations;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -48,7 +48,7 @@ impl Notes {
                 Severity::Note,
                 &place,
                 format!("{provider} cannot be told `{keyword}`{places}"),
-                "nothing to do; arguments are still checked against the whole schema",
+                format!("{NOTHING_TO_DO} arguments are still checked against the whole schema"),
             );
         }
     }

@@ -9,6 +9,7 @@ mod template;
 pub(crate) use answer::is_definite;
 pub use answer::{Answered, status_failure, unanswered};
 pub(crate) use read::{Judged, read};
+pub use read::{address_problem, arguments_of_address};
 pub use request::{Filling, Rendered, Unrenderable};
 
 use crate::error::FailureKind;

@@ -10,6 +10,7 @@ use crate::json;
 use crate::manifest::TIMEOUT_MS_MAX;
 use crate::number::Numbers;
 use crate::problem::{Report, Severity};
+use crate::published;
 use crate::reference;
 use crate::wording::{brief, kind_of, nearest, pointer};
 use serde_json::{Map, Value};
@@ -87,6 +88,7 @@ pub(crate) fn read(
         );
         return None;
     };
+    published::check_member(object, report);
     let mut reader = HandlerFileReader {
         judged,
         report,
@@ -695,7 +697,10 @@ impl HandlerFileReader<'_, '_, '_> {
     }
 
     fn unknown(&mut self, object: &Map<String, Value>, known: &[&str], at: &str) {
-        for name in object.keys().filter(|name| !known.contains(&name.as_str())) {
+        let is_known = |name: &&String| {
+            known.contains(&name.as_str()) || (at.is_empty() && *name == published::MEMBER)
+        };
+        for name in object.keys().filter(|name| !is_known(name)) {
             let cure = nearest(name, known.iter().copied()).map_or_else(
                 || format!("remove it; the members are {}", known.join(", ")),
                 |near| format!("did you mean `{near}`?"),
@@ -716,6 +721,41 @@ enum Presence {
     Sure,
     /// Where the place is the whole text, all of it is left out then.
     WholeMayLack,
+}
+
+/// What is wrong with the address of a request, and what to write in its place.
+pub fn address_problem(text: &str) -> Option<String> {
+    let (problem, cure) = match split_url(text) {
+        Err((problem, cure)) => (problem.to_owned(), cure),
+        Ok((_, path)) => {
+            let pieces = Template::parse(path, &Value::Null).0;
+            let constant = pieces.iter().find_map(|piece| match piece {
+                Piece::Text(text) => path_problem(text),
+                Piece::Argument(_) | Piece::Secret(_) | Piece::EffectId | Piece::Key => None,
+            });
+            (constant?, "percent-encode it, or leave it out")
+        }
+    };
+    Some(format!("{problem}; {cure}"))
+}
+
+/// The arguments that the path and the query of an address have places for, in their order.
+pub fn arguments_of_address(text: &str) -> Vec<String> {
+    let path = split_url(text).map_or("", |(_, path)| path);
+    let mut names: Vec<String> = Vec::new();
+    for piece in Template::parse(path, &Value::Null).0 {
+        let name = match piece {
+            Piece::Argument(name) => name,
+            // A parameter of that name wins over the effect's.
+            Piece::EffectId => "effectId".to_owned(),
+            Piece::Key => "key".to_owned(),
+            Piece::Text(_) | Piece::Secret(_) => continue,
+        };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// A URL in its constant part and the rest; the error is a problem and its cure.

@@ -68,7 +68,7 @@ impl<'o> Fields<'o, '_, '_> {
     pub(super) fn tool_id(&mut self) -> Option<ToolId> {
         const CURE: &str =
             "write lower-case letters, digits and underscores, a letter first, 63 at most";
-        let text = self.get("toolId", Presence::Required, CURE)?;
+        let text = self.get("toolId", Presence::Optional, CURE)?;
         let id = text.as_str().and_then(ToolId::parse);
         if id.is_none() {
             let message = match text.as_str() {
@@ -82,7 +82,7 @@ impl<'o> Fields<'o, '_, '_> {
 
     pub(super) fn semantic_version(&mut self) -> Option<String> {
         const CURE: &str = "write a semantic version such as 1.0.0";
-        let value = self.get("version", Presence::Required, CURE)?;
+        let value = self.get("version", Presence::Optional, CURE)?;
         let version = value.as_str().filter(|text| is_semantic_version(text));
         if version.is_none() {
             let message = match value.as_str() {
@@ -162,7 +162,7 @@ impl<'o> Fields<'o, '_, '_> {
 
     pub(super) fn modes(&mut self) -> Option<Vec<Mode>> {
         const CURE: &str = "write [\"text\"], [\"voice\"] or [\"text\", \"voice\"]";
-        let value = self.get("allowedModes", Presence::Required, CURE)?;
+        let value = self.get("allowedModes", Presence::Optional, CURE)?;
         let Ok(mut modes) = serde_json::from_value::<Vec<Mode>>(value.clone()) else {
             let message = "`allowedModes` is not a list of modes".to_owned();
             self.wrong("allowedModes", message, CURE);

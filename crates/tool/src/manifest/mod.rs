@@ -1,6 +1,7 @@
 //! A tool's `schema.json`: read into a typed manifest, with every problem it has. Knows nothing of files, guides or
 //! handlers.
 
+mod defaults;
 pub(crate) mod effects;
 mod fields;
 mod patterns;
@@ -13,8 +14,10 @@ use crate::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
 };
 use crate::problem::{Report, Severity};
+use crate::published;
 use crate::rights::Permissions;
 use crate::wording::{brief, kind_of, nearest, pointer};
+pub use defaults::FieldDefault;
 use fields::{Fields, Presence};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -131,6 +134,8 @@ pub(crate) struct Readable {
     pub(crate) repeatable: Option<bool>,
     pub(crate) sensitive: Vec<String>,
     pub(crate) status: Option<String>,
+    /// What the file leaves out and is taken for it, in the order of the fields.
+    pub(crate) defaults: Vec<FieldDefault>,
 }
 
 impl Readable {
@@ -174,10 +179,11 @@ impl Readable {
     }
 }
 
-/// Reads the text of a `schema.json`, and checks each rule whose fields could be read. `is_built_in` says whether a
-/// tool's handler is part of the program.
+/// Reads the text of a `schema.json`, and checks each rule whose fields could be read. `named` is what the tool's directory
+/// is called; `is_built_in` says whether a tool's handler is part of the program.
 pub(crate) fn read(
     text: &str,
+    named: &str,
     is_built_in: impl Fn(&str) -> bool,
     report: &mut Report<'_>,
 ) -> Readable {
@@ -198,18 +204,20 @@ pub(crate) fn read(
         report.error(
             "",
             format!("schema.json holds {}, not an object", kind_of(&value)),
-            "write an object with toolId, version, description and the other fields",
+            "write an object with description, sideEffects and parameters",
         );
         return Readable::default();
     };
     report_unknown(&object, report);
-    let readable = read_fields(&object, report);
+    let mut readable = read_fields(&object, report);
+    defaults::fill(&mut readable, &object, named, report);
     rules::check(&readable, &object, is_built_in, report);
     readable
 }
 
 fn report_unknown(object: &Map<String, Value>, report: &mut Report<'_>) {
-    for name in object.keys() {
+    published::check_member(object, report);
+    for name in object.keys().filter(|name| *name != published::MEMBER) {
         if !FIELDS.contains(&name.as_str()) {
             let cure = nearest(name, FIELDS.into_iter()).map_or_else(
                 || format!("remove it; the fields are {}", FIELDS.join(", ")),
@@ -236,7 +244,7 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
         ),
         category: fields.choice(
             "category",
-            Presence::Required,
+            Presence::Optional,
             &["retrieval", "action", "utility"],
         ),
         side_effects: fields.choice(
@@ -244,10 +252,10 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
             Presence::Required,
             &["none", "read_only", "writes"],
         ),
-        idempotent: fields.boolean("idempotent", Presence::Required),
-        requires_confirmation: fields.boolean("requiresConfirmation", Presence::Required),
+        idempotent: fields.boolean("idempotent", Presence::Optional),
+        requires_confirmation: fields.boolean("requiresConfirmation", Presence::Optional),
         allowed_modes: fields.modes(),
-        latency_budget_ms: fields.positive("latencyBudgetMs", Presence::Required),
+        latency_budget_ms: fields.positive("latencyBudgetMs", Presence::Optional),
         parameters: fields.parameters(),
         timeout_ms: fields.timeout_ms(TIMEOUT_MS),
         behavior: fields.choice(
@@ -270,6 +278,7 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
         repeatable: fields.boolean("repeatable", Presence::Optional),
         sensitive: fields.sensitive(),
         status: fields.text("status", Presence::Optional, TEMPLATE_CHARACTERS_MAX),
+        defaults: Vec::new(),
     }
 }
 
@@ -278,4 +287,19 @@ fn default_timeout_ms(latency_budget_ms: u64) -> u64 {
     latency_budget_ms
         .saturating_mul(10)
         .clamp(*TIMEOUT_MS.start(), *TIMEOUT_MS.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_published_schema_has_the_fields_that_the_compiler_reads() {
+        let schema: Value = serde_json::from_str(published::TOOL).expect("it is JSON");
+        let published = schema["properties"].as_object().expect("it has properties");
+        let published: BTreeSet<&str> = published.keys().map(String::as_str).collect();
+        let read = FIELDS.into_iter().chain([published::MEMBER]);
+        assert_eq!(published, read.collect());
+    }
 }

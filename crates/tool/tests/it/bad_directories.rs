@@ -62,7 +62,7 @@ fn files_that_are_missing_are_all_named() {
     check(
         |folder| std::fs::create_dir(folder.tools().join("some-tool")).unwrap(),
         expect![[r#"
-            tools/some-tool/schema.json: error: the file is missing (add it with toolId, version, description, parameters and the other fields, or begin the directory's name with _ to leave it out)
+            tools/some-tool/schema.json: error: the file is missing (add it with description, sideEffects and parameters, or begin the directory's name with _ to leave it out)
             tools/some-tool/guide.md: error: the file is missing (add it: a title, one line that says what the tool does and when to call it, and what else a model should know)
             tools/some-tool/handler.js: error: the tool `some_tool` has no handler: none is built in, and there is no such file (add a handler.js or handler.ts that exports execute, or a handler.json, or begin the directory's name with _ to leave it out)"#]],
     );
@@ -103,7 +103,7 @@ fn json_that_is_none_is_reported_with_its_line_and_column() {
         (
             "[1]",
             expect![
-                "tools/some-tool/schema.json:1:1: error: schema.json holds an array, not an object (write an object with toolId, version, description and the other fields)"
+                "tools/some-tool/schema.json:1:1: error: schema.json holds an array, not an object (write an object with description, sideEffects and parameters)"
             ],
         ),
     ] {

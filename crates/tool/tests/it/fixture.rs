@@ -1,13 +1,16 @@
 //! Folders of tools for tests, and how their problems are shown.
 
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use windlass_tool::compile::{
     Builtin, Compilation, ScriptFlaw, ScriptJudge, ScriptSources, ScriptVerdict, Source,
     Vocabularies, compile,
 };
 use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::ToolId;
+use windlass_tool::problem::{Problem, Severity};
+use windlass_tool::published;
+use windlass_tool::validate::Validator;
 
 pub(crate) const GUIDE: &str = "# A tool\n\nDoes one thing well.\n";
 pub(crate) const HANDLER: &str =
@@ -96,7 +99,7 @@ impl Folder {
     }
 
     pub(crate) fn compile_at(&self, build_timestamp: &str) -> Compilation {
-        compile(&Source {
+        let compilation = compile(&Source {
             tools: &self.tools(),
             artifact: &self.artifact(),
             builtin: &self.builtin,
@@ -104,7 +107,9 @@ impl Folder {
             vocabularies: &self.vocabularies,
             permissions: &self.permissions,
             judge: self.judge.as_ref().map(|judge| judge as &dyn ScriptJudge),
-        })
+        });
+        accepted_by_editors(&self.tools(), &compilation.problems);
+        compilation
     }
 
     pub(crate) fn compile(&self) -> Compilation {
@@ -117,7 +122,7 @@ impl Folder {
         let lines: Vec<String> = compilation
             .problems
             .iter()
-            .filter(|problem| problem.severity != windlass_tool::problem::Severity::Note)
+            .filter(|problem| problem.severity != Severity::Note)
             .map(|problem| {
                 problem
                     .to_string()
@@ -126,9 +131,49 @@ impl Folder {
                     .to_owned()
             })
             .collect();
-        let errors = compilation.count(windlass_tool::problem::Severity::Error);
+        let errors = compilation.count(Severity::Error);
         assert_eq!(compilation.artifact.is_none(), errors > 0, "{lines:?}");
         lines.join("\n")
+    }
+}
+
+/// Whatever the compiler finds no error in, the schemas that editors are given accept.
+pub(crate) fn accepted_by_editors(tools: &Path, problems: &[Problem]) {
+    let directories = std::fs::read_dir(tools).into_iter().flatten().flatten();
+    for directory in directories {
+        for (name, schema) in [
+            ("schema.json", published::TOOL),
+            ("handler.json", published::HANDLER),
+        ] {
+            let file = directory.path().join(name);
+            let shown = file.display().to_string();
+            let tool = directory.file_name().to_string_lossy().into_owned();
+            // What a handler is judged by is its tool; and nothing of a directory is read that is no tool's.
+            let is_wrong = |problem: &Problem| {
+                problem.severity == Severity::Error
+                    && (problem.file == shown
+                        || problem.file == directory.path().display().to_string()
+                        || (name == "handler.json" && problem.tool.as_deref() == Some(&tool)))
+            };
+            let is_skipped = tool.starts_with(['.', '_']);
+            let Ok(text) = std::fs::read(&file) else {
+                continue;
+            };
+            if is_skipped || problems.iter().any(is_wrong) {
+                continue;
+            }
+            // A file that nobody read, because something else is wrong with its directory, may hold anything.
+            let Ok(value) = windlass_tool::json::parse(&text) else {
+                continue;
+            };
+            let schema = serde_json::from_str(schema).unwrap();
+            let schema = Validator::compile(&schema).unwrap();
+            let violations = schema.violations(&value);
+            assert!(
+                violations.is_empty(),
+                "{shown} is taken, and its schema refuses it: {violations:?}"
+            );
+        }
     }
 }
 

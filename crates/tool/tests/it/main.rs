@@ -16,4 +16,6 @@ mod lints;
 #[cfg(test)]
 mod manifests;
 #[cfg(test)]
+mod published;
+#[cfg(test)]
 mod vocabularies;

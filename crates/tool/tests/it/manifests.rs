@@ -26,7 +26,6 @@ fn fields_have_their_types() {
             "/rateLimit": {"calls": 0, "windowMs": 1}, "/sensitive": ["/nothing"], "/status": 5,
         }),
         expect![[r#"
-            tools/some-tool/schema.json:1:1: error: the field `requiresConfirmation` is missing (write true or false)
             tools/some-tool/schema.json:2:3: error: `allowedModes` is empty (write ["text"], ["voice"] or ["text", "voice"])
             tools/some-tool/schema.json:3:3: error: `behavior` is `async`, which it cannot be (write one of blocking, non_blocking)
             tools/some-tool/schema.json:4:3: error: `category` is `magic`, which it cannot be (write one of retrieval, action, utility)
@@ -58,6 +57,81 @@ fn fields_have_their_types() {
         expect![[r#"
             tools/some-tool/schema.json:11:5: error: `parameters` does not say "additionalProperties": false (unknown arguments are always refused; write "additionalProperties": false)
             tools/some-tool/schema.json:28:5: error: `parameters` does not say "type": "object" (arguments are always an object; write "type": "object")"#]],
+    );
+}
+
+/// What is taken for a tool of which the file says only what it has to: the safe thing.
+fn check_defaults(side_effects: &str, expected: Value) {
+    let folder = Folder::new();
+    let parameters = json!({"type": "object", "additionalProperties": false, "properties": {}});
+    let short = json!({
+        "description": "Does it.", "sideEffects": side_effects, "parameters": parameters,
+    });
+    folder.tool("some-tool", &short);
+    let compilation = folder.compile();
+    assert_eq!(folder.problems(), "");
+    let (id, defaults) = compilation.defaults.first_key_value().unwrap();
+    let taken: serde_json::Map<String, Value> = defaults
+        .iter()
+        .map(|default| (default.field.to_owned(), default.value.clone()))
+        .collect();
+    assert_eq!((id.as_str(), json!(taken)), ("some_tool", expected));
+    // Written out, they are the same tool, and the artifact has them.
+    let mut long = short.as_object().unwrap().clone();
+    long.extend(taken.clone());
+    let written = Folder::new();
+    written.tool("some-tool", &Value::Object(long));
+    let (left_out, written) = (compilation.artifact.unwrap(), written.compile());
+    assert!(written.defaults.is_empty());
+    assert_eq!(left_out.version(), written.artifact.unwrap().version());
+    let kept: Value = serde_json::from_slice(&left_out.to_json()).unwrap();
+    for (field, value) in &taken {
+        assert_eq!(&kept["tools"][0][field], value, "{field}");
+    }
+}
+
+#[test]
+fn a_tool_needs_three_fields_and_the_others_have_safe_defaults() {
+    let harmless = json!({
+        "toolId": "some_tool", "version": "1.0.0", "category": "utility", "idempotent": true,
+        "requiresConfirmation": false, "allowedModes": ["text", "voice"], "latencyBudgetMs": 1_000,
+    });
+    check_defaults("none", harmless.clone());
+    check_defaults("read_only", harmless);
+    check_defaults(
+        "writes",
+        json!({
+            "toolId": "some_tool", "version": "1.0.0", "category": "action", "idempotent": false,
+            "requiresConfirmation": true, "allowedModes": ["text", "voice"], "latencyBudgetMs": 1_000,
+        }),
+    );
+    let folder = Folder::new();
+    folder.tool("some-tool", &json!({}));
+    let problems = folder.problems();
+    for part in [
+        "the field `description` is missing",
+        "the field `parameters` is missing",
+        "the field `sideEffects` is missing",
+    ] {
+        assert!(problems.contains(part), "{part} in {problems}");
+    }
+    assert_eq!(problems.lines().count(), 3, "{problems}");
+}
+
+/// A tool that writes is asked about before each call unless its file says otherwise, so that it cannot be repeatable.
+#[test]
+fn a_default_is_held_against_the_rules() {
+    let folder = Folder::new();
+    folder.tool(
+        "some-tool",
+        &manifest_with(json!({
+            "/sideEffects": "writes", "/requiresConfirmation": null, "/idempotent": null, "/repeatable": true,
+        })),
+    );
+    let problems = folder.problems();
+    assert!(
+        problems.contains("a tool that asks the user before each call cannot be repeatable"),
+        "{problems}"
     );
 }
 

@@ -1,0 +1,92 @@
+//! What is taken for the fields that a `schema.json` leaves out: always the safe one. A tool that writes asks for consent, and
+//! is not run twice as if that harmed nobody, unless its author says so. Knows no other file.
+
+use super::Readable;
+use crate::id::ToolId;
+use crate::kind::{Category, Mode, SideEffects};
+use crate::problem::Report;
+use crate::wording::brief;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+const VERSION: &str = "1.0.0";
+/// Milliseconds.
+const LATENCY_BUDGET_MS: u64 = 1_000;
+
+/// A field that the file leaves out, and its value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FieldDefault {
+    pub field: &'static str,
+    pub value: Value,
+}
+
+/// Fills in what the file leaves out. A field that is there and could not be read stays unread. `named` is the name of the
+/// tool's directory.
+pub(super) fn fill(
+    readable: &mut Readable,
+    object: &Map<String, Value>,
+    named: &str,
+    report: &mut Report<'_>,
+) {
+    let mut defaults = Defaults {
+        object,
+        taken: Vec::new(),
+    };
+    if defaults.is_left_out("toolId") {
+        readable.tool_id = ToolId::parse(&named.replace('-', "_"));
+        match &readable.tool_id {
+            Some(id) => defaults.took("toolId", json!(id.as_str())),
+            None => report.error(
+                "",
+                format!("the directory `{}` gives the tool no id", brief(named)),
+                "name the directory in lower-case letters, digits and hyphens, a letter first",
+            ),
+        }
+    }
+    defaults.fill("version", &mut readable.version, VERSION.to_owned());
+    // Without this one nothing is known of what would be safe.
+    if let Some(side_effects) = readable.side_effects {
+        let writes = side_effects == SideEffects::Writes;
+        let category = match writes {
+            true => Category::Action,
+            false => Category::Utility,
+        };
+        defaults.fill("category", &mut readable.category, category);
+        defaults.fill("idempotent", &mut readable.idempotent, !writes);
+        defaults.fill(
+            "requiresConfirmation",
+            &mut readable.requires_confirmation,
+            writes,
+        );
+    }
+    let modes = vec![Mode::Text, Mode::Voice];
+    defaults.fill("allowedModes", &mut readable.allowed_modes, modes);
+    defaults.fill(
+        "latencyBudgetMs",
+        &mut readable.latency_budget_ms,
+        LATENCY_BUDGET_MS,
+    );
+    readable.defaults = defaults.taken;
+}
+
+struct Defaults<'o> {
+    object: &'o Map<String, Value>,
+    taken: Vec<FieldDefault>,
+}
+
+impl Defaults<'_> {
+    fn is_left_out(&self, field: &str) -> bool {
+        !self.object.contains_key(field)
+    }
+
+    fn took(&mut self, field: &'static str, value: Value) {
+        self.taken.push(FieldDefault { field, value });
+    }
+
+    fn fill<T: Serialize>(&mut self, field: &'static str, place: &mut Option<T>, value: T) {
+        if self.is_left_out(field) {
+            self.took(field, json!(value));
+            *place = Some(value);
+        }
+    }
+}
