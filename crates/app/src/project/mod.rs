@@ -1,7 +1,9 @@
 //! The files of a new project and of a new tool, as texts: each tool runs as it is written. Writes nothing itself.
 
 use crate::adapters;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use windlass_runtime::prompt::Texts;
+use windlass_tool::handler_file::arguments_of_address;
 
 /// A file that is to be written, with `/` between folders.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,24 +77,50 @@ const BUILT_IN: [(&str, &str, &str); 5] = [
 /// The id of the tool that a new project has of its own.
 const FIRST_TOOL: &str = "say_hello";
 
+/// What a new project is made for.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// As the prompts call it.
+    pub(crate) name: String,
+    pub(crate) language: Language,
+    /// The folder of tools. One of another program's keeps its own.
+    pub(crate) tools: &'static str,
+    /// Tools that the project gets from elsewhere, by the names of their directories.
+    pub(crate) without: Vec<String>,
+}
+
+/// The usual folder of tools.
+pub(crate) const TOOLS: &str = "tools";
+/// The same where another program has one of that name.
+pub(crate) const OTHER_TOOLS: &str = "agent-tools";
+
 /// A project that serves and chats at once.
-pub(crate) fn new_project(language: &Language) -> Vec<File> {
+pub(crate) fn new_project(plan: &Plan) -> Vec<File> {
+    let Plan {
+        language, tools, ..
+    } = plan;
+    let texts = Texts::of_project(&plan.name);
     let mut files = vec![
-        File::new("windlass.toml", configuration(language)),
+        File::new("windlass.toml", configuration(plan)),
         File::new(
             ".gitignore",
             "/data\n/target\nnode_modules\n.venv\n__pycache__\n",
         ),
         File::new("README.md", include_str!("templates/README.md")),
         File::new("types.d.ts", windlass_script::TYPES),
+        File::new("prompts/core.md", texts.core),
+        File::new("prompts/text.md", texts.text),
+        File::new("prompts/voice.md", texts.voice),
         File::new(
             "kb/public/doc/welcome.md",
             include_str!("templates/welcome.md"),
         ),
     ];
-    for (name, schema, guide) in BUILT_IN {
-        files.push(File::new(format!("tools/{name}/schema.json"), schema));
-        files.push(File::new(format!("tools/{name}/guide.md"), guide));
+    let built_in = BUILT_IN.into_iter();
+    let is_wanted = |name: &str| !plan.without.iter().any(|other| other == name);
+    for (name, schema, guide) in built_in.filter(|(name, _, _)| is_wanted(name)) {
+        files.push(File::new(format!("{tools}/{name}/schema.json"), schema));
+        files.push(File::new(format!("{tools}/{name}/guide.md"), guide));
     }
     if let Language::Rust { sources, lock } = language {
         let manifest = include_str!("templates/rust/Cargo.toml.txt");
@@ -111,29 +139,84 @@ pub(crate) fn new_project(language: &Language) -> Vec<File> {
             include_str!("templates/rust/say_hello.rs"),
         ));
     }
-    for file in new_tool(FIRST_TOOL, language) {
-        files.push(File::new(format!("tools/{}", file.path), file.text));
+    let first = Draft {
+        id: FIRST_TOOL,
+        language,
+        writes: false,
+    };
+    let first = new_tool(&first);
+    for file in first.into_iter().filter(|_| is_wanted("say-hello")) {
+        files.push(File::new(format!("{tools}/{}", file.path), file.text));
     }
     files
 }
 
-fn configuration(language: &Language) -> String {
-    let processes = match language.needs_process() {
+fn configuration(plan: &Plan) -> String {
+    let folders = match plan.tools {
+        TOOLS => String::new(),
+        tools => format!(
+            "\n[folders]\n# The folder `{TOOLS}` is the Node project's own.\ntools = \"{tools}\"\n"
+        ),
+    };
+    let processes = match plan.language.needs_process() {
         true => {
             "\n[handlers]\n# Tools with a handler.json of kind process run as programs of their own.\nprocesses = true\n"
         }
         false => "",
     };
-    format!("{}{processes}", include_str!("templates/windlass.toml"))
+    format!(
+        "{}{folders}{processes}",
+        include_str!("templates/windlass.toml")
+    )
+}
+
+/// What a new tool is to be.
+pub(crate) struct Draft<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) language: &'a Language,
+    /// Whether it changes something.
+    pub(crate) writes: bool,
+}
+
+/// The argument of a tool whose address names none.
+const USUAL_ARGUMENT: &str = "query";
+/// What examples have for an argument.
+const EXAMPLE: &str = "A-1001";
+
+/// The names of its arguments: the places of its address, else one.
+fn arguments(draft: &Draft<'_>) -> Vec<String> {
+    let named = match draft.language {
+        Language::Http { url } => arguments_of_address(url),
+        _ => Vec::new(),
+    };
+    match named.is_empty() {
+        true => vec![USUAL_ARGUMENT.to_owned()],
+        false => named,
+    }
+}
+
+/// Arguments for a first call, as people write JSON.
+pub(crate) fn example_arguments(draft: &Draft<'_>) -> String {
+    let names = arguments(draft);
+    let members: Vec<String> = names
+        .iter()
+        .map(|name| format!("\"{name}\": \"{EXAMPLE}\""))
+        .collect();
+    format!("{{{}}}", members.join(", "))
 }
 
 /// A tool's directory. Its code answers each call with what it was asked, until somebody writes more.
-pub(crate) fn new_tool(id: &str, language: &Language) -> Vec<File> {
+pub(crate) fn new_tool(draft: &Draft<'_>) -> Vec<File> {
+    let Draft {
+        id,
+        language,
+        writes,
+    } = *draft;
     let folder = id.replace('_', "-");
     let file = |name: &str, text: String| File::new(format!("{folder}/{name}"), text);
     let mut files = vec![
-        file("schema.json", pretty(&schema(id, language))),
-        file("guide.md", guide(id)),
+        file("schema.json", pretty(&schema(draft))),
+        file("guide.md", guide(draft)),
     ];
     let template = |text: &str| text.replace("TOOL", id);
     match language {
@@ -170,44 +253,64 @@ pub(crate) fn new_tool(id: &str, language: &Language) -> Vec<File> {
         // Its code is not in its directory.
         Language::Rust { .. } => {}
         Language::Http { url } => {
-            let handler = json!({
+            let mut handler = json!({
                 "kind": "http",
-                "method": "GET",
+                "method": if writes { "POST" } else { "GET" },
                 "url": url,
-                "query": { "query": "{query}" },
             });
+            // Each argument is sent once: where the address has a place for it, there.
+            if arguments_of_address(url).is_empty() {
+                let place = if writes { "body" } else { "query" };
+                handler[place] = json!({ USUAL_ARGUMENT: format!("{{{USUAL_ARGUMENT}}}") });
+            }
             files.push(file("handler.json", pretty(&handler)));
         }
     }
     files
 }
 
-fn schema(id: &str, language: &Language) -> Value {
-    let is_remote = matches!(language, Language::Http { .. });
+/// What every tool has to say. `windlass check` prints what is taken for the rest.
+fn schema(draft: &Draft<'_>) -> Value {
+    let is_remote = matches!(draft.language, Language::Http { .. });
+    let names = arguments(draft);
+    let properties: Map<String, Value> = names
+        .iter()
+        .map(|name| {
+            let description = match name.as_str() {
+                USUAL_ARGUMENT if draft.writes => "What is to be changed".to_owned(),
+                USUAL_ARGUMENT => "What the user wants to know".to_owned(),
+                name => format!("Say here what {name} is"),
+            };
+            let schema = json!({
+                "type": "string",
+                "description": description,
+                "minLength": 1,
+                "maxLength": 500,
+            });
+            (name.clone(), schema)
+        })
+        .collect();
+    let side_effects = match (draft.writes, is_remote) {
+        (true, _) => "writes",
+        (false, true) => "read_only",
+        (false, false) => "none",
+    };
     let mut schema = json!({
-        "toolId": id,
-        "version": "1.0.0",
-        "description": format!("Say here what {id} does; the model reads it with every request."),
-        "category": "utility",
-        "sideEffects": if is_remote { "read_only" } else { "none" },
-        "idempotent": true,
-        "requiresConfirmation": false,
-        "allowedModes": ["text", "voice"],
-        "latencyBudgetMs": if is_remote { 1_500 } else { 300 },
+        "description": format!("Say here what {} does; the model reads it with every request.", draft.id),
+        "sideEffects": side_effects,
         "parameters": {
             "type": "object",
             "additionalProperties": false,
-            "required": ["query"],
-            "properties": {
-                "query": {
-                    "type": "string",
-                    "description": "What the user wants to know",
-                    "minLength": 1,
-                    "maxLength": 500,
-                },
-            },
+            "required": names,
+            "properties": properties,
         },
     });
+    if draft.writes {
+        // What the user reads before saying yes.
+        let places: Vec<String> = names.iter().map(|name| format!("{{{name}}}")).collect();
+        let preview = format!("{}: {}", draft.id.replace('_', " "), places.join(", "));
+        schema["confirmation"] = json!({ "preview": preview });
+    }
     if is_remote {
         // Text that others wrote: what it says is data and no order.
         schema["reach"] = "external".into();
@@ -215,9 +318,14 @@ fn schema(id: &str, language: &Language) -> Value {
     schema
 }
 
-fn guide(id: &str) -> String {
+fn guide(draft: &Draft<'_>) -> String {
+    let (id, example) = (draft.id, example_arguments(draft));
+    let example = example.replacen('{', "{ ", 1);
+    let example = example.trim_end_matches('}');
+    let asked = if draft.writes { "Change" } else { "What about" };
     format!(
-        "# {id}\n\nSay here in one sentence when to use it.\n\n## Examples\n\n**\"What about A-1001?\"**\n\n```json\n{{ \"query\": \"A-1001\" }}\n```\n"
+        "# {id}\n\nSay here in one sentence when to use it.\n\n## Examples\n\n**\"{asked} {EXAMPLE}{}\"**\n\n```json\n{example} }}\n```\n",
+        if draft.writes { "." } else { "?" }
     )
 }
 
