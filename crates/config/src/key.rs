@@ -17,6 +17,10 @@ pub struct Key {
     /// `None` where the key is not set unless somebody sets it.
     pub default: Option<Value>,
     pub is_secret: bool,
+    /// The least and the greatest number that fit, where they are the whole rule.
+    pub bounds: Option<(u64, u64)>,
+    /// The words that fit, where no others do; of a list, those of its items.
+    pub choices: &'static [&'static str],
 }
 
 /// What a value looks like, so that the text of a variable or a flag can be read as one.
@@ -40,6 +44,14 @@ pub(super) trait Leaf {
     const IS_SECRET: bool = false;
 
     fn takes() -> String;
+
+    fn bounds() -> Option<(u64, u64)> {
+        None
+    }
+
+    fn choices() -> &'static [&'static str] {
+        &[]
+    }
 }
 
 /// A type whose values are names of the user's in a path.
@@ -56,6 +68,8 @@ impl<L: Leaf> Setting for L {
             meaning: meaning.trim().to_owned(),
             default,
             is_secret: L::IS_SECRET,
+            bounds: L::bounds(),
+            choices: L::choices(),
         });
     }
 }
@@ -78,6 +92,10 @@ impl<L: Leaf> Leaf for Vec<L> {
     fn takes() -> String {
         format!("a list of items that are each {}", L::takes())
     }
+
+    fn choices() -> &'static [&'static str] {
+        L::choices()
+    }
 }
 
 impl<L: Leaf> Leaf for BTreeSet<L> {
@@ -85,6 +103,10 @@ impl<L: Leaf> Leaf for BTreeSet<L> {
 
     fn takes() -> String {
         Vec::<L>::takes()
+    }
+
+    fn choices() -> &'static [&'static str] {
+        L::choices()
     }
 }
 
@@ -100,6 +122,8 @@ impl Setting for Limits {
                     meaning: meaning.trim().to_owned(),
                     default: defaults.get(name).cloned(),
                     is_secret: false,
+                    bounds: Some((Self::least(name), LIMIT_MAX)),
+                    choices: &[],
                 });
             }
         };

@@ -1,18 +1,20 @@
 //! The configuration: one typed tree from defaults, `windlass.toml`, the environment and flags. Owns the rules between keys,
 //! and whose key goes to which provider; opens no socket and reads no file but its own.
 
+mod editor;
 mod key;
 mod overlay;
 mod sections;
 mod values;
 
+pub use editor::schema;
 pub use key::{Key, Kind};
 pub use overlay::{ConfigError, Environment, Flag, Sources};
 pub use sections::{
     Access, Audit, AuthKind, Config, EmbedderKind, Folders, HandlerSecret, Handlers, Journal,
     Knowledge, Log, LogFormat, LogLevel, ModelChange, Namespace, NamespaceReaders, Oidc, Provider,
-    ProviderKind, RateLimitChange, ReadersKind, Scripts, Server, Shares, Store, Text, TextProvider,
-    TextProviderKind, Threads, ToolChange, Vertex, Voice,
+    ProviderKind, RateLimitChange, ReadersKind, Reasons, Scripts, Server, Shares, Store, Text,
+    TextProvider, TextProviderKind, Threads, ToolChange, Vertex, Voice,
 };
 pub use values::{
     AddressRange, AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, IssuerAddress,
@@ -22,7 +24,8 @@ pub use values::{
 };
 
 use overlay::Overlay;
-use windlass_provider::profile::{RealtimeForm, openai_realtime};
+use std::collections::BTreeMap;
+use windlass_provider::profile::{GEMINI_LIVE_MODEL, RealtimeForm, openai_realtime};
 
 /// All keys, section by section.
 pub fn keys() -> Vec<Key> {
@@ -62,6 +65,11 @@ impl Loaded {
             config = overlay.read();
         }
         find_keys(&mut config, &mut overlay);
+        if let Some(port) = config.server.port
+            && overlay.outranks("server.port", "server.listen")
+        {
+            config.server.listen = config.server.listen.at(port.narrow());
+        }
         let tools = config.tools.iter();
         config.tightenings = tools
             .map(|(id, change)| (id.clone(), change.tightening()))
@@ -72,6 +80,16 @@ impl Loaded {
             ignored_variables: std::mem::take(&mut overlay.ignored_variables),
             overlay,
         })
+    }
+
+    /// Whether nobody has set a key.
+    pub fn is_default(&self, path: &str) -> bool {
+        self.overlay.is_default(path)
+    }
+
+    /// Every key that has a value, by its path: the value, masked where it is secret, and where it comes from.
+    pub fn values(&self) -> BTreeMap<String, (toml::Value, String)> {
+        self.overlay.values()
     }
 
     /// The effective tree as TOML, each value with its origin as a comment, and secrets masked.
@@ -131,7 +149,7 @@ fn contradiction(config: &Config) -> Option<(Vec<String>, Option<&'static str>)>
 fn find_keys(config: &mut Config, overlay: &mut Overlay) {
     let (provider, text) = (&mut config.provider, &mut config.text);
     let own_variable = |name: &Option<Name>| name.as_ref().map(|name| name.as_str().to_owned());
-    let owner = match provider.kind {
+    let mut owner = match provider.kind {
         ProviderKind::OpenaiRealtime | ProviderKind::GptLive => TextProvider::Openai,
         ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => TextProvider::Gemini,
     };
@@ -146,6 +164,13 @@ fn find_keys(config: &mut Config, overlay: &mut Overlay) {
     let is_owners = openai_realtime(url, "").profile.realtime == RealtimeForm::Openai;
     if is_owners {
         fall_back(&mut provider.api_key, "provider.api_key", variables(owner));
+    }
+    if is_anybodys(provider) {
+        fall_back(&mut provider.api_key, "provider.api_key", OPENAI);
+        if provider.api_key.is_some() {
+            provider.kind = ProviderKind::OpenaiRealtime;
+            owner = TextProvider::Openai;
+        }
     }
     if let Some(variable) = own_variable(&text.api_key_env) {
         fall_back(&mut text.api_key, "text.api_key", &[&variable]);
@@ -199,6 +224,44 @@ fn find_keys(config: &mut Config, overlay: &mut Overlay) {
         "knowledge.embedder_key",
         companys,
     );
+    config.reasons = reasons(overlay);
+}
+
+/// Whether nothing says whose models speak by voice, so that the key that is there may say it.
+fn is_anybodys(provider: &Provider) -> bool {
+    let is_usual = provider.model.as_str() == GEMINI_LIVE_MODEL;
+    provider.kind == ProviderKind::Auto
+        && provider.url.is_none()
+        && provider.vertex.is_none()
+        && provider.ephemeral_token.is_none()
+        && provider.api_key.is_none()
+        && provider.api_key_env.is_none()
+        && (is_usual || !provider.model.as_str().contains("gemini"))
+}
+
+/// The first key of each mode that somebody has set decides.
+fn reasons(overlay: &Overlay) -> Reasons {
+    let voice = [
+        "provider.kind",
+        "provider.url",
+        "provider.vertex",
+        "provider.ephemeral_token",
+        "provider.api_key",
+    ];
+    let text = [
+        "text.provider",
+        "text.url",
+        "text.api_key",
+        "provider.api_key",
+    ];
+    let first = |paths: &[&str]| {
+        let why = paths.iter().find_map(|path| overlay.why(path));
+        why.unwrap_or_else(|| "no key is set".to_owned())
+    };
+    Reasons {
+        voice: first(&voice),
+        text: first(&text),
+    }
 }
 
 /// The variables that hold a key of the provider whose models these are.

@@ -28,6 +28,12 @@ const COMPARED_BYTES: usize = 64;
 /// The prefix of variables that hold secrets of handlers.
 const SECRET_PREFIX: &str = "WINDLASS_SECRET_";
 
+/// The name under which a file says which schema an editor is to judge it by.
+pub(super) const EDITOR_SCHEMA: &str = "$schema";
+
+/// Where a service's host says at which port it has to listen.
+const PORT: &str = "PORT";
+
 /// What stands in place of a secret where the configuration is printed.
 const MASK: &str = "\"********\"";
 
@@ -59,6 +65,8 @@ pub struct Flag {
 #[error("{}", .problems.join("\n"))]
 pub struct ConfigError {
     pub problems: Vec<String>,
+    /// Whether one of them is of the command line.
+    pub is_of_flags: bool,
 }
 
 /// Which source a value came from.
@@ -117,6 +125,7 @@ impl Overlay {
         });
         overlay.found = defaults.collect();
         overlay.add_file(sources);
+        overlay.add_port();
         overlay.add_environment();
         for flag in &sources.flags {
             let (path, origin) = (segments(flag.key), Origin::Flag(flag.name));
@@ -217,6 +226,20 @@ impl Overlay {
         }
     }
 
+    /// That somebody has set a key, or one of a table, and where. `None` where nobody has, or has said `auto`.
+    pub(super) fn why(&self, path: &str) -> Option<String> {
+        let path = segments(path);
+        let mut set = self.found.iter().filter(|(own, found)| {
+            let is_open = found.value.as_str() == Some("auto");
+            own.starts_with(&path) && found.origin != Origin::Default && !is_open
+        });
+        let (own, found) = set.next()?;
+        Some(match &found.origin {
+            Origin::Variable(name) => format!("{name} is set"),
+            origin => format!("{} is set ({origin})", dotted(own)),
+        })
+    }
+
     fn key(&self, path: &[String]) -> Option<&Key> {
         let mut keys = self.keys.iter();
         keys.find(|key| key.beyond(path) == Some(0))
@@ -228,12 +251,17 @@ impl Overlay {
             return Ok(self);
         }
         self.problems.sort();
+        let is_of_flag = |origin: &Origin| matches!(origin, Origin::Flag(_));
+        let is_of_flags = self.problems.iter().any(|(origin, _)| is_of_flag(origin));
         let mut problems: Vec<String> = self.problems.into_iter().map(|(_, text)| text).collect();
         if problems.len() > PROBLEMS_MAX {
             problems.truncate(PROBLEMS_MAX);
             problems.push("there are more mistakes; mend these first".to_owned());
         }
-        Err(ConfigError { problems })
+        Err(ConfigError {
+            problems,
+            is_of_flags,
+        })
     }
 
     fn add_file(&mut self, sources: &Sources) {
@@ -247,7 +275,11 @@ impl Overlay {
             Ok(text) => text,
             Err(cause) => {
                 let text = format!("the configuration {} {cause}", shown.display());
-                return self.problems.push((Origin::Default, text));
+                let origin = match sources.file {
+                    Some(_) => Origin::Flag("--config"),
+                    None => Origin::Default,
+                };
+                return self.problems.push((origin, text));
             }
         };
         let starts: Vec<usize> = (text.match_indices('\n').map(|(end, _)| end + 1)).collect();
@@ -288,7 +320,9 @@ impl Overlay {
             let origin = place(name.span().start);
             path.push(name.into_inner().into_owned());
             let is_section = self.keys.iter().any(|key| key.beyond(path) > Some(0));
-            if self.key(path).is_some() {
+            if path.as_slice() == [EDITOR_SCHEMA] && matches!(value.get_ref(), DeValue::String(_)) {
+                // For editors alone.
+            } else if self.key(path).is_some() {
                 match Value::deserialize(ValueDeserializer::from(value)) {
                     Ok(value) => {
                         self.found.insert(path.clone(), Found { value, origin });
@@ -341,6 +375,53 @@ impl Overlay {
                 self.ignored_variables.push(name.to_owned());
             }
         }
+    }
+
+    /// Those who run other people's programs say the port in a variable of this name. Our own variables win over it.
+    fn add_port(&mut self) {
+        let is_set = |name: &str| {
+            let value = self.environment.get(OsStr::new(name));
+            value.is_some_and(|value| !value.is_empty())
+        };
+        let is_said = ["WINDLASS_SERVER_LISTEN", "WINDLASS_SERVER_PORT"].map(is_set);
+        if let (Some(value), [false, false]) = (self.environment.get(OsStr::new(PORT)), is_said) {
+            let value = value.clone();
+            self.add_variable(&segments("server.port"), PORT, &value);
+        }
+    }
+
+    /// Whether the first of two keys was set by a source that wins over the second's, or by the same one.
+    pub(super) fn outranks(&self, path: &str, other: &str) -> bool {
+        let rank = |path| {
+            self.found
+                .get(&segments(path))
+                .map(|found| match found.origin {
+                    Origin::Default => 0,
+                    Origin::File { .. } => 1,
+                    Origin::Variable(_) => 2,
+                    Origin::Flag(_) => 3,
+                })
+        };
+        rank(path).is_some_and(|own| Some(own) >= rank(other))
+    }
+
+    /// Whether nobody has set a key.
+    pub(super) fn is_default(&self, path: &str) -> bool {
+        let found = self.found.get(&segments(path));
+        found.is_none_or(|found| found.origin == Origin::Default)
+    }
+
+    /// Every key that has a value, by its path: the value, masked where it is secret, and its origin in words.
+    pub(super) fn values(&self) -> BTreeMap<String, (Value, String)> {
+        let values = self.found.iter().map(|(path, found)| {
+            let is_secret = self.key(path).is_some_and(|key| key.is_secret);
+            let value = match is_secret {
+                true => Value::from(MASK.trim_matches('"')),
+                false => found.value.clone(),
+            };
+            (dotted(path), (value, found.origin.to_string()))
+        });
+        values.collect()
     }
 
     fn add_secret(&mut self, secret: &str, name: &str, value: &OsStr) {

@@ -19,7 +19,7 @@ use windlass_runtime::shares::{Share, ShareLimits};
 use windlass_runtime::worker::WorkerLimits;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, Thinking};
-use windlass_store::StoreLimits;
+use windlass_store::{ConversationShares, StoreLimits};
 use windlass_tool::artifact::Tightening;
 use windlass_tool::handler_file::{BoundSecret, Permissions};
 use windlass_tool::id::ToolId;
@@ -73,6 +73,8 @@ section! {
     beside {
         /// Who answers by text, after `auto` has been decided.
         text_provider: TextProvider,
+        /// Why each mode has its model.
+        reasons: Reasons,
         /// What makes tools stricter.
         tightenings: BTreeMap<ToolId, Tightening>,
     }
@@ -84,6 +86,9 @@ section! {
         /// Address and port. Port 0 takes a free one; the line that `serve` prints names it. `localhost:8080` works
         /// too. Use `0.0.0.0:8080` or `[::]:8080` to be reached from other machines.
         listen: ListenAddress = "127.0.0.1:8080",
+        /// The port, in place of that of `server.listen` where the same source or a later one sets it. Also taken from the variable
+        /// `PORT`, which comes after our own variables. `--port` sets it, too.
+        port: Option<Whole<0, 65_535>>,
         /// Names besides `localhost`, the loopback addresses and the address of `server.listen` under which the server
         /// answers, such as `["agent.example"]`; with a port, only with that one. Every other `Host` is refused.
         allowed_hosts: BTreeSet<AllowedHost> = NO_ITEMS,
@@ -139,8 +144,8 @@ section! {
 
 /// What a party may have, with the defaults of its kind.
 macro_rules! share {
-    ($(#[doc = $about:literal])+ $name:ident = $connections:literal, $sessions:literal, $body_bytes:literal, $requests:literal,
-     $turns:literal, $frames:literal, $frame_bytes:literal) => {
+    ($(#[doc = $about:literal])+ $name:ident = $connections:literal, $sessions:literal, $conversations:literal, $body_bytes:literal, $turn_bytes:literal,
+     $requests:literal, $turns:literal, $frames:literal, $frame_bytes:literal) => {
         section! {
             $(#[doc = $about])+
             pub struct $name {
@@ -148,8 +153,13 @@ macro_rules! share {
                 connections_max: Whole<1, 1_000_000> = $connections,
                 /// Voice sessions at a time.
                 sessions_max: Whole<1, 1_000_000> = $sessions,
+                /// Conversations that are kept. Beyond them the party's own go in which nothing was said; then it begins no
+                /// further one until older ones have been forgotten.
+                conversations_max: StoreBound = $conversations,
                 /// Bytes of the bodies of requests that are in memory at a time.
                 body_bytes_max: Whole<1_024, 1_000_000_000_000> = $body_bytes,
+                /// Bytes of memory that turns by text hold at a time: what came with them and what they read, as it is kept and sent.
+                turn_bytes_max: Whole<1_024, 1_000_000_000_000> = $turn_bytes,
                 /// Requests in a minute.
                 requests_per_minute_max: Whole<1, 100_000_000> = $requests,
                 /// Messages in a minute that a model is asked to answer.
@@ -167,6 +177,7 @@ macro_rules! share {
                     connections_max: self.connections_max.get(),
                     sessions_max: self.sessions_max.get(),
                     body_bytes_max: self.body_bytes_max.get(),
+                    turn_bytes_max: self.turn_bytes_max.get(),
                     requests_per_minute_max: self.requests_per_minute_max.get(),
                     turns_per_minute_max: self.turns_per_minute_max.get(),
                     frames_per_second_max: self.frames_per_second_max.get(),
@@ -179,23 +190,33 @@ macro_rules! share {
 
 share!(
     /// The share of an address.
-    AddressShare = 1_024, 250, 67_108_864, 12_000, 1_200, 12_500, 16_777_216
+    AddressShare = 1_024, 250, 20_000, 67_108_864, 134_217_728, 12_000, 1_200, 12_500, 16_777_216
 );
 share!(
     /// The share of a user.
-    UserShare = 64, 8, 33_554_432, 1_200, 120, 1_000, 4_194_304
+    UserShare = 64, 8, 10_000, 33_554_432, 67_108_864, 1_200, 120, 1_000, 4_194_304
 );
 share!(
     /// The share of a tenant.
-    TenantShare = 4_096, 1_000, 268_435_456, 60_000, 6_000, 60_000, 67_108_864
+    TenantShare = 4_096, 1_000, 200_000, 268_435_456, 268_435_456, 60_000, 6_000, 60_000, 67_108_864
 );
 
 impl Shares {
-    pub fn limits(&self) -> ShareLimits {
+    pub fn limits(&self, text: &Text) -> ShareLimits {
         ShareLimits {
+            turn_bytes_max: text.turn_bytes_max.get(),
             address: self.address.share(),
             user: self.user.share(),
             tenant: self.tenant.share(),
+        }
+    }
+
+    /// How many conversations each may have.
+    pub fn conversations(&self) -> ConversationShares {
+        ConversationShares {
+            address_max: self.address.conversations_max.count(),
+            user_max: self.user.conversations_max.count(),
+            tenant_max: self.tenant.conversations_max.count(),
         }
     }
 }
@@ -265,8 +286,8 @@ section! {
         /// What must survive a restart: the store, the key that signs client ids, the compiled tools, the audit,
         /// journals. Created where it is missing.
         data: FilePath = "data",
-        /// `core.md`, `voice.md` and `text.md`. Where there is no such folder, the built-in texts are used and the log
-        /// says so.
+        /// `core.md`, `voice.md` and `text.md`: [who your agent is](agent.md). A built-in text stands for each that is
+        /// missing, and the log says so.
         prompts: FilePath = "prompts",
     }
 }
@@ -349,8 +370,9 @@ section! {
 section! {
     /// Which model voice sessions talk to.
     pub struct Provider {
-        /// Who speaks. `auto` is Gemini Live where there are credentials or an address, else the demo model, which has
-        /// no AI in it. `gpt-live` hands what needs a tool over to the model of `[text]`.
+        /// Who speaks. `auto` is Gemini Live where there are credentials or an address, OpenAI Realtime where `OPENAI_API_KEY`
+        /// alone is set, else the demo model, which has no AI in it. `gpt-live` hands what needs a tool over to the model of
+        /// `[text]`.
         kind: ProviderKind = "auto",
         /// The model's id, with or without `models/`. With `openai-realtime` the default is
         /// `gpt-realtime-2.1`, with `gpt-live` `gpt-live-1`.
@@ -362,7 +384,8 @@ section! {
         /// suits the credentials.
         api_version: Option<Name>,
         /// The key. Also taken from the variable that `provider.api_key_env` names, then from `GEMINI_API_KEY`, then
-        /// from `GOOGLE_API_KEY`; with `openai-realtime` and `gpt-live` from `OPENAI_API_KEY` in their place.
+        /// from `GOOGLE_API_KEY`; with `openai-realtime` and `gpt-live` from `OPENAI_API_KEY` in their place, and with `auto`
+        /// from it where none of them is set.
         api_key: Option<Secret>,
         /// Name of an environment variable that holds the key.
         api_key_env: Option<Name>,
@@ -487,10 +510,19 @@ section! {
         /// Bytes of all pictures of one message. In a request they take a third more, which `text.request_bytes_max`
         /// has to leave room for.
         images_bytes_max: Whole<0, 33_554_432> = 3_145_728,
-        /// Conversations whose last answers are held in memory; the one that rests longest goes first.
-        conversations_max: Whole<1, 1_000_000> = 10_000,
+        /// Bytes of all pictures that users have shown, which are files of the data folder for as long as their
+        /// conversations are kept. Beyond them a picture is shown to the model in its own turn alone; 0 keeps none.
+        pictures_bytes_max: Whole<0, 1_000_000_000_000> = 1_073_741_824,
+        /// Bytes of last answers that are held in memory while their conversations rest, for clients that send a message
+        /// again; those of the one that rests longest go first, and the log has them.
+        resting_bytes_max: Whole<0, 1_073_741_824> = 8_388_608,
+        /// Bytes of memory that all turns hold together. One more is refused with 503 and `Retry-After` until others have
+        /// ended; see `shares` for what one party may hold of it.
+        turn_bytes_max: Whole<1_048_576, 1_000_000_000_000> = 268_435_456,
         /// Seconds after its last turn that a conversation is forgotten; not more than `store.conversation_hours`.
         conversation_idle_seconds: Whole<1, 2_592_000> = 86_400,
+        /// Seconds that an answer whose request says `resumable` goes on where nobody reads it.
+        resume_seconds: Whole<1, 3_600> = 30,
         /// Like `voice.guides_tokens_max`.
         guides_tokens_max: Whole<0, 1_000_000> = 12_000,
         /// Of text sessions.
@@ -649,8 +681,6 @@ section! {
         question_bytes_max: StoreBound = 65_536,
         /// Hours for which a conversation is kept without use.
         conversation_hours: Whole<1, 8_760> = 24,
-        /// Conversations; those that have been idle for longest and hold no effect go.
-        conversations_max: StoreBound = 100_000,
         /// Entries of one conversation; the oldest go.
         entries_max: StoreBound = 2_000,
         /// Bytes of one entry.
@@ -690,12 +720,20 @@ section! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProviderKind {
-    /// Gemini Live where there are credentials or an address of its own, else the demo model.
+    /// Gemini Live where there are credentials or an address of its own, OpenAI Realtime where there is a key of OpenAI's alone,
+    /// else the demo model.
     Auto,
     GeminiLive,
     OpenaiRealtime,
     GptLive,
     Demo,
+}
+
+/// What decided about the model of each mode, in words that follow "because".
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reasons {
+    pub voice: String,
+    pub text: String,
 }
 
 /// Who answers by text, as it is written down.
@@ -946,7 +984,7 @@ fn roles(named: Option<&BTreeSet<RoleName>>) -> Option<BTreeSet<Role>> {
 }
 
 impl Store {
-    pub fn limits(&self) -> StoreLimits {
+    pub fn limits(&self, shares: &Shares) -> StoreLimits {
         const HOUR_MS: u64 = 60 * 60 * 1_000;
         StoreLimits {
             effect_ms: self.effect_hours.get() * HOUR_MS,
@@ -955,7 +993,7 @@ impl Store {
             questions_max: self.questions_max.count(),
             question_bytes_max: self.question_bytes_max.count(),
             conversation_ms: self.conversation_hours.get() * HOUR_MS,
-            conversations_max: self.conversations_max.count(),
+            shares: shares.conversations(),
             entries_max: self.entries_max.count(),
             entry_bytes_max: self.entry_bytes_max.count(),
             leg_bytes_max: self.leg_bytes_max.count(),

@@ -3,6 +3,7 @@
 use super::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use windlass_tool::validate::Validator;
 
 struct Case<'a> {
     file: &'a str,
@@ -16,10 +17,11 @@ const NOTHING: Case<'static> = Case {
     flags: &[],
 };
 
+/// The schema of the editors accepts whatever file is taken.
 fn load(case: &Case<'_>) -> Result<Loaded, ConfigError> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join(FILE_NAME), case.file).unwrap();
-    Loaded::load(&Sources {
+    let loaded = Loaded::load(&Sources {
         file: None,
         working_directory: folder.path().to_owned(),
         environment: case
@@ -36,7 +38,21 @@ fn load(case: &Case<'_>) -> Result<Loaded, ConfigError> {
                 value: (*value).to_owned(),
             })
             .collect(),
-    })
+    });
+    if loaded.is_ok() {
+        let violations = marks(case.file);
+        assert_eq!(violations, [""; 0], "{}", case.file);
+    }
+    loaded
+}
+
+/// What an editor marks in a file.
+fn marks(file: &str) -> Vec<String> {
+    let schema = Validator::compile(&schema()).unwrap();
+    let file: toml::Value = toml::from_str(file).unwrap();
+    let violations = schema.violations(&serde_json::to_value(file).unwrap());
+    let marks = violations.into_iter().map(|violation| violation.pointer);
+    marks.collect()
 }
 
 fn refusal(case: &Case<'_>) -> String {
@@ -554,6 +570,99 @@ fn a_key_never_goes_to_another_company() {
 }
 
 #[test]
+fn the_key_that_is_there_decides_who_speaks_and_why_is_told() {
+    const OPENAI: (&str, &str) = ("OPENAI_API_KEY", "o");
+    const GEMINI: (&str, &str) = ("GEMINI_API_KEY", "g");
+    let no_key = ("no key is set", "no key is set");
+    for (file, environment, kind, text, (why_voice, why_text)) in [
+        ("", &[][..], ProviderKind::Auto, TextProvider::Demo, no_key),
+        (
+            "",
+            &[OPENAI][..],
+            ProviderKind::OpenaiRealtime,
+            TextProvider::Openai,
+            ("OPENAI_API_KEY is set", "OPENAI_API_KEY is set"),
+        ),
+        (
+            "[provider]\nmodel = \"gpt-realtime-mini\"\n",
+            &[OPENAI],
+            ProviderKind::OpenaiRealtime,
+            TextProvider::Openai,
+            ("OPENAI_API_KEY is set", "OPENAI_API_KEY is set"),
+        ),
+        (
+            "",
+            &[GEMINI, OPENAI],
+            ProviderKind::Auto,
+            TextProvider::Gemini,
+            ("GEMINI_API_KEY is set", "GEMINI_API_KEY is set"),
+        ),
+        (
+            "[text]\nprovider = \"openai\"\n",
+            &[GEMINI, OPENAI],
+            ProviderKind::Auto,
+            TextProvider::Openai,
+            (
+                "GEMINI_API_KEY is set",
+                "text.provider is set (from windlass.toml:2)",
+            ),
+        ),
+        // Each of these says that another one is meant.
+        (
+            "[provider]\nkind = \"demo\"\n",
+            &[OPENAI],
+            ProviderKind::Demo,
+            TextProvider::Openai,
+            (
+                "provider.kind is set (from windlass.toml:2)",
+                "OPENAI_API_KEY is set",
+            ),
+        ),
+        (
+            "[provider]\nurl = \"ws://127.0.0.1:9\"\n",
+            &[OPENAI],
+            ProviderKind::Auto,
+            TextProvider::Openai,
+            (
+                "provider.url is set (from windlass.toml:2)",
+                "OPENAI_API_KEY is set",
+            ),
+        ),
+        (
+            "[provider]\napi_key_env = \"STUDIO_KEY\"\n",
+            &[OPENAI],
+            ProviderKind::Auto,
+            TextProvider::Openai,
+            ("no key is set", "OPENAI_API_KEY is set"),
+        ),
+        (
+            "[provider]\nmodel = \"gemini-next-live\"\n",
+            &[OPENAI],
+            ProviderKind::Auto,
+            TextProvider::Openai,
+            ("no key is set", "OPENAI_API_KEY is set"),
+        ),
+    ] {
+        let case = Case {
+            file,
+            environment,
+            ..NOTHING
+        };
+        let config = load(&case).unwrap().config;
+        assert_eq!(
+            (config.provider.kind, config.text_provider),
+            (kind, text),
+            "{file} {environment:?}"
+        );
+        let why = (config.reasons.voice.as_str(), config.reasons.text.as_str());
+        assert_eq!(why, (why_voice, why_text), "{file} {environment:?}");
+        let is_openais = config.provider.api_key.as_ref().map(|key| key.sensitive());
+        let is_openais = is_openais.is_some_and(|key| key.expose() == "o");
+        assert_eq!(is_openais, kind == ProviderKind::OpenaiRealtime, "{file}");
+    }
+}
+
+#[test]
 fn a_text_server_of_ones_own_gets_no_companys_key() {
     let both = [("GEMINI_API_KEY", "g"), ("OPENAI_API_KEY", "o")];
     for provider in ["auto", "openai", "gemini"] {
@@ -766,4 +875,108 @@ fn secrets_of_handlers_are_a_space_of_their_own() {
         ]
     );
     assert!(!loaded.to_toml().contains("from-the"));
+}
+
+#[test]
+fn the_strongest_source_says_the_port() {
+    let listen = "[server]\nlisten = \"127.0.0.1:1\"\n";
+    let both = "[server]\nlisten = \"127.0.0.1:1\"\nport = 2\n";
+    let flag = |name, key, value| [(name, key, value)];
+    let listen_flag = flag("--listen", "server.listen", "[::1]:3");
+    let port_flag = flag("--port", "server.port", "4");
+    for (file, environment, flags, address) in [
+        ("", &[("PORT", "5")][..], &[][..], "127.0.0.1:5"),
+        ("", &[("PORT", "")], &[], "127.0.0.1:8080"),
+        (listen, &[("PORT", "5")], &[], "127.0.0.1:5"),
+        (both, &[], &[], "127.0.0.1:2"),
+        (both, &[("PORT", "5")], &[], "127.0.0.1:5"),
+        (
+            "",
+            &[("PORT", "5"), ("WINDLASS_SERVER_LISTEN", "0.0.0.0:6")],
+            &[],
+            "0.0.0.0:6",
+        ),
+        (
+            "",
+            &[("PORT", "5"), ("WINDLASS_SERVER_PORT", "7")],
+            &[],
+            "127.0.0.1:7",
+        ),
+        (both, &[("PORT", "5")], &listen_flag, "[::1]:3"),
+        (both, &[("PORT", "5")], &port_flag, "127.0.0.1:4"),
+    ] {
+        let case = Case {
+            file,
+            environment,
+            flags,
+        };
+        let listens = load(&case).unwrap().config.server.listen.get();
+        assert_eq!(listens.to_string(), address, "{file} {environment:?}");
+    }
+    let said = refusal(&Case {
+        environment: &[("PORT", "tcp")],
+        ..NOTHING
+    });
+    assert_eq!(
+        said,
+        "server.port has the value \"tcp\" (from the environment, PORT), which is not a whole number from 0 to 65535"
+    );
+}
+
+#[test]
+fn a_mistake_of_the_command_line_is_told_from_one_of_a_file() {
+    let file = "[server]\nport = -1\n";
+    let flags = [("--port", "server.port", "x")];
+    let is_of_flags = |case| load(&case).unwrap_err().is_of_flags;
+    assert!(!is_of_flags(Case { file, ..NOTHING }));
+    assert!(is_of_flags(Case {
+        flags: &flags,
+        ..NOTHING
+    }));
+    let missing = Loaded::load(&Sources {
+        file: Some(PathBuf::from("missing.toml")),
+        ..Sources::default()
+    });
+    assert!(missing.unwrap_err().is_of_flags);
+}
+
+#[test]
+fn a_file_may_name_the_schema_of_its_editor() {
+    let file = "\"$schema\" = \"./config.schema.json\"\n[log]\nlevel = \"warn\"\n";
+    assert!(load(&Case { file, ..NOTHING }).is_ok());
+    let file = "\"$schema\" = 1\n";
+    let said = refusal(&Case { file, ..NOTHING });
+    assert!(said.starts_with("there is no key \"$schema\" "), "{said}");
+}
+
+#[test]
+fn an_editor_marks_what_is_not_taken() {
+    for (file, mark) in [
+        ("[server]\nlissen = \"x\"\n", "/server/lissen"),
+        ("[server]\nport = 65536\n", "/server/port"),
+        ("[server]\nlisten = 8080\n", "/server/listen"),
+        ("[log]\nlevel = \"loud\"\n", "/log/level"),
+        (
+            "[voice.limits.turn]\ncalls_max = -1\n",
+            "/voice/limits/turn/calls_max",
+        ),
+        (
+            "[tools.kb_get]\ntimeout_ms = 0\n",
+            "/tools/kb_get/timeout_ms",
+        ),
+        ("[tools.kb_get]\ntimout_ms = 9\n", "/tools/kb_get/timout_ms"),
+        (
+            "[tools.kb_get]\nallowed_modes = [\"video\"]\n",
+            "/tools/kb_get/allowed_modes/0",
+        ),
+        (
+            "[provider]\ntemperature = \"hot\"\n",
+            "/provider/temperature",
+        ),
+        ("[handlers]\nprocesses = 1\n", "/handlers/processes"),
+        ("sections = 1\n", "/sections"),
+    ] {
+        assert_eq!(marks(file), [mark], "{file}");
+        assert!(load(&Case { file, ..NOTHING }).is_err(), "{file}");
+    }
 }

@@ -67,6 +67,10 @@ impl<const MIN: u64, const MAX: u64> Leaf for Whole<MIN, MAX> {
     fn takes() -> String {
         whole(MIN, MAX)
     }
+
+    fn bounds() -> Option<(u64, u64)> {
+        Some((MIN, MAX))
+    }
 }
 
 /// How daring a model is, 0 to 2.
@@ -499,6 +503,13 @@ impl ListenAddress {
     pub fn get(self) -> SocketAddr {
         self.0
     }
+
+    /// The same address with another port; one beyond the last is the last.
+    pub fn at(self, port: u32) -> Self {
+        let mut address = self.0;
+        address.set_port(u16::try_from(port).unwrap_or(u16::MAX));
+        Self(address)
+    }
 }
 
 impl TryFrom<String> for ListenAddress {
@@ -585,10 +596,10 @@ impl fmt::Display for Variants {
     }
 }
 
-pub(super) fn one_of<'de, T: Deserialize<'de>>() -> String {
+pub(super) fn one_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     match T::deserialize(StrDeserializer::<Variants>::new("")) {
-        Err(variants) => variants.to_string(),
-        Ok(_) => String::new(),
+        Err(Variants(names)) => names,
+        Ok(_) => &[],
     }
 }
 
@@ -597,6 +608,10 @@ macro_rules! choices {
     ($($type:ty),+ $(,)?) => {
         $(impl $crate::key::Leaf for $type {
             fn takes() -> String {
+                format!("one of {}", Self::choices().join(", "))
+            }
+
+            fn choices() -> &'static [&'static str] {
                 $crate::values::one_of::<Self>()
             }
         })+

@@ -1,29 +1,105 @@
 //! `windlass audit verify` reads an audit back and names the first record that is not as it was written; `windlass audit
-//! checkpoint` notes where it stands, so that it cannot be written anew as a whole.
+//! checkpoint` notes where it stands, so that it cannot be written anew as a whole; `windlass audit list` prints what was done.
 
 use super::{
-    AuditArguments, AuditCommand, CheckpointArguments, VerifyArguments, flags, load_config,
+    AuditArguments, AuditCommand, CheckpointArguments, ListAuditArguments, VerifyArguments,
+    expect_file, flags, load_config,
 };
 use crate::clock;
 use crate::failure::Failure;
-use crate::printer::Printer;
+use crate::printer::{Format, Printer};
 use crate::records;
+use serde_json::{Map, Value, json};
 use std::path::Path;
 use windlass_config::Config;
 use windlass_runtime::audit::{self, Checkpoint, Standing};
 use windlass_runtime::client_key::CheckpointKey;
+use windlass_tool::template::escaped;
 
 /// Bytes of a checkpoint; more is none.
 const CHECKPOINT_BYTES_MAX: u64 = 4_096;
 
 pub(super) fn run(arguments: &AuditArguments) -> Result<(), Failure> {
     match &arguments.command {
+        AuditCommand::List(arguments) => list(arguments),
         AuditCommand::Verify(arguments) => verify(arguments),
         AuditCommand::Checkpoint(arguments) => checkpoint(arguments),
     }
 }
 
+/// Prints the records that were asked for, the oldest first.
+fn list(arguments: &ListAuditArguments) -> Result<(), Failure> {
+    let flags = flags([("--data", "folders.data", &arguments.data)]);
+    let config = load_config(&arguments.file, flags)?;
+    let mut count = 0_u64;
+    // Records about the audit itself have no time of their own, and stand where they belong.
+    let mut at_unix_ms = None;
+    let others = standing(&config)?.each(|record| {
+        let text = |name: &str| record.get(name).and_then(Value::as_str);
+        at_unix_ms = text("timestamp").and_then(clock::unix_ms_of).or(at_unix_ms);
+        let is_of = |name: &str, wanted: &Option<String>| {
+            wanted
+                .as_deref()
+                .is_none_or(|wanted| text(name) == Some(wanted))
+        };
+        let is_meant = is_of("toolId", &arguments.tool)
+            && is_of("userId", &arguments.user)
+            && arguments
+                .since
+                .is_none_or(|since| at_unix_ms >= Some(since));
+        if is_meant {
+            count += 1;
+            match Printer.format() {
+                Format::Text => Printer.result(&escaped(&shown(&record))),
+                Format::Json => Printer.result(&Value::Object(record).to_string()),
+            }
+        }
+    });
+    let others = others.map_err(Failure::of)?;
+    if count == 0 {
+        Printer.hint("no record of the audit is like that");
+    }
+    if others > 0 {
+        let lines = match others {
+            1 => "1 line is no record".to_owned(),
+            others => format!("{others} lines are no records"),
+        };
+        Printer.problem(&format!("{lines}; windlass audit verify names the first"));
+    }
+    Ok(())
+}
+
+/// A record in one line for people: when, for whom, which tool, what came of it.
+fn shown(record: &Map<String, Value>) -> String {
+    let text = |name: &str| record.get(name).and_then(Value::as_str).unwrap_or("-");
+    let event = text("event");
+    let error = record.get("errorType").and_then(Value::as_str);
+    let outcome = match (event, error) {
+        ("tool_execution", None) => "done".to_owned(),
+        ("tool_execution", Some(error)) => format!("failed: {error}"),
+        ("tool_rejection", error) => format!("refused: {}", error.unwrap_or("-")),
+        ("tool_cancellation", _) => "taken back".to_owned(),
+        ("tool_outcome_unknown", _) => "outcome unknown".to_owned(),
+        ("tool_outcome_settled", _) => format!("settled: {}", text("state")),
+        (event, _) => event.to_owned(),
+    };
+    let took = record.get("durationMs").and_then(Value::as_u64);
+    let took = took.map_or_else(String::new, |took_ms| format!("  {took_ms} ms"));
+    format!(
+        "{:<24}  {:<16}  {:<20}  {outcome}{took}",
+        text("timestamp"),
+        text("userId"),
+        text("toolId")
+    )
+}
+
 fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
+    for path in arguments.files.iter().chain(&arguments.checkpoints) {
+        expect_file(
+            path,
+            "name files of an audit, and what `windlass audit checkpoint` printed",
+        )?;
+    }
     let needs_config = arguments.files.is_empty() || !arguments.checkpoints.is_empty();
     let config = match needs_config {
         true => {
@@ -41,7 +117,7 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
             checkpoints.push(read_checkpoint(path, &key)?);
         }
     }
-    let kept = checkpoints.len();
+    let checkpoint_count = checkpoints.len();
     let verified = match &config {
         Some(config) if arguments.files.is_empty() => standing(config)?.verify_against(checkpoints),
         _ => audit::verify_against(&arguments.files, checkpoints),
@@ -51,18 +127,33 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
         (0, _) | (_, true) => "",
         (_, false) => ", the first of which follows records that are not here",
     };
-    let kept = match kept {
+    let kept = match checkpoint_count {
         0 => String::new(),
         1 => ", as 1 checkpoint says".to_owned(),
         more => format!(", as {more} checkpoints say"),
     };
-    Printer.result(&format!(
-        "intact: {} records in {} {}{start}{kept}; the last hash is {}",
-        verified.records,
-        verified.files,
-        if verified.files == 1 { "file" } else { "files" },
-        verified.last.as_str()
-    ));
+    Printer.outcome(
+        &format!(
+            "intact: {} {} in {} {}{start}{kept}; the last hash is {}",
+            verified.records,
+            if verified.records == 1 {
+                "record"
+            } else {
+                "records"
+            },
+            verified.files,
+            if verified.files == 1 { "file" } else { "files" },
+            verified.last.as_str()
+        ),
+        &json!({
+            "intact": true,
+            "records": verified.records,
+            "files": verified.files,
+            "isWhole": verified.is_from_genesis,
+            "checkpoints": checkpoint_count,
+            "lastHash": verified.last.as_str(),
+        }),
+    );
     Ok(())
 }
 

@@ -1,19 +1,19 @@
 //! `windlass build` and `windlass check`: compiles the tools and says everything that is wrong with any of them.
 
-use super::{BuildArguments, CheckArguments, Format, flags, load_config};
+use super::{BuildArguments, CheckArguments, flags, load_config};
 use crate::failure::Failure;
 use crate::knowledge::vocabularies_of_folder;
-use crate::printer::Printer;
+use crate::printer::{Format, Loudness, Printer};
 use crate::toolbox::{self, ARTIFACT_FILE, Handlers};
 use crate::watch;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_config::Config;
 use windlass_tool::artifact::write_artifact;
-use windlass_tool::compile::Compilation;
-use windlass_tool::problem::Severity;
+use windlass_tool::compile::{Compilation, FieldDefault};
+use windlass_tool::problem::{Problem, Severity};
 
 pub(super) fn run(arguments: &BuildArguments, handlers: &Handlers) -> Result<(), Failure> {
     let flags = flags([
@@ -23,13 +23,12 @@ pub(super) fn run(arguments: &BuildArguments, handlers: &Handlers) -> Result<(),
     let config = Arc::new(load_config(&arguments.file, flags)?);
     let usual = config.folders.data.join(ARTIFACT_FILE);
     let path = arguments.out.clone().unwrap_or(usual);
-    expect_knowledge(arguments.kb.as_deref())?;
     let compilation = compile(&config, &path, handlers)?;
     if let Some(artifact) = &compilation.artifact {
         write_artifact(artifact, &path)
             .map_err(|error| Failure::Failed(format!("{error}; name another file with --out")))?;
     }
-    finish(&compilation, Some(&path), arguments.format)
+    finish(&compilation, Some(&path), Printer.format())
 }
 
 pub(super) fn check(arguments: &CheckArguments, handlers: &Handlers) -> Result<(), Failure> {
@@ -39,8 +38,7 @@ pub(super) fn check(arguments: &CheckArguments, handlers: &Handlers) -> Result<(
     ]);
     let config = Arc::new(load_config(&arguments.file, flags)?);
     let path: PathBuf = config.folders.data.join(ARTIFACT_FILE);
-    expect_knowledge(arguments.kb.as_deref())?;
-    let check = || finish(&compile(&config, &path, handlers)?, None, arguments.format);
+    let check = || finish(&compile(&config, &path, handlers)?, None, Printer.format());
     if !arguments.watch {
         return check();
     }
@@ -52,16 +50,6 @@ pub(super) fn check(arguments: &CheckArguments, handlers: &Handlers) -> Result<(
         }
     });
     checked.map_err(Failure::of)
-}
-
-/// Without a knowledge base its tools know no types and no namespaces; one that is named has to be there.
-fn expect_knowledge(named: Option<&str>) -> Result<(), Failure> {
-    match named {
-        Some(folder) if !Path::new(folder).is_dir() => Err(Failure::Failed(format!(
-            "there is no knowledge base folder {folder}: create it, or name another with --kb"
-        ))),
-        _ => Ok(()),
-    }
 }
 
 fn compile(
@@ -102,7 +90,7 @@ fn finish(
 
 fn print_text(compilation: &Compilation, written: Option<&Path>) {
     for problem in &compilation.problems {
-        Printer.problem(&problem.to_string());
+        Printer.finding(problem);
     }
     let Some(artifact) = &compilation.artifact else {
         return;
@@ -111,21 +99,38 @@ fn print_text(compilation: &Compilation, written: Option<&Path>) {
         Some(path) => format!("wrote {}", path.display()),
         None => "checked".to_owned(),
     };
+    let is_hidden = Printer.manner().loudness < Loudness::Verbose
+        && compilation.problems.iter().any(Problem::asks_nothing);
     Printer.result(&format!(
-        "{verb}: {}, version {}, {}, {}",
+        "{verb}: {}, version {}, {}, {}{}",
         counted(artifact.tool_ids().count(), "tool"),
         artifact.version(),
         counted(compilation.count(Severity::Warning), "warning"),
         counted(compilation.count(Severity::Note), "note"),
+        if is_hidden { " (-v shows all)" } else { "" },
     ));
     if written.is_some() {
         return;
+    }
+    for (tool, defaults) in &compilation.defaults {
+        let shown = |default: &FieldDefault| format!("{} {}", default.field, plain(&default.value));
+        let shown: Vec<String> = defaults.iter().map(shown).collect();
+        Printer.result(&format!("{tool}: by default {}", shown.join(", ")));
     }
     for (tool, arguments) in artifact.keys() {
         Printer.result(&format!("{tool}: calls that mean one change are known by"));
         for (name, compared) in arguments {
             Printer.result(&format!("  {name}: {compared}"));
         }
+    }
+}
+
+/// A value as people write it.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(" and "),
+        other => other.to_string(),
     }
 }
 
@@ -142,6 +147,13 @@ fn print_json(compilation: &Compilation, written: Option<&Path>) {
                 (tool.to_string(), arguments)
             });
             keys.collect::<BTreeMap<_, _>>()
+        }),
+        "defaults": artifact.map(|_| {
+            let defaults = compilation.defaults.iter().map(|(tool, defaults)| {
+                let fields = defaults.iter().map(|default| (default.field, &default.value));
+                (tool.as_str(), fields.collect::<BTreeMap<_, _>>())
+            });
+            defaults.collect::<BTreeMap<_, _>>()
         }),
         "problems": compilation.problems,
     });

@@ -3,7 +3,7 @@
 use super::question::{details, is_yes};
 use super::{CallArguments, ModeName, flags, load_config, roles, together};
 use crate::failure::Failure;
-use crate::printer::Printer;
+use crate::printer::{Format, Printer};
 use crate::toolbox::{self, Handlers, ToolboxError, Workshop};
 use crate::watch;
 use crate::world::SharedWorld;
@@ -22,7 +22,7 @@ use windlass_runtime::metrics::Metrics;
 use windlass_session::client::ConfirmationQuestion;
 use windlass_session::model::IncomingCall;
 use windlass_session::session::SessionConfig;
-use windlass_store::{Epoch, MemoryStore, SqliteStore, Store};
+use windlass_store::{Epoch, MemoryStore, OpenError, SqliteStore, Store};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::id::{CallNumber, ClientId, TenantId, UserId};
 use windlass_tool::json;
@@ -35,6 +35,8 @@ pub(super) fn run(arguments: &CallArguments, handlers: &Handlers) -> Result<(), 
     if arguments.user.is_empty() || arguments.user.chars().any(char::is_control) {
         return Err(Failure::Usage("--user has to be a printable id".to_owned()));
     }
+    // Before anything is opened or made.
+    roles(&arguments.role)?;
     let flags = flags([
         ("--tools", "folders.tools", &arguments.tools),
         ("--kb", "folders.knowledge", &arguments.kb),
@@ -72,6 +74,7 @@ fn call(
         .enable_all()
         .build()
         .map_err(Failure::of)?;
+    expect_free(arguments, config)?;
     let audit = records::open_audit(config)?;
     let store = open_store(arguments, config)?;
     let ledger: Arc<dyn Ledger> = Arc::new(DirectLedger::new(store.clone()));
@@ -100,8 +103,11 @@ fn call(
         audit.close();
     }
     drop(ledger);
-    let text = serde_json::to_string_pretty(&*response).map_err(Failure::of)?;
-    Printer.result(&text);
+    let text = match Printer.format() {
+        Format::Text => serde_json::to_string_pretty(&*response),
+        Format::Json => serde_json::to_string(&*response),
+    };
+    Printer.result(&text.map_err(Failure::of)?);
     if response.is_ok() {
         Ok(())
     } else {
@@ -109,17 +115,32 @@ fn call(
     }
 }
 
+/// A named folder that a server has is left as it is: nothing in it is opened.
+fn expect_free(arguments: &CallArguments, config: &Config) -> Result<(), Failure> {
+    let folder = &*config.folders.data;
+    if arguments.data.is_none() {
+        return Ok(());
+    }
+    match SqliteStore::holder(folder).map_err(Failure::of)? {
+        None => Ok(()),
+        Some(holder) => Err(Failure::of(OpenError::InUse {
+            folder: folder.to_owned(),
+            holder,
+        })),
+    }
+}
+
 /// The store of the data folder that is named, which a server may hold; without one a store that is forgotten with the call.
 fn open_store(arguments: &CallArguments, config: &Config) -> Result<Arc<dyn Store>, Failure> {
     if arguments.data.is_none() {
         let key = passing_ledger_key().map_err(Failure::of)?;
-        let settings = records::store_settings(key, config.store.limits())?;
+        let settings = records::store_settings(key, config.store.limits(&config.shares))?;
         return Ok(Arc::new(MemoryStore::new(settings)));
     }
     let folder = &config.folders.data;
     SqliteStore::make_folder(folder).map_err(Failure::of)?;
     let key = ledger_key(folder).map_err(Failure::of)?;
-    let settings = records::store_settings(key, config.store.limits())?;
+    let settings = records::store_settings(key, config.store.limits(&config.shares))?;
     let store = SqliteStore::open(folder, settings).map_err(Failure::of)?;
     if let Some(path) = store.set_aside() {
         let path = path.display();
@@ -157,11 +178,11 @@ fn parse(text: &str) -> Result<Arguments, Failure> {
     match json::parse(text.as_bytes()) {
         Ok(Value::Object(arguments)) => Ok(arguments.into()),
         Ok(_) => Err(Failure::Usage(
-            "the arguments are JSON but no object; write them as in '{\"query\": \"Fram\"}'"
+            "the arguments are JSON but no object; write them as in '{\"query\": \"Ada\"}'"
                 .to_owned(),
         )),
         Err(error) => Err(Failure::Usage(format!(
-            "the arguments are no JSON: {error}; write them as in '{{\"query\": \"Fram\"}}'"
+            "the arguments are no JSON: {error}; write them as in '{{\"query\": \"Ada\"}}'"
         ))),
     }
 }

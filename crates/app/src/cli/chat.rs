@@ -1,6 +1,7 @@
 //! `windlass chat`: the conversation of the page's chat in a terminal, with a server's tools and rules and without its
 //! sockets. Owns what is printed; knows no model.
 
+use super::line_editor::{Lines, Typed};
 use super::question::{details, is_yes};
 use super::signals::{Interrupt, Terminate};
 use super::{ChatArguments, flags, load_config, roles};
@@ -8,12 +9,13 @@ use crate::chat::held::HeldSession;
 use crate::chat::{ChatHost, ChatRefusal};
 use crate::clock;
 use crate::failure::Failure;
-use crate::printer::Printer;
+use crate::printer::{Format, Printer};
 use crate::server::{self, Handlers, Setup};
+use serde_json::{Value, json};
 use std::collections::VecDeque;
-use std::io::{BufRead, IsTerminal};
 use std::sync::Arc;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
+use windlass_config::{TextProvider, TextProviderKind};
 use windlass_runtime::text::{Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode, is_replaced};
 use windlass_session::event::SessionEvent;
@@ -22,6 +24,8 @@ use windlass_tool::characters::steers;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Block;
 use windlass_tool::id::{CallNumber, ClientId, UserId};
+use windlass_tool::kind::Mode;
+use windlass_tool::registry::Tool;
 use windlass_tool::rights::Rights;
 use windlass_tool::sensitive::Sensitive;
 
@@ -29,6 +33,9 @@ use windlass_tool::sensitive::Sensitive;
 const USER: &str = "command-line";
 
 pub(super) fn run(arguments: &ChatArguments, handlers: Handlers) -> Result<(), Failure> {
+    arguments.flags.check()?;
+    // Before anything is opened.
+    roles(&arguments.role)?;
     let quiet = Some("error".to_owned());
     let anywhere = Some("127.0.0.1:0".to_owned());
     let mut keys = arguments.flags.keys();
@@ -71,9 +78,23 @@ async fn chat(
         roles if roles.is_empty() => Rights::Anonymous,
         roles => Rights::signed_in(roles),
     };
+    let is_demo_unasked = setup.config.text.provider == TextProviderKind::Auto
+        && setup.config.text_provider == TextProvider::Demo;
     let server = server::start(setup).await?;
     let outcome = match server.chat() {
-        Some(host) => talk(&host, rights, arguments.message.as_deref(), ending).await,
+        Some(host) => {
+            if is_demo_unasked {
+                Printer.hint(
+                    "The demo model answers: rules, no AI. Set GEMINI_API_KEY or OPENAI_API_KEY for a real one.",
+                );
+            }
+            let person = Person {
+                lines: Lines::new()?,
+                interrupt: Interrupt::new()?,
+                ending,
+            };
+            talk(&host, rights, arguments.message.as_deref(), person).await
+        }
         None => Err(Failure::Failed(
             "no model for text is configured: set GEMINI_API_KEY or OPENAI_API_KEY, or point --text-provider-url at a server"
                 .to_owned(),
@@ -87,15 +108,10 @@ async fn talk(
     host: &Arc<ChatHost>,
     rights: Rights,
     message: Option<&str>,
-    ending: watch::Receiver<bool>,
+    mut person: Person,
 ) -> Result<(), Failure> {
-    let begun = host.session_of(ClientId::new(USER), UserId::new(USER), rights);
+    let begun = host.session_of(ClientId::new(USER), UserId::new(USER), rights.clone());
     let mut session = begun.map_err(Failure::of)?;
-    let mut person = Person {
-        lines: lines(),
-        interrupt: Interrupt::new()?,
-        ending,
-    };
     let outcome = match message {
         Some(message) => match exchange(host, &mut session, message, &mut person).await {
             Ok(FinishReason::Failed) => Err(Failure::Said),
@@ -107,7 +123,7 @@ async fn talk(
             ) => Ok(()),
             Err(unserved) => Err(unserved),
         },
-        None => converse(host, &mut session, &mut person).await,
+        None => converse(host, &mut session, &rights, &mut person).await,
     };
     session.end().await;
     outcome
@@ -120,6 +136,7 @@ fn serves(host: &ChatHost) -> Result<(), Failure> {
     };
     Err(Failure::Failed(match refusal {
         ChatRefusal::Blocked(block) => unserved(&block),
+        ChatRefusal::Crowded(problem) => problem,
         ChatRefusal::Foreign
         | ChatRefusal::Busy
         | ChatRefusal::KeyReused
@@ -141,49 +158,109 @@ fn unserved(block: &Block) -> String {
     )
 }
 
+/// What can be typed in place of a message.
+const COMMANDS: [(&str, &str); 3] = [
+    ("/help", "this list"),
+    ("/tools", "the tools that the agent has"),
+    ("/exit", "end; Ctrl-D does so, too"),
+];
+
+/// Whether a line is a command and no message that happens to begin with a slash.
+fn is_command(line: &str) -> bool {
+    let name = line.strip_prefix('/');
+    name.is_some_and(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase()))
+}
+
+/// Does what a command says; false where it says that this is the end.
+fn obey(command: &str, host: &ChatHost, rights: &Rights) -> bool {
+    match command {
+        "/exit" => return false,
+        "/help" => {
+            let lines = COMMANDS.map(|(name, meaning)| format!("  {name:<8} {meaning}"));
+            let names = COMMANDS.map(|(name, _)| name);
+            Printer.outcome(&lines.join("\n"), &json!({ "commands": names }));
+        }
+        "/tools" => {
+            let toolbox = host.toolbox.load();
+            let tools = toolbox.of(Mode::Text).for_rights(rights);
+            let line = |tool: &Arc<Tool>| printable(&format!("  {}: {}", tool.id, tool.summary));
+            let lines: Vec<String> = tools.offered().map(line).collect();
+            let of_one =
+                |tool: &Arc<Tool>| json!({ "toolId": tool.id.as_str(), "summary": tool.summary });
+            let of_all: Vec<Value> = tools.offered().map(of_one).collect();
+            Printer.outcome(&lines.join("\n"), &json!({ "tools": of_all }));
+        }
+        other => Printer.problem(&format!(
+            "there is no command {other}; /help lists those that there are"
+        )),
+    }
+    true
+}
+
 /// One line after the other, until there are no more, or none are taken.
 async fn converse(
     host: &ChatHost,
     session: &mut HeldSession,
+    rights: &Rights,
     person: &mut Person,
 ) -> Result<(), Failure> {
-    let is_terminal = std::io::stdin().is_terminal();
+    let is_terminal = person.lines.is_terminal();
     if is_terminal {
-        Printer.result(
-            "Type a message; an empty line, Ctrl-C or Ctrl-D ends. Ctrl-C stops an answer.",
-        );
+        Printer.hint("Type a message, or /help. Ctrl-C stops an answer, Ctrl-D ends.");
     }
     loop {
         if is_terminal {
             serves(host)?;
-            Printer.part("> ");
         }
-        match person.line().await {
-            Some(line) if !line.trim().is_empty() => {
-                exchange(host, session, line.trim(), person).await?;
-            }
-            Some(_) if !is_terminal => {}
-            Some(_) | None => return Ok(()),
+        match person.message().await {
+            Typed::Line(line) => match line.trim() {
+                "" => {}
+                command if is_command(command) => {
+                    if !obey(command, host, rights) {
+                        return Ok(());
+                    }
+                }
+                message => {
+                    exchange(host, session, message, person).await?;
+                }
+            },
+            Typed::End => return Ok(()),
         }
     }
 }
 
 /// Who types, for as long as nobody ends the program.
 struct Person {
-    lines: mpsc::Receiver<String>,
+    lines: Lines,
     interrupt: Interrupt,
     /// Whether the program is to end.
     ending: watch::Receiver<bool>,
 }
 
 impl Person {
-    /// The next line; `None` where no more is to be heard.
-    async fn line(&mut self) -> Option<String> {
+    async fn message(&mut self) -> Typed {
         tokio::select! {
             biased;
-            () = ends(&mut self.ending) => None,
-            () = self.interrupt.next() => None,
-            line = self.lines.recv() => line,
+            () = ends(&mut self.ending) => Typed::End,
+            () = self.interrupt.next() => Typed::End,
+            typed = self.lines.next("> ") => typed,
+        }
+    }
+
+    /// The answer to a question; `None` where there is none.
+    async fn answer(&mut self, question: &str) -> Option<String> {
+        if !self.lines.is_terminal() {
+            Printer.problem(question);
+        }
+        let typed = tokio::select! {
+            biased;
+            () = ends(&mut self.ending) => Typed::End,
+            () = self.interrupt.next() => Typed::End,
+            typed = self.lines.next(question) => typed,
+        };
+        match typed {
+            Typed::Line(line) => Some(line),
+            Typed::End => None,
         }
     }
 
@@ -208,20 +285,6 @@ async fn ends(ending: &mut watch::Receiver<bool>) {
     }
 }
 
-/// Reading a terminal blocks, so it has a thread; it ends with the program.
-fn lines() -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let Ok(line) = line else { return };
-            if sender.blocking_send(line).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
 fn said(words: &str) -> TurnInput {
     TurnInput::User(UserInput {
         text: Sensitive(words.to_owned()),
@@ -242,8 +305,7 @@ async fn exchange(
     let mut questions = VecDeque::from(questions);
     while let Some(question) = questions.pop_front() {
         serves(host)?;
-        question.print();
-        let answer = person.line().await;
+        let answer = person.answer(&question.print()).await;
         if person.is_to_end() {
             return Ok(reason);
         }
@@ -273,6 +335,9 @@ async fn run_turn(
     let end = session
         .turn(input, &instruction, &mut sink, stopped.as_mut())
         .await;
+    if Printer.format() == Format::Json {
+        sink.told.print(end.reason, &sink.questions);
+    }
     (end.reason, sink.questions)
 }
 
@@ -286,17 +351,16 @@ struct Question {
 }
 
 impl Question {
-    fn print(&self) {
+    /// Prints what there is to know, on standard error as all that is no answer. Returns what is asked then.
+    fn print(&self) -> String {
         for line in &self.details {
-            Printer.result(&format!("  {line}"));
+            Printer.problem(&format!("  {line}"));
         }
         let preview = self.preview.as_ref();
         let preview = preview
             .map(|preview| format!("{preview}: "))
             .unwrap_or_default();
-        Printer.part(&format!(
-            "  {preview}may the agent do this? Type yes to let it, anything else to leave it: "
-        ));
+        format!("  {preview}may the agent do this? Type yes to let it, anything else to leave it: ")
     }
 }
 
@@ -305,12 +369,56 @@ impl Question {
 struct Terminal {
     is_in_line: bool,
     questions: Vec<Question>,
+    told: Told,
+}
+
+/// What a turn came to, for programs.
+#[derive(Default)]
+struct Told {
+    text: String,
+    citations: Vec<Value>,
+    calls: Vec<Value>,
+}
+
+impl Told {
+    fn print(self, reason: FinishReason, questions: &[Question]) {
+        let asks = |question: &Question| {
+            question
+                .preview
+                .as_ref()
+                .or(question.details.last())
+                .cloned()
+        };
+        let finish = match reason {
+            FinishReason::Stop => "stop",
+            FinishReason::Length => "length",
+            FinishReason::Blocked => "blocked",
+            FinishReason::Cancelled => "cancelled",
+            FinishReason::Failed => "failed",
+        };
+        let turn = json!({
+            "text": self.text,
+            "citations": self.citations,
+            "calls": self.calls,
+            "asks": questions.iter().map(asks).collect::<Vec<_>>(),
+            "finish": finish,
+        });
+        Printer.result(&turn.to_string());
+    }
 }
 
 impl Terminal {
     fn line(&mut self, line: &str) {
+        if Printer.format() == Format::Text {
+            self.end_line();
+            Printer.result(line);
+        }
+    }
+
+    /// Of what happens beside the answer.
+    fn progress(&mut self, line: &str) {
         self.end_line();
-        Printer.result(line);
+        Printer.hint(line);
     }
 
     fn end_line(&mut self) {
@@ -342,13 +450,20 @@ impl TurnSink for Terminal {
             return;
         };
         if !is_final {
-            self.is_in_line = true;
-            Printer.part(&printable(text.expose()));
+            match Printer.format() {
+                Format::Text => {
+                    self.is_in_line = true;
+                    Printer.part(&printable(text.expose()));
+                }
+                Format::Json => self.told.text.push_str(text.expose()),
+            }
             return;
         }
         for citation in citations {
             let place = citation.url.as_deref().unwrap_or(&citation.id);
             self.line(&printable(&format!("  [{}] {place}", citation.title)));
+            let citation = json!({ "title": citation.title, "place": place });
+            self.told.citations.push(citation);
         }
     }
 
@@ -357,17 +472,20 @@ impl TurnSink for Terminal {
             SessionEvent::CallStarted(started) => {
                 let id = started.tool().id.as_str();
                 let status = started.status.as_deref().unwrap_or(id);
-                self.line(&printable(&format!("  ({status})")));
+                self.progress(&printable(&format!("  ({status})")));
             }
             SessionEvent::CallFinished(record)
             | SessionEvent::CallRejected(record)
             | SessionEvent::CallCancelled(record)
                 if record.parent().is_none() =>
             {
-                if let Some(error) = record.response.expose().error() {
-                    let code = error.error_type.code();
-                    self.line(&printable(&format!("  ({}: {code})", record.shown_name())));
+                let error = record.response.expose().error();
+                let code = error.map(|error| error.error_type.code());
+                let name = record.shown_name();
+                if let Some(code) = code {
+                    self.progress(&printable(&format!("  ({name}: {code})")));
                 }
+                self.told.calls.push(json!({ "tool": name, "error": code }));
             }
             _ => {}
         }
@@ -395,7 +513,7 @@ impl TurnSink for Terminal {
     fn finished(&mut self, end: &TurnEnd) {
         self.end_line();
         if end.voice_session_start.is_some() {
-            Printer.result("  (to go on by voice, open the page of windlass serve)");
+            Printer.hint("  (to go on by voice, open the page of windlass serve)");
         }
     }
 

@@ -1,12 +1,16 @@
 //! `windlass import`: makes tool directories of what a team has already.
 
-use super::{ImportArguments, ImportSource, NodeArguments, OpenapiArguments, flags, load_config};
+use super::{
+    ImportArguments, ImportSource, NodeArguments, OpenapiArguments, flags,
+    load_config_to_write_tools,
+};
 use crate::failure::Failure;
 use crate::import::folder::{self, Step};
-use crate::import::openapi::{self, Choice, Imported};
+use crate::import::openapi::{self, Choice, DocumentError, Imported};
 use crate::import::{LeftOut, ToolDirectory, node};
-use crate::printer::Printer;
+use crate::printer::{Format, Printer};
 use crate::toolbox::ARTIFACT_FILE;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use windlass_config::Config;
 use windlass_tool::compile::{Builtin, Source, Vocabularies, compile};
@@ -24,18 +28,26 @@ pub(super) fn run(arguments: &ImportArguments) -> Result<(), Failure> {
 
 fn import_openapi(arguments: &OpenapiArguments) -> Result<(), Failure> {
     let flags = flags([("--tools", "folders.tools", &arguments.tools)]);
-    let config = load_config(&arguments.file, flags)?;
+    let config = load_config_to_write_tools(&arguments.file, flags)?;
     let shown = arguments.description.display();
     let failed = |cause: String| Failure::Failed(format!("{shown} cannot be imported: {cause}"));
-    let text = read(&arguments.description).map_err(failed)?;
+    let misused = |cause: String| Failure::Usage(format!("{shown} cannot be imported: {cause}"));
+    let text =
+        read(&arguments.description).map_err(|cause| match arguments.description.is_file() {
+            true => failed(cause),
+            false => misused(cause),
+        })?;
     let document = openapi::parse(&text).map_err(|error| failed(error.to_string()))?;
     let choice = Choice {
         only: arguments.only.clone(),
         tags: arguments.tag.clone(),
         base_url: arguments.base_url.clone(),
     };
-    let mut imported =
-        openapi::import(&document, &choice).map_err(|error| failed(error.to_string()))?;
+    let mut imported = openapi::import(&document, &choice).map_err(|error| match error {
+        DocumentError::Unknown(..) => misused(error.to_string()),
+        DocumentError::Server(_) if choice.base_url.is_some() => misused(error.to_string()),
+        error => failed(error.to_string()),
+    })?;
     let tools = &*config.folders.tools;
     std::fs::create_dir_all(tools)
         .map_err(|error| Failure::Failed(format!("{} cannot be made: {error}", tools.display())))?;
@@ -184,46 +196,79 @@ fn take_up(tools: &Path, imported: &Imported, arguments: &OpenapiArguments) -> R
             counted(changes, "tool is other", "tools are others")
         )));
     }
+    let mut set_aside = Vec::new();
     for name in gone.keys() {
         let path = folder::set_aside(tools, name).map_err(Failure::of)?;
-        Printer.result(&format!("set aside {}", path.display()));
+        step_done(&format!("set aside {}", path.display()));
+        set_aside.push(path.display().to_string());
     }
-    write(tools, &imported.source, &steps)?;
-    let left_out = imported.left_out.len();
-    Printer.result(&format!(
-        "{} from {}; {} left out; read each schema.json, then take requiresConfirmation back where nobody need be asked",
-        counted(steps.len(), "tool", "tools"),
-        imported.source,
-        counted(left_out, "operation", "operations"),
-    ));
+    let written = write(tools, &imported.source, &steps)?;
+    let left_out = &imported.left_out;
+    let of_one =
+        |left_out: &LeftOut| json!({ "origin": left_out.origin, "reason": left_out.reason });
+    Printer.outcome(
+        &format!(
+            "{} from {}; {} left out; read each schema.json, then take requiresConfirmation back where nobody need be asked",
+            counted(steps.len(), "tool", "tools"),
+            imported.source,
+            counted(left_out.len(), "operation", "operations"),
+        ),
+        &json!({
+            "source": imported.source,
+            "tools": written,
+            "setAside": set_aside,
+            "leftOut": left_out.iter().map(of_one).collect::<Vec<_>>(),
+        }),
+    );
     Ok(())
 }
 
-fn write(tools: &Path, source: &str, steps: &[(&ToolDirectory, Step)]) -> Result<(), Failure> {
+/// One of several lines for people. For programs there is one result, at the end.
+fn step_done(line: &str) {
+    if Printer.format() == Format::Text {
+        Printer.result(line);
+    }
+}
+
+/// What became of each tool, for programs.
+fn write(
+    tools: &Path,
+    source: &str,
+    steps: &[(&ToolDirectory, Step)],
+) -> Result<Vec<Value>, Failure> {
+    let mut written = Vec::new();
     let mut notes: Vec<&str> = Vec::new();
     for (tool, step) in steps {
         let shown = tools.join(tool.name());
         let shown = shown.display();
-        let verb = match step {
-            Step::Unchanged => {
-                Printer.result(&format!("unchanged {shown}"));
-                continue;
-            }
-            Step::New | Step::Foreign => "wrote",
-            Step::Changed(_) => "wrote anew, to be reviewed again,",
+        let (state, verb) = match step {
+            Step::Unchanged => ("unchanged", "unchanged"),
+            Step::New | Step::Foreign => ("new", "wrote"),
+            Step::Changed(_) => ("changed", "wrote anew, to be reviewed again,"),
         };
+        written.push(json!({
+            "toolId": tool.id,
+            "directory": shown.to_string(),
+            "origin": tool.origin,
+            "state": state,
+            "notes": tool.notes,
+        }));
+        if *step == Step::Unchanged {
+            step_done(&format!("{verb} {shown}"));
+            continue;
+        }
         folder::write(tools, source, tool).map_err(Failure::of)?;
-        Printer.result(&format!("{verb} {shown} ({})", tool.origin));
+        step_done(&format!("{verb} {shown} ({})", tool.origin));
         for note in &tool.notes {
             // One note of the description as a whole is said once.
             if note.starts_with("set the secret") && notes.contains(&note.as_str()) {
                 continue;
             }
             notes.push(note);
-            Printer.problem(&format!("note: {}: {note}", tool.name()));
+            Printer.hint(&format!("note: {}: {note}", tool.name()));
         }
     }
-    Ok(())
+    Ok(written)
 }
 
 fn counted(count: usize, one: &str, many: &str) -> String {
@@ -241,8 +286,14 @@ const DIRECTORIES_MAX: usize = 512;
 /// Copies the tool directories of a Node project, and names what in their handlers has to be replaced.
 fn import_node(arguments: &NodeArguments) -> Result<(), Failure> {
     let flags = flags([("--tools", "folders.tools", &arguments.tools)]);
-    let config = load_config(&arguments.file, flags)?;
+    let config = load_config_to_write_tools(&arguments.file, flags)?;
     let tools = &*config.folders.tools;
+    if !arguments.project.is_dir() {
+        return Err(Failure::Usage(format!(
+            "there is no folder {}; name the project, or its folder of tools",
+            arguments.project.display()
+        )));
+    }
     let sources = tool_directories(&arguments.project)?;
     let present = sources.iter().map(|(name, _)| tools.join(name));
     if let Some(present) = present.into_iter().find(|path| path.exists()) {
@@ -252,10 +303,12 @@ fn import_node(arguments: &NodeArguments) -> Result<(), Failure> {
         )));
     }
     let mut uses = 0;
+    let mut written = Vec::new();
     for (name, source) in &sources {
         let directory = tools.join(name);
         uses += copy(source, &directory)?;
-        Printer.result(&format!("wrote {}", directory.display()));
+        step_done(&format!("wrote {}", directory.display()));
+        written.push(directory.display().to_string());
     }
     let shared = sources.first().and_then(|(_, first)| first.parent());
     if let Some(shared) = shared.map(|folder| folder.join("_shared"))
@@ -268,10 +321,17 @@ fn import_node(arguments: &NodeArguments) -> Result<(), Failure> {
         counted(sources.len(), "tool", "tools"),
         counted(uses, "use", "uses"),
     );
-    Printer.result(&format!(
-        "{tools_text}; {uses_text} to replace; then run windlass check"
-    ));
+    Printer.outcome(
+        &format!("{tools_text}; {uses_text} to replace; then run windlass check"),
+        &json!({ "directories": written, "uses": uses }),
+    );
     Ok(())
+}
+
+/// The names here of the tools that a Node project has. None where nothing can be imported of it.
+pub(super) fn node_tools(project: &Path) -> Vec<String> {
+    let found = tool_directories(project).unwrap_or_default();
+    found.into_iter().map(|(name, _)| name).collect()
 }
 
 /// The directories with a `schema.json` in a folder, or in its folder `tools`, by the name that they get here.

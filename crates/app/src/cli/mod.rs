@@ -6,35 +6,78 @@ mod backup;
 mod build;
 mod call;
 mod chat;
+mod completions;
 mod config;
+mod doctor;
+mod healthcheck;
 mod import;
 mod init;
 mod kb;
 mod keys;
+mod line_editor;
 mod question;
 mod replay;
+mod schema;
 mod script_worker;
 mod serve;
 mod signals;
 mod sim;
 
+use crate::access::is_user_name;
+use crate::clock;
 use crate::failure::Failure;
 use crate::logging;
-use crate::printer::Printer;
+use crate::printer::{Colors, Format, Loudness, Manner, Printer};
 use crate::server::Handlers;
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use windlass_config::{Config, Flag, Loaded, Sources};
+use windlass_config::{Config, Flag, Loaded, LogLevel, Sources};
+use windlass_tool::id::ToolId;
 use windlass_tool::rights::Role;
+
+/// The name of the program, where it does not say its own.
+const PROGRAM: &str = "windlass";
 
 /// Tool runtime for voice and text agents
 #[derive(Debug, Parser)]
-#[command(name = "windlass", version, arg_required_else_help = true)]
+#[command(
+    name = PROGRAM,
+    version,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  windlass init shop            a project to begin with
+  windlass serve --watch        its page, voice and chat; a saved tool counts at once
+  windlass check                every mistake in the tools, with its place and cure
+  windlass chat                 talk to it here
+
+Each command has examples of its own: windlass help COMMAND"
+)]
 struct Cli {
+    #[command(flatten)]
+    manner: MannerFlags,
     #[command(subcommand)]
     command: Command,
+}
+
+/// How much is said, and in which form; the same for every command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+struct MannerFlags {
+    /// Print results and what is wrong, and nothing else
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    /// Say more; twice for everything
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+    /// How results are printed
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
+    format: Format,
+    /// When colours are used; with auto on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = Colors::Auto)]
+    color: Colors,
 }
 
 #[derive(Debug, Subcommand)]
@@ -59,18 +102,26 @@ enum Command {
     Chat(ChatArguments),
     /// Make, list and revoke API keys
     Keys(KeysArguments),
-    /// Read the audit
+    /// List what tools have done, and verify that the audit is whole
     Audit(AuditArguments),
     /// Write everything of the data folder to one file, also while a server uses it
     Backup(BackupArguments),
     /// Make a data folder of a backup
     Restore(RestoreArguments),
+    /// Ask a running server whether it takes sessions; exit code 0 where it does
+    Healthcheck(HealthcheckArguments),
     /// Run a recorded session again and compare what comes out
     Replay(ReplayArguments),
     /// Print the effective configuration, with each value's origin
     Config(ConfigArguments),
+    /// Find out what is wrong with keys, machine and project, and say what to do
+    Doctor(DoctorArguments),
     /// Run a simulated provider
     Sim(SimArguments),
+    /// Print the JSON Schema of a file that you write, for your editor
+    Schema(SchemaArguments),
+    /// Print the completions of a shell
+    Completions(CompletionsArguments),
     /// Run the calls of scripts; the program starts this itself
     #[command(hide = true)]
     ScriptWorker(ScriptWorkerArguments),
@@ -84,22 +135,40 @@ struct ConfigFile {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass serve                      the project of this folder, at http://127.0.0.1:8080
+  windlass serve --watch              while you write tools: what you save counts at once
+  windlass serve --port 3000          at another port; PORT=3000 says the same
+  windlass serve --listen 0.0.0.0:80  for other machines, once somebody has to sign in")]
 struct ServeArguments {
     #[command(flatten)]
     file: ConfigFile,
+    #[command(flatten)]
+    place: ListenFlags,
     #[command(flatten)]
     flags: ServeFlags,
     /// Build the tools again when they change; for development
     #[arg(long)]
     watch: bool,
+    /// Where the data folder has no API key yet, make one and print a link that signs in with it
+    #[arg(long)]
+    first_key: bool,
+}
+
+/// Where a server listens.
+#[derive(Debug, Args)]
+struct ListenFlags {
+    /// Where to listen, as in 127.0.0.1:8080; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "port")]
+    listen: Option<String>,
+    /// The port to listen at, on the address that is configured; else the one in PORT
+    #[arg(long, value_name = "PORT")]
+    port: Option<String>,
 }
 
 /// Flags that stand for keys of the configuration.
 #[derive(Debug, Args)]
 struct ServeFlags {
-    /// Where to listen, as in 127.0.0.1:8080; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<String>,
     /// The folder of tool directories
     #[arg(long, value_name = "FOLDER")]
     tools: Option<String>,
@@ -133,6 +202,9 @@ struct ServeFlags {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass build                        data/tool_registry.json, as a server reads it
+  windlass build --out registry.json    somewhere else")]
 struct BuildArguments {
     #[command(flatten)]
     file: ConfigFile,
@@ -145,12 +217,14 @@ struct BuildArguments {
     /// Where the artifact goes; else tool_registry.json in the data folder
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// How problems are printed
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass check                  every problem of every tool
+  windlass check --watch          again after each change
+  windlass check -v               with notes about which there is nothing to do
+  windlass check --format json    for a program")]
 struct CheckArguments {
     #[command(flatten)]
     file: ConfigFile,
@@ -160,25 +234,21 @@ struct CheckArguments {
     /// The folder of the knowledge base
     #[arg(long, value_name = "FOLDER")]
     kb: Option<String>,
-    /// How problems are printed
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
     /// Check again after each change of the folder
     #[arg(long)]
     watch: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
-
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass call say_hello '{\"query\": \"Ada\"}'
+  windlass call book_table '{\"guests\": 4, \"at\": \"20:00\"}' --confirm    ask first, as it needs consent
+  windlass call say_hello '{\"query\": \"Ada\"}' --watch                  again after each change of the tools")]
 struct CallArguments {
     #[command(flatten)]
     file: ConfigFile,
     /// The tool's id
+    #[arg(value_name = "TOOL")]
     tool: String,
     /// Its arguments, a JSON object
     #[arg(value_name = "JSON")]
@@ -213,6 +283,9 @@ struct CallArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass init shop              a project in the folder shop, with a first tool in JavaScript
+  windlass init shop --python     the first tool in Python, in a process of its own")]
 struct InitArguments {
     /// The new project's folder
     #[arg(value_name = "FOLDER", default_value = ".")]
@@ -229,6 +302,8 @@ struct InitArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass tool new lookup_order")]
 struct ToolArguments {
     #[command(subcommand)]
     command: ToolCommand,
@@ -241,17 +316,26 @@ enum ToolCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass tool new lookup_order                   in JavaScript
+  windlass tool new cancel_order --writes          one that changes something, so that the user is asked
+  windlass tool new lookup_order --kind python     in a process of its own
+  windlass tool new get_order --kind http --url 'https://shop.example/orders/{id}'    a request, without code")]
 struct NewToolArguments {
     #[command(flatten)]
     file: ConfigFile,
     /// The tool's id, such as lookup_order
+    #[arg(value_name = "NAME")]
     name: String,
     /// What its handler is written in
     #[arg(long, value_enum, default_value_t = LanguageName::Js)]
     kind: LanguageName,
-    /// The address that a tool of kind http asks
+    /// The address that a tool of kind http asks; {name} in it makes an argument of that name
     #[arg(long, value_name = "URL")]
     url: Option<String>,
+    /// One that changes something: the user is asked before it runs, and it runs once
+    #[arg(long)]
+    writes: bool,
     /// The folder of tool directories
     #[arg(long, value_name = "FOLDER")]
     tools: Option<String>,
@@ -272,6 +356,9 @@ enum LanguageName {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass import openapi openapi.json --tag orders
+  windlass import node ../old-agent")]
 struct ImportArguments {
     #[command(subcommand)]
     source: ImportSource,
@@ -286,6 +373,8 @@ enum ImportSource {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass import node ../old-agent")]
 struct NodeArguments {
     #[command(flatten)]
     file: ConfigFile,
@@ -298,6 +387,10 @@ struct NodeArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass import openapi openapi.json                       a tool for each operation
+  windlass import openapi openapi.json --only getOrder       this one alone
+  windlass import openapi openapi.json --accept              take up what has changed since")]
 struct OpenapiArguments {
     #[command(flatten)]
     file: ConfigFile,
@@ -328,6 +421,10 @@ enum ModeName {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass chat                             line by line; /help lists what else you can type
+  windlass chat 'Who designed the Fram?'    one answer
+  echo 'Hello.' | windlass chat             the lines of another program")]
 struct ChatArguments {
     #[command(flatten)]
     file: ConfigFile,
@@ -337,10 +434,15 @@ struct ChatArguments {
     #[arg(long, value_name = "ROLE")]
     role: Vec<String>,
     /// Say this, print the answer and end; without it, lines are read until there are no more
+    #[arg(value_name = "MESSAGE")]
     message: Option<String>,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass keys add shop --role staff
+  windlass keys list
+  windlass keys revoke shop")]
 struct KeysArguments {
     #[command(subcommand)]
     command: KeysCommand,
@@ -357,10 +459,14 @@ enum KeysCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass keys add shop                    its holder says for whom it speaks
+  windlass keys add ada --user ada --role staff")]
 struct AddKeyArguments {
     #[command(flatten)]
     file: ConfigFile,
     /// What the key is called, here and in the log
+    #[arg(value_name = "NAME")]
     name: String,
     /// A role of its holder; may be given more than once
     #[arg(long, value_name = "ROLE")]
@@ -377,6 +483,9 @@ struct AddKeyArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass keys list
+  windlass keys list --format json")]
 struct ListKeysArguments {
     #[command(flatten)]
     file: ConfigFile,
@@ -386,10 +495,13 @@ struct ListKeysArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass keys revoke shop")]
 struct RevokeKeyArguments {
     #[command(flatten)]
     file: ConfigFile,
     /// The key's name
+    #[arg(value_name = "NAME")]
     name: String,
     /// The folder for what must survive a restart
     #[arg(long, value_name = "FOLDER")]
@@ -397,6 +509,9 @@ struct RevokeKeyArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass audit list --since 1h
+  windlass audit verify")]
 struct AuditArguments {
     #[command(subcommand)]
     command: AuditCommand,
@@ -404,6 +519,8 @@ struct AuditArguments {
 
 #[derive(Debug, Subcommand)]
 enum AuditCommand {
+    /// Print what was done, a call a line, the oldest first
+    List(ListAuditArguments),
     /// Name the first record that was changed, moved, cut off, put in or taken out; exit code 1 if there is one
     Verify(VerifyArguments),
     /// Print where the audit stands, signed with the server's key; keep it where the server cannot write
@@ -411,6 +528,79 @@ enum AuditCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass audit list --since 1h                     what was done in the last hour
+  windlass audit list --tool book_table --user ada
+  windlass audit list --since 2026-11-27 --format json")]
+struct ListAuditArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// Only calls of this tool
+    #[arg(long, value_name = "ID", value_parser = tool_id)]
+    tool: Option<String>,
+    /// Only what was done for this user
+    #[arg(long, value_name = "ID", value_parser = user_id)]
+    user: Option<String>,
+    /// Only what was done from then on: 90m, 2h, 7d, 2026-11-27 or 2026-11-27T18:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = clock::unix_ms_since)]
+    since: Option<u64>,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
+}
+
+fn tool_id(text: &str) -> Result<String, String> {
+    match ToolId::parse(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err(
+            "no tool can have that id: it has small letters, digits and _, a letter first"
+                .to_owned(),
+        ),
+    }
+}
+
+fn user_id(text: &str) -> Result<String, String> {
+    match is_user_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a user's id has 1 to 128 printable characters".to_owned()),
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass schema tool > tool.schema.json        then, in schema.json: \"$schema\": \"../../tool.schema.json\"
+  windlass schema handler > handler.schema.json
+  windlass schema config > windlass.schema.json")]
+struct SchemaArguments {
+    /// Of which file
+    #[arg(value_enum)]
+    name: SchemaName,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SchemaName {
+    /// schema.json of a tool
+    Tool,
+    /// handler.json of a tool
+    Handler,
+    /// windlass.toml
+    Config,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass completions bash > /etc/bash_completion.d/windlass
+  windlass completions zsh > ~/.zfunc/_windlass
+  windlass completions fish > ~/.config/fish/completions/windlass.fish")]
+struct CompletionsArguments {
+    /// The shell
+    #[arg(value_enum)]
+    shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass audit checkpoint > noted.json")]
 struct CheckpointArguments {
     #[command(flatten)]
     file: ConfigFile,
@@ -420,6 +610,10 @@ struct CheckpointArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass audit verify                              the audit that the configuration names
+  windlass audit verify old.jsonl audit.jsonl        these files, oldest first
+  windlass audit verify --checkpoint noted.json      has it all that it had then?")]
 struct VerifyArguments {
     #[command(flatten)]
     file: ConfigFile,
@@ -435,6 +629,8 @@ struct VerifyArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass backup /backups/monday.zip")]
 struct BackupArguments {
     #[command(flatten)]
     file: ConfigFile,
@@ -447,6 +643,8 @@ struct BackupArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass restore /backups/monday.zip --data new-data")]
 struct RestoreArguments {
     #[command(flatten)]
     file: ConfigFile,
@@ -459,6 +657,20 @@ struct RestoreArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass healthcheck                            the server that the configuration names
+  windlass healthcheck --listen 127.0.0.1:8080    exit code 0 if the server there is ready")]
+struct HealthcheckArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    #[command(flatten)]
+    place: ListenFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass replay data/journal/SESSION.journal.jsonl            run it again and compare
+  windlass replay data/journal/SESSION.journal.jsonl --print    its timeline")]
 struct ReplayArguments {
     #[command(flatten)]
     file: ConfigFile,
@@ -480,11 +692,33 @@ struct ReplayArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass config                      every key with its value, and where that comes from
+  windlass config | grep -v default    those that somebody has set
+  windlass config --format json        the same for a program")]
 struct ConfigArguments {
     #[command(flatten)]
     file: ConfigFile,
     #[command(flatten)]
+    place: ListenFlags,
+    #[command(flatten)]
     flags: ServeFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass doctor                  each thing that was looked at, and what to do where it is wrong
+  windlass doctor --timeout 60     for services that are slow to answer")]
+struct DoctorArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    #[command(flatten)]
+    place: ListenFlags,
+    #[command(flatten)]
+    flags: ServeFlags,
+    /// Seconds that a service may take for its answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=300))]
+    timeout: u64,
 }
 
 /// What the host sets, as its configuration says.
@@ -503,6 +737,9 @@ struct ScriptWorkerArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass sim gemini-live
+  windlass sim openai --script shop.yaml")]
 struct SimArguments {
     #[command(subcommand)]
     provider: SimulatedProvider,
@@ -521,6 +758,10 @@ enum SimulatedProvider {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass sim gemini-live                           the demo model, at a free port
+  windlass sim openai --listen 127.0.0.1:9100        at this one
+  windlass sim gemini --script shop.yaml             what you have written down")]
 struct SimulatorArguments {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
@@ -533,10 +774,13 @@ struct SimulatorArguments {
 /// Does what the command line asks for, with these handlers of tools: [`windlass_handlers::builtin()`], and a program's own. Exit code 0: done; 1: failed, with one line on standard error; 2: asked wrongly.
 pub fn main(handlers: Handlers) -> ExitCode {
     logging::catch_panics();
-    let cli = match Cli::try_parse() {
+    let cli = match parse(std::env::args_os().collect()) {
         Ok(cli) => cli,
         Err(error) => return misunderstood(&error),
     };
+    if let Err(failure) = cli.manner.take_effect() {
+        return end(Err(failure));
+    }
     let outcome = match cli.command {
         Command::Init(arguments) => init::run(&arguments),
         Command::Tool(arguments) => init::tool(&arguments),
@@ -551,16 +795,63 @@ pub fn main(handlers: Handlers) -> ExitCode {
         Command::Audit(arguments) => audit::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
+        Command::Healthcheck(arguments) => healthcheck::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments, handlers),
         Command::Config(arguments) => config::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments, &handlers),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::Schema(arguments) => schema::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
         Command::ScriptWorker(arguments) => script_worker::run(&arguments),
     };
     end(match outcome {
         // What was said is worth nothing where it could not be read.
         Ok(()) | Err(Failure::Said) => Printer.all_written().and(outcome),
-        Err(Failure::Failed(_) | Failure::Usage(_)) => outcome,
+        Err(Failure::Failed(_) | Failure::Usage(_) | Failure::SaidMisuse) => outcome,
     })
+}
+
+/// Help has its colours, too, so that they are asked for before anything else.
+fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let words = arguments.iter().map(|argument| argument.to_string_lossy());
+    let words: Vec<_> = words.take_while(|word| word != "--").collect();
+    let named = words.iter().enumerate().rev().find_map(|(index, word)| {
+        let behind = || words.get(index + 1).map(|word| word.to_string());
+        let joined = word.strip_prefix("--color=").map(str::to_owned);
+        joined.or_else(|| behind().filter(|_| word == "--color"))
+    });
+    let color = match named.as_deref() {
+        Some("always") => clap::ColorChoice::Always,
+        Some("never") => clap::ColorChoice::Never,
+        // Whether the word is one that there is, is told in a moment.
+        Some(_) | None => clap::ColorChoice::Auto,
+    };
+    let matches = Cli::command()
+        .color(color)
+        .try_get_matches_from(arguments)?;
+    Cli::from_arg_matches(&matches)
+}
+
+impl MannerFlags {
+    fn take_effect(&self) -> Result<(), Failure> {
+        let loudness = match (self.quiet, self.verbose) {
+            (true, 0) => Loudness::Quiet,
+            (true, _) => {
+                return Err(Failure::Usage(
+                    "--quiet and --verbose contradict each other; leave one of them out".to_owned(),
+                ));
+            }
+            (false, 0) => Loudness::Usual,
+            (false, 1) => Loudness::Verbose,
+            (false, _) => Loudness::Full,
+        };
+        Printer.set_up(Manner {
+            format: self.format,
+            colors: self.color,
+            loudness,
+        });
+        Ok(())
+    }
 }
 
 /// Help and version come this way too, also the help in place of a command. What is wrong is one line, as everywhere.
@@ -603,12 +894,24 @@ fn end(outcome: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// Reads the configuration and sets up the log as it says.
-fn load(file: &ConfigFile, flags: Vec<Flag>) -> Result<Loaded, Failure> {
+/// Reads the configuration and sets up the log as it says; `usual` is its level where nobody says any.
+fn load(file: &ConfigFile, mut flags: Vec<Flag>, usual: LogLevel) -> Result<Loaded, Failure> {
     let working_directory = std::env::current_dir().map_err(|error| {
         Failure::Failed(format!("the working directory cannot be told: {error}"))
     })?;
-    let loaded = Loaded::load(&Sources {
+    let level = match Printer.manner().loudness {
+        Loudness::Quiet => Some(("-q", "error")),
+        Loudness::Usual => None,
+        Loudness::Verbose => Some(("-v", "debug")),
+        Loudness::Full => Some(("-vv", "trace")),
+    };
+    // What is said on the command line wins over what a command would have.
+    flags.extend(level.map(|(name, level)| Flag {
+        name,
+        key: "log.level",
+        value: level.to_owned(),
+    }));
+    let mut loaded = Loaded::load(&Sources {
         file: file.config.clone(),
         working_directory,
         environment: std::env::vars_os().collect(),
@@ -618,17 +921,65 @@ fn load(file: &ConfigFile, flags: Vec<Flag>) -> Result<Loaded, Failure> {
         for problem in &error.problems {
             Printer.problem(&format!("windlass: {problem}"));
         }
-        Failure::Said
+        match error.is_of_flags {
+            true => Failure::SaidMisuse,
+            false => Failure::Said,
+        }
     })?;
-    logging::set_up(&loaded.config.log);
+    if loaded.is_default("log.level") {
+        loaded.config.log.level = usual;
+    }
+    logging::set_up(&loaded.config.log, Printer.has_colors());
     for name in &loaded.ignored_variables {
         tracing::warn!(name, "an environment variable means nothing here");
     }
     Ok(loaded)
 }
 
+/// The configuration of a command that ends by itself, whose log says what is wrong. Folders that flags name have to be there.
 fn load_config(file: &ConfigFile, flags: Vec<Flag>) -> Result<Config, Failure> {
-    load(file, flags).map(|loaded| loaded.config)
+    expect_folders(&flags)?;
+    load(file, flags, LogLevel::Warn).map(|loaded| loaded.config)
+}
+
+/// The same of a command that makes the folder of tools.
+fn load_config_to_write_tools(file: &ConfigFile, flags: Vec<Flag>) -> Result<Config, Failure> {
+    load(file, flags, LogLevel::Warn).map(|loaded| loaded.config)
+}
+
+/// Refuses a flag that names a folder where there is none.
+fn expect_folders(flags: &[Flag]) -> Result<(), Failure> {
+    for Flag { name, key, value } in flags {
+        let path = Path::new(value);
+        let what = match *key {
+            "folders.tools" => "tools",
+            "folders.knowledge" => "knowledge base",
+            "folders.data" if path.exists() => "data",
+            _ => continue,
+        };
+        if !path.is_dir() {
+            let what = match path.exists() {
+                true => format!("{name} names {value}, which is no folder: name another"),
+                false => format!(
+                    "there is no {what} folder {value}: create it, or name another with {name}"
+                ),
+            };
+            return Err(Failure::Usage(what));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses the name of a file that is not there. `cure` says what to name.
+fn expect_file(path: &Path, cure: &str) -> Result<(), Failure> {
+    let shown = path.display();
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(Failure::Usage(format!("{shown} is a folder; {cure}"))),
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::Usage(format!(
+            "{shown} cannot be read: {error}; {cure}"
+        ))),
+    }
 }
 
 /// The roles of these names.
@@ -659,10 +1010,30 @@ fn together(values: &[String]) -> Option<String> {
     (!values.is_empty()).then(|| values.join(","))
 }
 
-impl ServeFlags {
+impl ListenFlags {
     fn keys(&self) -> Vec<Flag> {
         flags([
             ("--listen", "server.listen", &self.listen),
+            ("--port", "server.port", &self.port),
+        ])
+    }
+}
+
+impl ServeFlags {
+    /// Refuses flags that make no sense together.
+    fn check(&self) -> Result<(), Failure> {
+        if self.provider.as_deref() == Some("demo") && self.provider_url.is_some() {
+            return Err(Failure::Usage(
+                "the demo model runs inside this process and has no address: leave --provider-url out, or name another \
+                 --provider"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn keys(&self) -> Vec<Flag> {
+        flags([
             ("--tools", "folders.tools", &self.tools),
             ("--kb", "folders.knowledge", &self.kb),
             ("--data", "folders.data", &self.data),

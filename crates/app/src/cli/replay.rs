@@ -4,14 +4,16 @@
 use super::{ReplayArguments, flags, load_config};
 use crate::failure::Failure;
 use crate::knowledge::LiveKnowledge;
-use crate::printer::Printer;
+use crate::printer::{Format, Printer};
 use crate::toolbox::{ARTIFACT_FILE, Handlers, ToolboxError, Workshop};
 use crate::{provider, server};
 use serde::Deserialize;
+use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
+use windlass_config::Config;
 use windlass_knowledge::KnowledgeBase;
 use windlass_session::journal::{Header, JOURNAL_VERSION, Line, Replay, Step};
 use windlass_session::limits::LIMIT_MAX;
@@ -27,12 +29,21 @@ const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const DAYS_MAX: u64 = 36_500;
 
 pub(super) fn run(arguments: &ReplayArguments, handlers: Handlers) -> Result<(), Failure> {
+    let flags = flags([
+        ("--tools", "folders.tools", &arguments.tools),
+        ("--kb", "folders.knowledge", &arguments.kb),
+        ("--data", "folders.data", &arguments.data),
+    ]);
+    let config = Arc::new(load_config(&arguments.file, flags)?);
     let mut journal = JournalFile::open(&arguments.journal)?;
     let header = journal.header()?;
     if arguments.print {
-        return print(journal, &header);
+        return match Printer.format() {
+            Format::Text => print(journal, &header),
+            Format::Json => print_json(journal, header),
+        };
     }
-    let registry = registry(arguments, &header, handlers)?;
+    let registry = registry(&config, &header, handlers)?;
     let recorded = &header.registry_version;
     if **registry.version() != **recorded {
         Printer.problem(&escaped(&format!(
@@ -45,16 +56,10 @@ pub(super) fn run(arguments: &ReplayArguments, handlers: Handlers) -> Result<(),
 
 /// The tools as a session of the header's mode would get them now.
 fn registry(
-    arguments: &ReplayArguments,
+    config: &Arc<Config>,
     header: &Header,
     handlers: Handlers,
 ) -> Result<Arc<Registry>, Failure> {
-    let flags = flags([
-        ("--tools", "folders.tools", &arguments.tools),
-        ("--kb", "folders.knowledge", &arguments.kb),
-        ("--data", "folders.data", &arguments.data),
-    ]);
-    let config = Arc::new(load_config(&arguments.file, flags)?);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -66,13 +71,13 @@ fn registry(
     let knowledge = match at_hand {
         Some(_) => nothing()?,
         None => runtime
-            .block_on(server::open_knowledge(&config))
+            .block_on(server::open_knowledge(config))
             .or_else(|failure| without_words(&failure))?,
     };
     let mut workshop = Workshop {
         knowledge: Arc::new(knowledge),
         handlers,
-        profile: provider::profile_of(&config),
+        profile: provider::profile_of(config),
         config: config.clone(),
     };
     let artifact = match at_hand {
@@ -84,7 +89,7 @@ fn registry(
     };
     if recorded(&artifact) && !header.tools.is_empty() {
         // They are the same tools, so that the session's own settings fit.
-        let mut config = (*config).clone();
+        let mut config = (**config).clone();
         let own = |id: &ToolId| Some((id.clone(), header.tools.get(id.as_str())?.clone()));
         config.tightenings = artifact.tool_ids().filter_map(own).collect();
         workshop.config = Arc::new(config);
@@ -161,9 +166,11 @@ fn compare(
         true => "; the journal was full then, and what came later is not in it",
         false => missing_end(&journal, &replay),
     };
-    Printer.result(&format!(
-        "same: {inputs} inputs gave what they gave before{rest}"
-    ));
+    let remark = rest.trim_start_matches("; ");
+    Printer.outcome(
+        &format!("same: {inputs} inputs gave what they gave before{rest}"),
+        &json!({ "same": true, "inputs": inputs, "remark": remark }),
+    );
     Ok(())
 }
 
@@ -186,6 +193,16 @@ fn name_of(input: &impl serde::Serialize) -> Result<String, Failure> {
         _ => None,
     };
     Ok(format!("the input {}", name.unwrap_or_default()))
+}
+
+/// A line of JSON for each line of the journal.
+fn print_json(mut journal: JournalFile, header: Header) -> Result<(), Failure> {
+    let mut next = Some(Line::Header(Box::new(header)));
+    while let Some(line) = next {
+        Printer.result(&serde_json::to_string(&line).map_err(Failure::of)?);
+        next = journal.next()?;
+    }
+    Ok(())
 }
 
 fn print(mut journal: JournalFile, header: &Header) -> Result<(), Failure> {
@@ -259,7 +276,7 @@ impl JournalFile {
     fn open(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let unreadable = |error| {
-            Failure::Failed(format!(
+            Failure::Usage(format!(
                 "{name} cannot be read: {error}; name a session's journal"
             ))
         };

@@ -1,25 +1,43 @@
 //! `windlass serve`: runs the server until a signal ends it.
 
 use super::signals::HeardApart;
-use super::{ServeArguments, load_config};
+use super::{ServeArguments, expect_folders, load};
+use crate::access::{KeyChange, KeyFile, NewKey};
+use crate::clock;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::server::{self, Handlers, Server, Setup};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
-use windlass_config::Config;
+use windlass_config::{Config, LogLevel};
+use windlass_store::SqliteStore;
+use windlass_tool::sensitive::Sensitive;
+
+/// The first key's name, and the user whom it speaks for.
+const OPERATOR: &str = "operator";
 
 pub(super) fn run(arguments: &ServeArguments, handlers: Handlers) -> Result<(), Failure> {
-    let config = load_config(&arguments.file, arguments.flags.keys())?;
+    arguments.flags.check()?;
+    let keys = [arguments.place.keys(), arguments.flags.keys()].concat();
+    expect_folders(&keys)?;
+    let config = load(&arguments.file, keys, LogLevel::Info)?.config;
     let runtime = runtime(&config)?;
     let patience = Duration::from_secs(config.server.shutdown_seconds.get());
     let signals = HeardApart::new(patience)?;
+    let first_key = match arguments.first_key {
+        true => FirstKey::make(&config)?,
+        false => None,
+    };
     let setup = Setup {
         config,
         handlers,
         watch: arguments.watch,
     };
-    let outcome = runtime.block_on(serve(setup, signals));
+    let outcome = runtime.block_on(serve(setup, first_key, signals));
     // What a handler still does on a thread for blocking work is not waited for.
     runtime.shutdown_background();
     outcome
@@ -36,8 +54,19 @@ fn runtime(config: &Config) -> Result<Runtime, Failure> {
         .map_err(|error| Failure::Failed(format!("no threads can be started: {error}")))
 }
 
-async fn serve(setup: Setup, mut signals: HeardApart) -> Result<(), Failure> {
-    let server = server::start(setup).await?;
+async fn serve(
+    setup: Setup,
+    first_key: Option<FirstKey>,
+    mut signals: HeardApart,
+) -> Result<(), Failure> {
+    let started = server::start(setup).await;
+    if let Some(key) = first_key {
+        match &started {
+            Ok(server) => key.say(server.address()),
+            Err(_) => key.take_back(),
+        }
+    }
+    let server = started?;
     say_ready(&server);
     signals.come(1).await;
     tracing::info!("shutting down; a second signal ends at once");
@@ -52,9 +81,70 @@ async fn serve(setup: Setup, mut signals: HeardApart) -> Result<(), Failure> {
 
 fn say_ready(server: &Server) {
     let address = server.address();
-    if let Some(notice) = server.demo_notice() {
-        tracing::warn!("{notice}");
+    for line in server.models() {
+        tracing::info!("{line}");
     }
     // The address itself, also where it is every one of the machine: a loopback address would say that nobody else gets in.
-    Printer.result(&format!("windlass is ready at http://{address}"));
+    Printer.outcome(
+        &format!("windlass is ready at http://{address}"),
+        &json!({ "ready": format!("http://{address}") }),
+    );
+}
+
+/// A key that was made for whoever reads the output of the first start.
+struct FirstKey {
+    key: Sensitive<String>,
+    data: PathBuf,
+    /// The name under which the server answers, where the configuration has one.
+    host: Option<String>,
+}
+
+impl FirstKey {
+    /// `None` where there are keys already.
+    fn make(config: &Config) -> Result<Option<Self>, Failure> {
+        let data: PathBuf = (*config.folders.data).into();
+        SqliteStore::make_folder(&data).map_err(Failure::of)?;
+        let file = KeyFile::of(&data);
+        if !file.read().map_err(Failure::of)?.is_empty() {
+            return Ok(None);
+        }
+        let made = file.change(KeyChange::Add {
+            key: NewKey {
+                name: OPERATOR.to_owned(),
+                roles: BTreeSet::new(),
+                user: Some(OPERATOR.to_owned()),
+                tenant: None,
+            },
+            keys_max: config.access.keys_max.count(),
+            now_unix_ms: clock::now_unix_ms(),
+        });
+        let host = config.server.allowed_hosts.first();
+        Ok(made.map_err(Failure::of)?.map(|key| Self {
+            key,
+            data,
+            host: host.map(|host| host.as_str().to_owned()),
+        }))
+    }
+
+    /// The page takes what stands behind `#ticket=`, and a browser sends a fragment to no server.
+    fn say(&self, address: SocketAddr) {
+        let place = match &self.host {
+            Some(host) => format!("https://{host}"),
+            None if address.ip().is_unspecified() => format!("http://localhost:{}", address.port()),
+            None => format!("http://{address}"),
+        };
+        let link = format!("{place}/#ticket={}", self.key.expose());
+        Printer.outcome(
+            &format!("sign in as the operator, with a key that is shown this once: {link}"),
+            &json!({ "signIn": link }),
+        );
+    }
+
+    /// Nobody has seen the key of a start that failed.
+    fn take_back(&self) {
+        let revoke = KeyChange::Revoke { name: OPERATOR };
+        if let Err(error) = KeyFile::of(&self.data).change(revoke) {
+            tracing::warn!(%error, "the key that nobody has seen stays; `windlass keys revoke operator` takes it away");
+        }
+    }
 }

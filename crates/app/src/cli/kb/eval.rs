@@ -2,7 +2,7 @@
 
 use super::arguments::EvalArguments;
 use super::progress::Bar;
-use super::{Bench, Format};
+use super::{Bench, Format, expect_file};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use std::time::Instant;
@@ -13,13 +13,16 @@ use windlass_knowledge::{KnowledgeBase, Observer, Options, Patience};
 const FOLDER: &str = "evaluation";
 
 pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
+    for path in [&arguments.corpus, &arguments.queries, &arguments.qrels] {
+        expect_file(path, "name a file of JSON Lines")?;
+    }
+    let bench = Bench::open(&arguments.place)?;
     let collection = Collection::read(&CollectionFiles {
         corpus: arguments.corpus.clone(),
         queries: arguments.queries.clone(),
         qrels: arguments.qrels.clone(),
     })
     .map_err(Failure::of)?;
-    let bench = Bench::open(&arguments.place)?;
     bench.runtime.block_on(bench.maker.demand_model())?;
     let options = Options {
         data: Some(bench.config.folders.data.join(FOLDER)),
@@ -46,7 +49,7 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
         .runtime
         .block_on(evaluate(&collection, &base, &clock_ms))
         .map_err(Failure::of)?;
-    match arguments.format {
+    match Printer.format() {
         Format::Text => print(&collection, &base, &evaluation),
         Format::Json => Printer.result(&serde_json::to_string(&evaluation).map_err(Failure::of)?),
     }

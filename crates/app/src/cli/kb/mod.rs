@@ -11,7 +11,7 @@ mod show;
 
 pub(super) use arguments::KbArguments;
 
-use super::{Format, flags, load_config};
+use super::{Format, expect_file, flags, load_config};
 use crate::failure::Failure;
 use crate::knowledge::{Audience, KnowledgeChanges, LiveKnowledge, Maker, open_database};
 use crate::printer::Printer;
@@ -25,7 +25,7 @@ use tokio::runtime::Runtime;
 use windlass_config::Config;
 use windlass_knowledge::embed::{ModelError, add_model};
 use windlass_knowledge::{Embedding, IngestReport, KnowledgeBase, Problem};
-use windlass_tool::handler::{GetRequest, Knowledge, SearchRequest};
+use windlass_tool::handler::{GetRequest, Knowledge, KnowledgeError, SearchRequest};
 use windlass_tool::id::UserId;
 use windlass_tool::kind::Mode;
 
@@ -127,7 +127,7 @@ fn index(arguments: &IndexArguments) -> Result<(), Failure> {
     bench.runtime.block_on(bench.maker.demand_model())?;
     let (base, report) = bench.make(Embedding::All)?;
     let published = publish(&bench, &base)?;
-    match arguments.format {
+    match Printer.format() {
         Format::Text => {
             show::index(&base, &report);
             if let Some((_, words)) = &published {
@@ -143,18 +143,22 @@ fn index(arguments: &IndexArguments) -> Result<(), Failure> {
                 "model": base.model_id(),
                 "changes": report.changes,
                 "problems": problems_json(&report.problems),
-                "missingFiles": problems_json(&report.missing_files),
-                "missingFilesUntold": report.missing_files_untold,
                 "problemsUntold": report.problems_untold,
+                "warnings": problems_json(&report.warnings),
+                "warningsUntold": report.warnings_untold,
+                "leftOut": report.left_out,
                 "notices": report.notices,
                 "postgres": published.map(|(json, _)| json),
             })
             .to_string(),
         ),
     }
+    if report.is_unreadable() {
+        return Err(Failure::Failed(unreadable(&bench, &report)));
+    }
     match report.problems.is_empty() || !arguments.strict {
         true => Ok(()),
-        false if arguments.format == Format::Json => Err(Failure::Said),
+        false if Printer.format() == Format::Json => Err(Failure::Said),
         false => {
             let count = report.problems.len() + report.problems_untold;
             Err(Failure::Failed(format!(
@@ -163,6 +167,16 @@ fn index(arguments: &IndexArguments) -> Result<(), Failure> {
             )))
         }
     }
+}
+
+/// That nothing of a folder could be read, and why.
+fn unreadable(bench: &Bench, report: &IngestReport) -> String {
+    format!(
+        "nothing in {} could be read: {}; {}",
+        bench.maker.folder.display(),
+        report.left_out,
+        "put Markdown, text, JSON, YAML or CSV there, or name another folder with --kb"
+    )
 }
 
 fn problems_json(problems: &[Problem]) -> Vec<Value> {
@@ -208,11 +222,15 @@ fn search(arguments: &SearchArguments) -> Result<(), Failure> {
         reader: operator().into(),
         mode: Mode::Text,
     };
-    let answer = bench
-        .runtime
-        .block_on(base.search(request))
-        .map_err(Failure::of)?;
-    match arguments.format {
+    let answer = bench.runtime.block_on(base.search(request));
+    let answer = answer.map_err(|error| match error {
+        // Of what was asked for.
+        KnowledgeError::UnknownNamespace { .. } | KnowledgeError::InvalidFilter(_) => {
+            Failure::Usage(error.to_string())
+        }
+        error => Failure::of(error),
+    })?;
+    match Printer.format() {
         Format::Text => {
             let usual = base.default_namespace();
             let searched = arguments.namespace.as_deref().unwrap_or(&usual);
@@ -237,7 +255,7 @@ fn get(arguments: &GetArguments) -> Result<(), Failure> {
         .map_err(Failure::of)?;
     match found {
         Ok(record) => {
-            match arguments.format {
+            match Printer.format() {
                 Format::Text => show::record(&record),
                 Format::Json => {
                     Printer.result(&serde_json::to_string(&record).map_err(Failure::of)?);
@@ -262,7 +280,7 @@ fn stats(arguments: &StatsArguments) -> Result<(), Failure> {
     let bench = Bench::open(&arguments.place)?;
     let base = bench.knowledge()?;
     let stats = bench.runtime.block_on(base.stats())?;
-    match arguments.format {
+    match Printer.format() {
         Format::Text => show::stats(&stats),
         Format::Json => Printer.result(&serde_json::to_string(&stats).map_err(Failure::of)?),
     }
@@ -283,11 +301,15 @@ fn add(arguments: &ModelAddArguments) -> Result<(), Failure> {
             }
             _ => return Failure::of(error),
         };
-        Failure::Failed(format!("{error}; {cure}"))
+        match arguments.source.exists() {
+            true => Failure::Failed(format!("{error}; {cure}")),
+            false => Failure::Usage(format!("{error}; {cure}")),
+        }
     })?;
-    Printer.result(&format!(
-        "the model is in {}; `windlass kb index` embeds the records with it",
-        folder.display()
-    ));
+    let folder = folder.display().to_string();
+    Printer.outcome(
+        &format!("the model is in {folder}; `windlass kb index` embeds the records with it"),
+        &json!({ "model": folder }),
+    );
     Ok(())
 }

@@ -11,6 +11,15 @@ use windlass_knowledge::KnowledgeBase;
 use windlass_tool::sensitive::Sensitive;
 
 pub(super) fn run(arguments: &MoveArguments) -> Result<(), Failure> {
+    let schemes = ["postgres://", "postgresql://"];
+    let is_address = |to: &String| schemes.iter().any(|scheme| to.starts_with(scheme));
+    // What it is instead is not shown: it may hold a password.
+    if arguments.to.as_ref().is_some_and(|to| !is_address(to)) {
+        return Err(Failure::Usage(
+            "--to is no address of a database: write postgres://user:password@host/database"
+                .to_owned(),
+        ));
+    }
     let bench = Bench::open(&arguments.place)?;
     let configured = bench.config.knowledge.postgres.as_ref();
     let address = match (&arguments.to, configured) {
@@ -26,7 +35,7 @@ pub(super) fn run(arguments: &MoveArguments) -> Result<(), Failure> {
     bench.runtime.block_on(bench.maker.demand_model())?;
     let base = bench.at_hand()?;
     let (json, words) = publish(&bench, address, &base)?;
-    match arguments.format {
+    match Printer.format() {
         Format::Text => Printer.result(&words),
         Format::Json => Printer.result(&json.to_string()),
     }

@@ -1,7 +1,6 @@
-//! A progress bar with rate and time left, on a terminal; nothing at all where standard error is none.
+//! A progress bar with rate and time left, on a terminal; nothing at all where standard error is none, or with -q.
 
 use crate::printer::Printer;
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use windlass_knowledge::Progress;
 
@@ -20,7 +19,7 @@ impl Bar {
     pub(super) fn of(noun: &'static str) -> Self {
         Self {
             noun,
-            is_shown: std::io::stderr().is_terminal(),
+            is_shown: Printer.shows_progress(),
             drawn: None,
         }
     }

@@ -19,12 +19,11 @@ pub(super) fn index(base: &KnowledgeBase, report: &IngestReport) {
     if report.problems_untold > 0 {
         Printer.problem(&format!("and {} more", report.problems_untold));
     }
-    for missing in &report.missing_files {
-        Printer.problem(&missing.to_string());
+    for warning in &report.warnings {
+        Printer.problem(&format!("warning: {warning}"));
     }
-    if report.missing_files_untold > 0 {
-        let untold = report.missing_files_untold;
-        Printer.problem(&format!("and {untold} more whose file is not there"));
+    if report.warnings_untold > 0 {
+        Printer.problem(&format!("and {} more warnings", report.warnings_untold));
     }
     for notice in &report.notices {
         Printer.problem(notice);
@@ -39,6 +38,9 @@ pub(super) fn index(base: &KnowledgeBase, report: &IngestReport) {
         changes.removed,
         changes.unchanged,
     ));
+    if !report.left_out.is_empty() {
+        Printer.result(&format!("files without records: {}", report.left_out));
+    }
     Printer.result(&match base.model_id() {
         Some(model) => format!(
             "hybrid, by words and by meaning with {model}: {}, {} newly embedded",
