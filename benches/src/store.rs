@@ -13,8 +13,8 @@ use windlass_driver::{Ledger, PendingReplies};
 use windlass_runtime::store_thread::{StoreThread, Surroundings, ThreadSettings};
 use windlass_store::command::{Command, NewLeg, Record, Reply, Request, RequestOrigin, ToolFacts};
 use windlass_store::{
-    AttemptNumber, AttemptOutcome, Batch, ConversationRef, EntryEvent, Epoch, LegNumber, LegRef,
-    NewEntry, Nonce, OwnerId, Presented, ServerKey, SqliteStore, Store,
+    AttemptNumber, AttemptOutcome, Batch, Beginner, ConversationRef, EntryEvent, Epoch, LegNumber,
+    LegRef, NewEntry, Nonce, OwnerId, Presented, ServerKey, SqliteStore, Store,
 };
 use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
 use windlass_tool::kind::Mode;
@@ -129,7 +129,10 @@ fn beginning(number: u32) -> Batch {
     };
     Batch {
         conversation: conversation(number),
-        commands: vec![Command::Open, Command::Attach(Box::new(leg))],
+        commands: vec![
+            Command::Open(Beginner::default()),
+            Command::Attach(Box::new(leg)),
+        ],
     }
 }
 

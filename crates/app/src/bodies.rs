@@ -3,7 +3,7 @@
 
 use crate::chat::picture::PictureLimits;
 use crate::chat::request;
-use crate::web::{access, chat, completions};
+use crate::web::{access, chat, completions, conversations};
 
 /// Which request a body is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum BodyKind {
     Confirmation,
     /// `POST /api/tickets`.
     Ticket,
+    /// `PATCH /api/conversations/{id}`.
+    Title,
 }
 
 impl BodyKind {
@@ -24,6 +26,7 @@ impl BodyKind {
         Self::Completion,
         Self::Confirmation,
         Self::Ticket,
+        Self::Title,
     ];
 }
 
@@ -35,5 +38,6 @@ pub fn is_understood(kind: BodyKind, body: &[u8]) -> bool {
         BodyKind::Completion => completions::understands(body, limits),
         BodyKind::Confirmation => chat::understands_answer(body),
         BodyKind::Ticket => access::understands_wish(body),
+        BodyKind::Title => conversations::understands_title(body),
     }
 }

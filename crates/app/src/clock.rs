@@ -1,6 +1,7 @@
 //! The wall clock, in milliseconds for the machine and in words for the prompt. Knows the machine's time zone.
 
-use jiff::Zoned;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use windlass_store::Clock;
@@ -41,6 +42,44 @@ pub(crate) fn steady() -> Clock {
     Arc::new(now_unix_ms)
 }
 
+/// The time that somebody means by `90m`, `2h`, `7d`, `2026-11-27` (where the machine is) or `2026-11-27T18:00:00Z`.
+pub(crate) fn unix_ms_since(text: &str) -> Result<u64, String> {
+    unix_ms_before(text, now_unix_ms()).ok_or_else(|| {
+        "write how long ago, as in 90m, 2h or 7d, or a date or time, as in 2026-11-27 or 2026-11-27T18:00:00Z"
+            .to_owned()
+    })
+}
+
+fn unix_ms_before(text: &str, now_unix_ms: u64) -> Option<u64> {
+    let unit_ms = |unit| match unit {
+        's' => Some(1_000),
+        'm' => Some(60_000),
+        'h' => Some(3_600_000),
+        'd' => Some(86_400_000),
+        'w' => Some(7 * 86_400_000),
+        _ => None,
+    };
+    if let Some(unit_ms) = text.chars().last().and_then(unit_ms)
+        && let Ok(count) = text[..text.len() - 1].parse::<u64>()
+    {
+        return Some(now_unix_ms.saturating_sub(count.checked_mul(unit_ms)?));
+    }
+    let moment: Timestamp = match text.parse::<Timestamp>() {
+        Ok(moment) => moment,
+        Err(_) => {
+            let moment: jiff::civil::DateTime = text.parse().ok()?;
+            moment.to_zoned(TimeZone::system()).ok()?.timestamp()
+        }
+    };
+    // Nothing was done before there was a clock.
+    Some(u64::try_from(moment.as_millisecond()).unwrap_or(0))
+}
+
+/// The time that a line of ours was written at, as it says itself.
+pub(crate) fn unix_ms_of(text: &str) -> Option<u64> {
+    u64::try_from(text.parse::<Timestamp>().ok()?.as_millisecond()).ok()
+}
+
 /// A moment as the prompt says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Words {
@@ -74,6 +113,33 @@ impl Words {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_moment_is_said_as_how_long_ago_or_as_a_date() {
+        const NOW: u64 = 1_795_000_000_000;
+        for (text, expected) in [
+            ("30s", Some(NOW - 30_000)),
+            ("90m", Some(NOW - 5_400_000)),
+            ("2h", Some(NOW - 7_200_000)),
+            ("7d", Some(NOW - 604_800_000)),
+            ("9999999w", Some(0)),
+            ("99999999999999999999d", None),
+            ("2026-11-27T18:00:00Z", Some(1_795_802_400_000)),
+            ("2026-11-27T18:00:00+01:00", Some(1_795_798_800_000)),
+            ("1969-01-01T00:00:00Z", Some(0)),
+            ("yesterday", None),
+            ("7", None),
+            ("h", None),
+            ("-7d", None),
+            ("7é", None),
+            ("", None),
+        ] {
+            assert_eq!(unix_ms_before(text, NOW), expected, "{text}");
+        }
+        let day = unix_ms_before("2026-11-27", NOW).unwrap();
+        let moment = unix_ms_before("2026-11-27T06:00", NOW).unwrap();
+        assert_eq!(moment - day, 6 * 3_600_000);
+    }
 
     #[test]
     fn the_clock_never_runs_backwards() {

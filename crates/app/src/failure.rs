@@ -11,6 +11,8 @@ pub enum Failure {
     Said,
     /// It was asked wrongly: exit code 2.
     Usage(String),
+    /// It was asked wrongly, and that has been printed already: exit code 2.
+    SaidMisuse,
 }
 
 impl Failure {
@@ -22,7 +24,7 @@ impl Failure {
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::Failed(_) | Self::Said => ExitCode::from(1),
-            Self::Usage(_) => ExitCode::from(2),
+            Self::Usage(_) | Self::SaidMisuse => ExitCode::from(2),
         }
     }
 
@@ -30,7 +32,7 @@ impl Failure {
         match self {
             // One line, whatever an error of somebody else's looks like.
             Self::Failed(text) | Self::Usage(text) => Some(text.replace('\n', " ")),
-            Self::Said => None,
+            Self::Said | Self::SaidMisuse => None,
         }
     }
 }

@@ -10,6 +10,8 @@ mod chat;
 mod cli;
 mod clock;
 mod context;
+mod crowding;
+mod doctor;
 mod failure;
 mod import;
 mod knowledge;

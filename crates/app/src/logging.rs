@@ -7,7 +7,7 @@ use windlass_config::{Log, LogFormat, LogLevel};
 use windlass_runtime::redaction::for_log;
 
 /// Sets the log up for the process. A second call changes nothing.
-pub(crate) fn set_up(log: &Log) {
+pub(crate) fn set_up(log: &Log, has_colors: bool) {
     let level = match log.level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
@@ -23,9 +23,7 @@ pub(crate) fn set_up(log: &Log) {
         .with_writer(|| Line(io::stderr()));
     // Setting it up fails only where it is set up already, as in tests that start several servers.
     let _ = match log.format {
-        LogFormat::Text => lines
-            .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
-            .try_init(),
+        LogFormat::Text => lines.with_ansi(has_colors).try_init(),
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
     };
 }

@@ -115,10 +115,30 @@ pub(crate) fn demo_notice(provider: &Provider, choice: Choice) -> Option<String>
             let no_key = "no provider is configured";
             match provider.names_empty_variable() {
                 true => format!("{no_key}: {what}; {EMPTY_VARIABLE} for Gemini Live"),
-                false => format!("{no_key}: {what}; set GEMINI_API_KEY for Gemini Live"),
+                false => format!(
+                    "{no_key}: {what}; set OPENAI_API_KEY for OpenAI Realtime, or GEMINI_API_KEY for Gemini Live"
+                ),
             }
         }
     })
+}
+
+/// Which model speaks by voice, why, and what would have another one.
+pub(crate) fn voice_line(config: &Config, choice: Choice) -> String {
+    let name = match choice {
+        Choice::GeminiLive => "Gemini Live",
+        Choice::OpenaiRealtime => "OpenAI Realtime",
+        Choice::GptLive => "GPT-Live",
+        Choice::Demo => {
+            let notice = demo_notice(&config.provider, choice);
+            return format!("voice: {}", notice.unwrap_or_default());
+        }
+    };
+    format!(
+        "voice: {name}, model {}, because {}; --provider chooses another",
+        model_of(config),
+        config.reasons.voice
+    )
 }
 
 /// The model's id. The default is the provider's own.

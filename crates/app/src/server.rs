@@ -1,10 +1,11 @@
 //! The server as a whole: opens everything that it needs, listens only then, and ends in order. For the command line, for
 //! tests, and for programs with tools of their own.
 
-use crate::access::Access;
+use crate::access::{Access, EndedClients};
 use crate::chat::ChatHost;
 use crate::chat::conversations::Conversations as TextConversations;
 use crate::chat::picture::PictureLimits;
+use crate::chat::picture_files::PictureFiles;
 use crate::chat::single::Completing;
 use crate::failure::Failure;
 use crate::knowledge::{
@@ -42,7 +43,9 @@ use windlass_runtime::sweeper::Sweeper;
 use windlass_runtime::text::TextSettings;
 use windlass_runtime::voice::{VoiceService, VoiceSettings};
 use windlass_store::command::{Command, Reply};
-use windlass_store::{Batch, SqliteStore, Store, StoreLimits, StoreUnavailable};
+use windlass_store::{
+    Batch, HeldFolder, OpenError, SqliteStore, Store, StoreLimits, StoreUnavailable,
+};
 use windlass_tool::kind::Mode;
 
 pub use crate::toolbox::Handlers;
@@ -68,6 +71,8 @@ pub struct Setup {
 pub struct Server {
     address: SocketAddr,
     demo_notice: Option<String>,
+    /// A line for each mode: which model, and why.
+    models: [String; 2],
     state: Arc<ServerState>,
     accepting: JoinHandle<()>,
     over: channel::Sender<bool>,
@@ -89,12 +94,13 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let config = Arc::new(setup.config);
     let choice = Choice::of(&config.provider)?;
     toolbox::expect_tools(&config)?;
-    SqliteStore::make_folder(&config.folders.data).map_err(Failure::of)?;
+    // First of all: a folder that another server has is left as it is.
+    let held = hold_folder(&config)?;
     SqliteStore::tighten_folder(&config.folders.data).map_err(Failure::of)?;
     let client_key = Arc::new(ClientKey::open(&config.folders.data).map_err(Failure::of)?);
     // Before the store: opening that settles what the process before left, which is for a server alone that has its tools.
     let tools = LiveTools::open(&config, setup.handlers).await?;
-    let store = open_store(&config)?;
+    let store = open_store(held)?;
     let (knowledge, toolbox) = (tools.knowledge.clone(), tools.toolbox.clone());
     let metrics = Arc::new(Metrics::default());
     let port = Port::take(config.server.listen.get())?;
@@ -106,18 +112,18 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let watching: Vec<Arc<dyn Subscriber>> = vec![world.voice.clone()];
     let shared = records.shared(metrics.clone(), watching);
     let sweeping = sweep(&records, &shared, &world, &toolbox);
-    let conversations = hold_conversations(&config, &shared, is_over.clone());
     let settings = text_provider::settings(&config, choice, is_over.clone()).await?;
     let provider = provider::settings(&config, choice, &settings, is_over.clone()).await?;
+    let models = [
+        provider::voice_line(&config, choice),
+        text_provider::text_line(
+            &config,
+            settings.models.first().map(|model| &model.protocol),
+        ),
+    ];
     let chat = chat(
-        &config,
-        settings,
-        &toolbox,
-        &world,
-        &shared,
-        &conversations,
-        &metrics,
-    );
+        &config, settings, &toolbox, &world, &shared, &metrics, &is_over,
+    )?;
     let registry = toolbox.load().of(Mode::Text).all().registry.clone();
     let offered = suggestions(choice, &knowledge, &registry).await;
     let host = Arc::new(VoiceHost {
@@ -140,6 +146,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         origin_rule: origin_rule(&config, address),
         access,
         client_key,
+        ended_clients: EndedClients::open(store.clone()).map_err(Failure::of)?,
         knowledge,
         knowledge_folder: (*config.folders.knowledge).into(),
         voice: VoiceService::new(voice_settings(&config, shutdown_timeout), host, shared),
@@ -147,7 +154,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         request_bytes_max: config.text.request_bytes_max.count(),
         picture_limits: PictureLimits::of(&config),
         metrics,
-        shares: Shares::new(config.shares.limits()),
+        shares: Shares::new(config.shares.limits(&config.text)),
         completions: web::once::Answers::default(),
         draining: AtomicBool::new(false),
     });
@@ -156,6 +163,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     Ok(Server {
         address,
         demo_notice: provider::demo_notice(&config.provider, choice),
+        models,
         state,
         accepting,
         over,
@@ -206,29 +214,55 @@ fn chat(
     toolbox: &Arc<ArcSwap<Toolbox>>,
     world: &SharedWorld,
     shared: &Shared,
-    conversations: &Arc<TextConversations>,
     metrics: &Arc<Metrics>,
-) -> Arc<ChatHost> {
-    Arc::new(ChatHost {
+    is_over: &channel::Receiver<bool>,
+) -> Result<Arc<ChatHost>, Failure> {
+    Ok(Arc::new(ChatHost {
         toolbox: toolbox.clone(),
         settings,
         limits: Arc::new(config.text.limits.clone()),
         voice_limits: Arc::new(config.voice.limits.clone()),
         entry_bytes_max: config.store.entry_bytes_max.count(),
+        resume_patience: Duration::from_secs(config.text.resume_seconds.get()),
         world: world.clone(),
         shared: shared.clone(),
-        conversations: conversations.clone(),
+        conversations: hold_conversations(config, shared, is_over.clone()),
         sessions: Arc::default(),
         completing: Completing::default(),
         metrics: metrics.clone(),
+        pictures: hold_pictures(config, is_over.clone())?,
+        picture_limits: PictureLimits::of(config),
+    }))
+}
+
+/// The pictures of the data folder, which are removed by themselves until the server is over.
+fn hold_pictures(
+    config: &Config,
+    is_over: channel::Receiver<bool>,
+) -> Result<Arc<PictureFiles>, Failure> {
+    let limits = kept(config);
+    let kept_for = Duration::from_millis(limits.conversation_ms.max(limits.effect_ms));
+    let bytes_max = config.text.pictures_bytes_max.get();
+    let pictures = PictureFiles::open(&config.folders.data, bytes_max, kept_for);
+    let pictures = Arc::new(pictures.map_err(Failure::of)?);
+    tokio::spawn(pictures.clone().sweep(is_over));
+    Ok(pictures)
+}
+
+fn hold_folder(config: &Config) -> Result<HeldFolder, Failure> {
+    let folder = &config.folders.data;
+    SqliteStore::make_folder(folder).map_err(Failure::of)?;
+    let key = ledger_key(folder).map_err(Failure::of)?;
+    let settings = records::store_settings(key, kept(config))?;
+    SqliteStore::hold(folder, settings).map_err(|error| match error {
+        // The store knows of no command line.
+        OpenError::InUse { .. } => Failure::Failed(format!("{error} with --data")),
+        error => Failure::of(error),
     })
 }
 
-fn open_store(config: &Config) -> Result<Arc<dyn Store>, Failure> {
-    let folder = &config.folders.data;
-    let key = ledger_key(folder).map_err(Failure::of)?;
-    let settings = records::store_settings(key, kept(config))?;
-    let store = SqliteStore::open(folder, settings).map_err(Failure::of)?;
+fn open_store(held: HeldFolder) -> Result<Arc<dyn Store>, Failure> {
+    let store = held.open().map_err(Failure::of)?;
     if let Some(path) = store.set_aside() {
         tracing::warn!(
             file = %path.display(),
@@ -262,7 +296,7 @@ fn settle_left(store: &SqliteStore) -> Result<(), StoreUnavailable> {
 /// What the store keeps: of conversations nothing for longer than the chat knows them.
 fn kept(config: &Config) -> StoreLimits {
     let idle_ms = config.text.conversation_idle_seconds.get() * 1_000;
-    let limits = config.store.limits();
+    let limits = config.store.limits(&config.shares);
     StoreLimits {
         conversation_ms: limits.conversation_ms.min(idle_ms),
         ..limits
@@ -332,6 +366,11 @@ impl Server {
     /// Why the model is the demo model, in one line that says how to have another; `None` where it is not.
     pub fn demo_notice(&self) -> Option<&str> {
         self.demo_notice.as_deref()
+    }
+
+    /// Which models speak by voice and by text, and why: a line each.
+    pub fn models(&self) -> &[String] {
+        &self.models
     }
 
     /// Tells every session that the server ends, waits until they have ended or their time is up, and stops listening.

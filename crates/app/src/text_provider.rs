@@ -54,6 +54,31 @@ pub(crate) fn model_name(config: &Config) -> String {
         .to_owned()
 }
 
+/// Which model answers by text, why, and what would have another one. `protocol` is that of the first model; without one
+/// nobody answers.
+pub(crate) fn text_line(config: &Config, protocol: Option<&Protocol>) -> String {
+    let more = "set OPENAI_API_KEY or GEMINI_API_KEY, or text.url for a server of your own";
+    let name = match (config.text_provider, protocol) {
+        (_, None) => return format!("text: nobody, because there is no key for it; {more}"),
+        (TextProvider::Demo, Some(_)) => {
+            return format!(
+                "text: the demo model, rules without AI, because {}; {more}",
+                config.reasons.text
+            );
+        }
+        (_, Some(Protocol::Gemini { .. })) => "Gemini",
+        (_, Some(Protocol::Openai { profile })) => match profile.request.transport {
+            TextTransport::Responses => "OpenAI by Responses",
+            TextTransport::ChatCompletions => "OpenAI's Chat Completions",
+        },
+    };
+    format!(
+        "text: {name}, model {}, because {}; --text-provider chooses another",
+        model_name(config),
+        config.reasons.text
+    )
+}
+
 /// The address of the demo model for text, which is started here. `None` where another model speaks by text, or by voice:
 /// rules must not answer in the place of a model that is paid for.
 async fn demo_url(

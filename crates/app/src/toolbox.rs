@@ -15,9 +15,7 @@ use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::{gemini_live, openai_realtime};
 use windlass_runtime::declared::DeclaredHandlers;
 use windlass_runtime::fetch::SystemResolver;
-use windlass_runtime::prompt::{
-    self, ContextEstimate, Now, Prompt, Texts, TextsError, TextsOrigin,
-};
+use windlass_runtime::prompt::{self, ContextEstimate, Now, Prompt, Texts, TextsError};
 use windlass_runtime::text::TextTools;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, DeclarationForm, ModelProfile};
@@ -78,7 +76,7 @@ impl ToolboxError {
     pub(crate) fn reported(self) -> Failure {
         if let Self::Compile { problems, .. } = &self {
             for problem in problems {
-                Printer.problem(&problem.to_string());
+                Printer.finding(problem);
             }
         }
         Failure::of(self)
@@ -200,7 +198,10 @@ impl Workshop {
             Ok(_) => self.write(self.compile(words)),
             Err(LoadError::Missing { .. }) => self.write(self.compile(words)),
             Err(error) if error.is_cured_by_building() => {
-                tracing::warn!(%error, "the tools are built again");
+                match error.is_usual() {
+                    true => tracing::info!("the tools have changed and are built again"),
+                    false => tracing::warn!(%error, "the tools are built again"),
+                }
                 self.write(self.compile(words))
             }
             Err(error) => Err(error.into()),
@@ -242,11 +243,12 @@ impl Workshop {
     }
 
     pub(crate) fn activate(&self, artifact: Artifact) -> Result<Toolbox, ToolboxError> {
-        let (texts, origin) = Texts::load(&self.config.folders.prompts)?;
-        if origin == TextsOrigin::BuiltIn {
+        let (texts, missing) = Texts::load(&self.config.folders.prompts)?;
+        if !missing.is_empty() {
             tracing::info!(
                 folder = %self.config.folders.prompts.display(),
-                "there is no prompts folder, so the built-in prompts are used"
+                missing = missing.join(", "),
+                "built-in prompts stand for those that are not there"
             );
         }
         self.activate_with(artifact, Arc::new(texts))
@@ -383,6 +385,11 @@ pub(crate) struct Toolbox {
 }
 
 impl Toolbox {
+    /// Whether sessions would be given the same by both: tools, and the texts that say who the agent is.
+    pub(crate) fn serves_as(&self, other: &Self) -> bool {
+        self.version == other.version && self.texts == other.texts
+    }
+
     /// The tools of a mode, and `describe_tool` also where the prompt has room for all guides: for calls that no model
     /// makes.
     pub(crate) fn with_describer(&self, mode: Mode) -> Arc<Registry> {
@@ -553,6 +560,11 @@ pub(crate) struct ModeTools {
 }
 
 impl ModeTools {
+    /// Those that a model is offered.
+    pub(crate) fn offered(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.offered.declared(self.mode)
+    }
+
     /// The system instruction of a session that begins now.
     pub(crate) fn instruction(&self) -> Arc<str> {
         let now = clock::Words::now();

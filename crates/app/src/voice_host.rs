@@ -4,6 +4,7 @@ use crate::chat::ChatHost;
 use crate::chat::whose::{self, Whose};
 use crate::clock;
 use crate::context;
+use crate::crowding;
 use crate::provider::Settings;
 use crate::toolbox::Toolbox;
 use crate::world::SharedWorld;
@@ -18,7 +19,7 @@ use windlass_session::client::ErrorCode;
 use windlass_session::limits::Limits;
 use windlass_session::model::ModelProfile;
 use windlass_session::session::SessionConfig;
-use windlass_store::{ConversationRef, Epoch, LegRef};
+use windlass_store::{ConversationRef, Epoch, LegRef, PartyKind};
 use windlass_tool::handler::World;
 use windlass_tool::id::{CallNumber, ConversationId, UserId};
 use windlass_tool::kind::Mode;
@@ -143,6 +144,10 @@ impl Host for VoiceHost {
         let named = named.map(|named| self.user(caller, named));
         let user_id = named.unwrap_or_else(|| whose.user_id.clone());
         Whose { user_id, ..whose }.ledger_user()
+    }
+
+    fn crowded(&self, kind: PartyKind) -> String {
+        crowding::note(kind, &self.metrics)
     }
 
     fn user_of(&self, conversation: &ConversationRef) -> UserId {

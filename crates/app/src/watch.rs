@@ -1,5 +1,5 @@
 //! Builds the tools again while the server runs: when the words change that they take from the knowledge base, and in
-//! development when something in their folder changes. Sessions that run keep the tools that they have.
+//! development when something changes in their folder or in that of the prompts. Sessions that run keep what they have.
 
 use crate::knowledge::KnowledgeChanges;
 use crate::toolbox::{ToolboxError, Workshop};
@@ -19,7 +19,7 @@ const QUIET: Duration = Duration::from_millis(300);
 const UNQUIET_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug, thiserror::Error)]
-#[error("the tools folder {folder} cannot be watched: {cause}; start without --watch")]
+#[error("the folder {folder} cannot be watched: {cause}; start without --watch")]
 pub(crate) struct WatchError {
     folder: String,
     cause: notify::Error,
@@ -29,7 +29,7 @@ pub(crate) struct WatchError {
 #[derive(Clone, Debug)]
 struct Bell {
     sender: SyncSender<()>,
-    /// Whether the folder of the tools has changed since somebody last looked.
+    /// Whether one of the folders has changed since somebody last looked.
     has_folder_changed: Arc<AtomicBool>,
 }
 
@@ -80,6 +80,7 @@ impl Changes {
         is_watching: bool,
     ) -> Result<Option<Watch>, WatchError> {
         let folder = workshop.config.folders.tools.to_path_buf();
+        let prompts = workshop.config.folders.prompts.to_path_buf();
         let refuse = |cause| WatchError {
             folder: folder.display().to_string(),
             cause,
@@ -93,7 +94,7 @@ impl Changes {
         };
         // The bell itself goes here, so that without a watch and a base nobody waits.
         let watch = match is_watching {
-            true => Some(watch(&folder, self.bell).map_err(refuse)?),
+            true => Some(watch(&[folder.as_path(), prompts.as_path()], self.bell)?),
             false => None,
         };
         let receiver = self.receiver;
@@ -108,10 +109,7 @@ impl Changes {
 /// Does something now, and again after each change of a folder, until the process ends.
 pub(crate) fn at_each_change(folder: &Path, mut act: impl FnMut()) -> Result<(), WatchError> {
     let (bell, changes) = Bell::new();
-    let _watch = watch(folder, bell).map_err(|cause| WatchError {
-        folder: folder.display().to_string(),
-        cause,
-    })?;
+    let _watch = watch(&[folder], bell)?;
     loop {
         act();
         if changes.recv().is_err() || !quiet(&changes) {
@@ -120,8 +118,14 @@ pub(crate) fn at_each_change(folder: &Path, mut act: impl FnMut()) -> Result<(),
     }
 }
 
-fn watch(folder: &Path, bell: Bell) -> notify::Result<Watch> {
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+/// Watches folders. The first has to be there; another that is not says so in the log.
+fn watch(folders: &[&Path], bell: Bell) -> Result<Watch, WatchError> {
+    let refuse = |folder: &Path, cause| WatchError {
+        folder: folder.display().to_string(),
+        cause,
+    };
+    let first = folders.first().copied().unwrap_or(Path::new("."));
+    let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
         let is_change = !matches!(
             event,
             Ok(Event {
@@ -133,9 +137,18 @@ fn watch(folder: &Path, bell: Bell) -> notify::Result<Watch> {
             bell.has_folder_changed.store(true, Ordering::Release);
             bell.ring();
         }
-    })?;
-    watcher.watch(folder, RecursiveMode::Recursive)?;
-    tracing::info!(folder = %folder.display(), "tools are built again when they change");
+    });
+    let mut watcher = watcher.map_err(|cause| refuse(first, cause))?;
+    for folder in folders {
+        let shown = folder.display();
+        if *folder != first && !folder.is_dir() {
+            tracing::info!(folder = %shown, "there is no such folder to watch; one that is made takes a new start");
+            continue;
+        }
+        let watched = watcher.watch(folder, RecursiveMode::Recursive);
+        watched.map_err(|cause| refuse(folder, cause))?;
+        tracing::info!(folder = %shown, "what changes there counts for new sessions");
+    }
     Ok(Watch { _watcher: watcher })
 }
 
@@ -176,8 +189,14 @@ impl Rebuilder {
         match toolbox {
             Ok(toolbox) => {
                 let version = toolbox.version.clone();
-                if self.host.toolbox.load().version != version {
-                    self.host.toolbox.store(Arc::new(toolbox));
+                let served = self.host.toolbox.load();
+                if served.serves_as(&toolbox) {
+                    return true;
+                }
+                self.host.toolbox.store(Arc::new(toolbox));
+                if served.version == version {
+                    tracing::info!("new sessions have new prompts");
+                } else {
                     tracing::info!(%version, "new sessions have new tools");
                     self.host.report_older_than(&version);
                 }

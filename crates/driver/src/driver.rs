@@ -12,8 +12,8 @@ use std::time::Duration;
 use windlass_session::io::{AdmittedCall, AnswerRequest, Input, Output, StoreProblem};
 use windlass_store::command::{Command, NewLeg, OpenQuestion, Reply, Request, Run};
 use windlass_store::{
-    AttemptNumber, Batch, ConversationRef, Effect, Entry, EntryNumber, LegRef, NewEntry, Nonce,
-    QuestionNumber, StoreUnavailable, Token,
+    AttemptNumber, Batch, Beginner, ConversationRef, Effect, Entry, EntryNumber, LegRef, NewEntry,
+    Nonce, QuestionNumber, StoreUnavailable, Token,
 };
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Cause, Failure, Finding, Report as FailureReport};
@@ -144,8 +144,8 @@ impl<E: Executor> Driver<E> {
     }
 
     /// Begins the conversation if it is new, and the leg. For a leg that is not resumed, before any output is performed.
-    pub fn attach(&mut self, leg: NewLeg) {
-        self.tell([Command::Open, Command::Attach(Box::new(leg))]);
+    pub fn attach(&mut self, leg: NewLeg, beginner: Beginner) {
+        self.tell([Command::Open(beginner), Command::Attach(Box::new(leg))]);
     }
 
     /// Has what the leg needs to go on elsewhere written down.
@@ -162,6 +162,11 @@ impl<E: Executor> Driver<E> {
     pub fn is_saving(&self) -> bool {
         let mut pending = self.pending.iter();
         pending.any(|pending| matches!(pending.purpose, Purpose::Save))
+    }
+
+    /// Nobody can come back to the conversation: it goes, where it holds nothing that is still needed.
+    pub fn discard(&mut self) {
+        self.tell([Command::Discard]);
     }
 
     /// The leg is over, and not merely at rest.
@@ -531,7 +536,10 @@ impl<E: Executor> Driver<E> {
         answer: Result<Box<Reply>, StoreProblem>,
     ) -> Option<Input> {
         let reply = answer.as_deref().ok();
-        self.is_superseded |= matches!(reply, Some(Reply::Gone | Reply::Foreign));
+        self.is_superseded |= matches!(
+            reply,
+            Some(Reply::Gone | Reply::Foreign | Reply::Crowded(_))
+        );
         match pending.purpose {
             Purpose::Request { .. } | Purpose::Answer(_) => {
                 match reply {
@@ -577,6 +585,9 @@ impl<E: Executor> Driver<E> {
         let problem = match reply {
             Reply::Gone => "the leg was taken over, and what it says is not kept",
             Reply::Foreign => "the conversation is another user's, and nothing of it is kept",
+            Reply::Crowded(_) => {
+                "who began the conversation has as many as its share, and nothing of it is kept"
+            }
             Reply::EntryTooLong => "what was said or saved is longer than the store keeps",
             _ => return,
         };

@@ -31,9 +31,10 @@ pub trait Ledger: Send + Sync {
 /// Whether a command says what nobody would say again: how an attempt ended, what was said, that external content was read.
 pub fn must_not_be_lost(command: &Command) -> bool {
     match command {
-        Command::Open
+        Command::Open(_)
         | Command::Attach(_)
         | Command::Leave(_)
+        | Command::Discard
         | Command::Append { .. }
         | Command::Taint
         | Command::Abandon { .. }
@@ -48,7 +49,9 @@ pub fn must_not_be_lost(command: &Command) -> bool {
         | Command::CalledBack(_)
         | Command::Settle
         | Command::LookUp { .. }
-        | Command::Audited(_) => false,
+        | Command::Audited(_)
+        | Command::Rename(_)
+        | Command::Erase => false,
     }
 }
 
@@ -57,7 +60,7 @@ pub fn may_be_gathered(commands: &[Command]) -> bool {
     let attaches_text = commands.iter().any(is_text_leg);
     let needs_no_reply = |command: &Command| match command {
         // A text leg opens its conversation in the same batch. Alone, the command asks whose the conversation is.
-        Command::Open => attaches_text,
+        Command::Open(_) => attaches_text,
         other => is_text_leg(other) || never_has_a_waiter(other),
     };
     commands.iter().all(needs_no_reply)
@@ -72,12 +75,13 @@ fn never_has_a_waiter(command: &Command) -> bool {
     match command {
         Command::Append { .. }
         | Command::Leave(_)
+        | Command::Discard
         | Command::Taint
         | Command::Save { .. }
         | Command::Withdraw { .. }
         | Command::Heard { .. }
         | Command::Audited(_) => true,
-        Command::Open
+        Command::Open(_)
         | Command::Attach(_)
         | Command::Resume(_)
         | Command::Request(_)
@@ -87,7 +91,9 @@ fn never_has_a_waiter(command: &Command) -> bool {
         | Command::Found(_)
         | Command::CalledBack(_)
         | Command::Settle
-        | Command::LookUp { .. } => false,
+        | Command::LookUp { .. }
+        | Command::Rename(_)
+        | Command::Erase => false,
     }
 }
 
@@ -101,11 +107,12 @@ pub fn begins_change(command: &Command) -> bool {
             }
             AnswerVerdict::Denied => false,
         },
-        Command::Open
+        Command::Open(_)
         | Command::Attach(_)
         | Command::Resume(_)
         | Command::Save { .. }
         | Command::Leave(_)
+        | Command::Discard
         | Command::Append { .. }
         | Command::Taint
         | Command::Abandon { .. }
@@ -116,6 +123,8 @@ pub fn begins_change(command: &Command) -> bool {
         | Command::Settle
         | Command::LookUp { .. }
         | Command::Heard { .. }
-        | Command::Audited(_) => false,
+        | Command::Audited(_)
+        | Command::Rename(_)
+        | Command::Erase => false,
     }
 }

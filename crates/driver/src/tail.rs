@@ -107,14 +107,17 @@ impl Concerned {
                         Some(_) | None => all_but = Some(&leg.leg),
                     }
                 }
-                Command::Open
+                Command::Open(_)
                 | Command::Attach(_)
                 | Command::Save { .. }
                 | Command::Leave(_)
+                | Command::Discard
                 | Command::Taint
                 | Command::LookUp { .. }
                 | Command::Heard { .. }
-                | Command::Audited(_) => {}
+                | Command::Audited(_)
+                | Command::Rename(_)
+                | Command::Erase => {}
                 Command::Resume(_)
                 | Command::Request(_)
                 | Command::Answer(_)

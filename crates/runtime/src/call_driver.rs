@@ -15,7 +15,8 @@ use windlass_session::event::SessionEvent;
 use windlass_session::io::{Input, Output, RateCharge};
 use windlass_store::command::{NewLeg, OpenQuestion};
 use windlass_store::{
-    ConversationRef, Entry, EntryNumber, Hash, LegRef, NewEntry, QuestionNumber, StoreUnavailable,
+    Beginner, ConversationRef, Entry, EntryNumber, Hash, LegRef, NewEntry, QuestionNumber,
+    StoreUnavailable,
 };
 use windlass_tool::handler::World;
 use windlass_tool::kind::Mode;
@@ -42,9 +43,9 @@ const NO_TOKEN: Hash = [0; 32];
 
 /// How a session's leg begins.
 pub enum LegStart {
-    New(NewLeg),
+    New(NewLeg, Beginner),
     /// A new one that no client can resume.
-    Passing,
+    Passing(Beginner),
     /// The ledger has it already.
     Resumed,
 }
@@ -110,14 +111,17 @@ impl CallDriver {
             driver.forget_heard();
         }
         match start {
-            LegStart::New(leg) => driver.attach(leg),
-            LegStart::Passing => driver.attach(NewLeg {
-                leg: session,
-                mode: identity.mode,
-                client_id: identity.client_id.clone(),
-                resume_token: NO_TOKEN,
-                expires_in_ms: PASSING_LEG_MS,
-            }),
+            LegStart::New(leg, beginner) => driver.attach(leg, beginner),
+            LegStart::Passing(beginner) => {
+                let leg = NewLeg {
+                    leg: session,
+                    mode: identity.mode,
+                    client_id: identity.client_id.clone(),
+                    resume_token: NO_TOKEN,
+                    expires_in_ms: PASSING_LEG_MS,
+                };
+                driver.attach(leg, beginner);
+            }
             LegStart::Resumed => {}
         }
         Self {
@@ -217,6 +221,12 @@ impl CallDriver {
     /// The leg is over, and nobody goes on with it.
     pub fn leave(&mut self) {
         self.driver.leave();
+    }
+
+    /// The same of its conversation, which nobody comes back to either.
+    pub fn leave_for_good(&mut self) {
+        self.driver.leave();
+        self.driver.discard();
     }
 
     /// What the log says by now, for a session that was not polled: the inputs of the core that follow.

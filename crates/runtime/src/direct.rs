@@ -94,7 +94,7 @@ impl DirectSession {
             registry: session.registry.clone(),
             world: request.world,
             shared: request.shared.clone(),
-            start: LegStart::Passing,
+            start: LegStart::Passing(windlass_store::Beginner::default()),
             questions: Vec::new(),
             after: Some(EntryNumber(0)),
         });

@@ -58,6 +58,8 @@ struct Counted {
     /// As providers count them that count by time.
     live_seconds: u64,
     silences_after_result: u64,
+    /// What was refused because a share was used up: of what, and whose.
+    refused: BTreeMap<(&'static str, &'static str), u64>,
     audio: AudioCounts,
 }
 
@@ -86,6 +88,11 @@ impl Metrics {
     /// Notes what a new session begins with.
     pub fn context(&self, tokens: ContextTokens) {
         self.lock().context = tokens;
+    }
+
+    /// Notes that something was refused because a party's share of it is used up.
+    pub fn refused(&self, what: &'static str, party: &'static str) {
+        *self.lock().refused.entry((what, party)).or_default() += 1;
     }
 
     /// The metrics as JSON.

@@ -24,17 +24,9 @@ pub struct Texts {
     pub text: String,
 }
 
-/// Where the texts came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TextsOrigin {
-    Folder,
-    /// There is no such folder, so the built-in ones serve.
-    BuiltIn,
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum TextsError {
-    #[error("the prompt {} cannot be read: {cause}; write it, or remove the folder to use the built-in prompts", .path.display())]
+    #[error("the prompt {} cannot be read: {cause}; make it readable, or remove it to use the built-in one", .path.display())]
     Unreadable {
         path: PathBuf,
         cause: std::io::Error,
@@ -43,39 +35,64 @@ pub enum TextsError {
     Unfit { path: PathBuf, bytes_max: u64 },
 }
 
+/// How the built-in text begins. It names nobody, so that it is true of every agent.
+const NAMELESS: &str =
+    "You are a helpful assistant. You help with what your tools and your knowledge base offer.";
+
 impl Texts {
+    /// Neutral texts, for an agent of which nothing else is known.
     pub fn built_in() -> Self {
         Self {
-            core: include_str!("../../../prompts/core.md").to_owned(),
-            voice: include_str!("../../../prompts/voice.md").to_owned(),
-            text: include_str!("../../../prompts/text.md").to_owned(),
+            core: include_str!("prompt/core.md").to_owned(),
+            voice: include_str!("prompt/voice.md").to_owned(),
+            text: include_str!("prompt/text.md").to_owned(),
         }
     }
 
-    /// Reads `core.md`, `voice.md` and `text.md` of a folder, or takes the built-in ones if the folder is missing.
-    pub fn load(folder: &Path) -> Result<(Self, TextsOrigin), TextsError> {
-        if !folder.exists() {
-            return Ok((Self::built_in(), TextsOrigin::BuiltIn));
+    /// The same for the agent of a project, whose author goes on from them.
+    pub fn of_project(name: &str) -> Self {
+        let texts = Self::built_in();
+        let named = format!(
+            "You are the assistant of {name}. You help its users with what your tools and your knowledge base offer."
+        );
+        Self {
+            core: texts.core.replacen(NAMELESS, &named, 1),
+            ..texts
         }
-        let texts = Self {
-            core: read(folder.join("core.md"))?,
-            voice: read(folder.join("voice.md"))?,
-            text: read(folder.join("text.md"))?,
-        };
-        Ok((texts, TextsOrigin::Folder))
+    }
+
+    /// Reads `core.md`, `voice.md` and `text.md` of a folder. The built-in text stands for each that is missing, and its
+    /// name is returned.
+    pub fn load(folder: &Path) -> Result<(Self, Vec<&'static str>), TextsError> {
+        let mut texts = Self::built_in();
+        let mut missing = Vec::new();
+        for (name, text) in [
+            ("core.md", &mut texts.core),
+            ("voice.md", &mut texts.voice),
+            ("text.md", &mut texts.text),
+        ] {
+            match read(folder.join(name))? {
+                Some(read) => *text = read,
+                None => missing.push(name),
+            }
+        }
+        Ok((texts, missing))
     }
 }
 
-fn read(path: PathBuf) -> Result<String, TextsError> {
+/// `None` where there is no such file.
+fn read(path: PathBuf) -> Result<Option<String>, TextsError> {
     let mut bytes = Vec::new();
     let outcome = std::fs::File::open(&path)
         .and_then(|file| file.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes));
-    if let Err(cause) = outcome {
-        return Err(TextsError::Unreadable { path, cause });
+    match outcome {
+        Ok(_) => {}
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(TextsError::Unreadable { path, cause }),
     }
     let fits = bytes.len() as u64 <= TEXT_BYTES_MAX;
     match String::from_utf8(bytes) {
-        Ok(text) if fits => Ok(text),
+        Ok(text) if fits => Ok(Some(text)),
         Ok(_) | Err(_) => Err(TextsError::Unfit {
             path,
             bytes_max: TEXT_BYTES_MAX,

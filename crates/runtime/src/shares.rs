@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_store::Beginner;
 use windlass_tool::id::{ClientId, TenantId};
+use windlass_tool::sensitive::Sensitive;
 
 /// Parties that are counted at a time. Where there are more, those are forgotten first that hold nothing.
 const PARTIES_MAX: usize = 100_000;
@@ -49,6 +51,8 @@ pub enum Held {
     Connections,
     Sessions,
     BodyBytes,
+    /// Of memory, by turns that a model answers.
+    TurnBytes,
 }
 
 /// What is used up.
@@ -66,6 +70,7 @@ pub struct Share {
     pub connections_max: u64,
     pub sessions_max: u64,
     pub body_bytes_max: u64,
+    pub turn_bytes_max: u64,
     pub requests_per_minute_max: u64,
     pub turns_per_minute_max: u64,
     pub frames_per_second_max: u64,
@@ -78,6 +83,7 @@ impl Share {
             Held::Connections => self.connections_max,
             Held::Sessions => self.sessions_max,
             Held::BodyBytes => self.body_bytes_max,
+            Held::TurnBytes => self.turn_bytes_max,
         }
     }
 
@@ -94,12 +100,14 @@ impl Share {
     }
 }
 
-/// The share of each kind of party.
+/// The share of each kind of party, and what all of them together may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareLimits {
     pub address: Share,
     pub user: Share,
     pub tenant: Share,
+    /// Bytes of memory that all turns hold together.
+    pub turn_bytes_max: u64,
 }
 
 impl ShareLimits {
@@ -119,6 +127,16 @@ pub struct Exceeded {
     pub party: &'static str,
     pub what: &'static str,
     pub retry_after: Duration,
+}
+
+/// Stands for the party that is everybody.
+const SERVER: &str = "server";
+
+impl Exceeded {
+    /// Whether no party has used up its share, but all of them together what there is.
+    pub fn is_of_server(&self) -> bool {
+        self.party == SERVER
+    }
 }
 
 /// Who asks or is connected, as the parties whose shares that uses.
@@ -148,9 +166,22 @@ impl Standing {
         }
     }
 
+    /// The same, as the store counts conversations.
+    pub fn beginner(&self) -> Beginner {
+        let mut beginner = Beginner::default();
+        for party in self.parties.iter() {
+            match party {
+                Party::Address(address) => beginner.address = Some(Sensitive(*address)),
+                Party::User(_, user) => beginner.user = Some(user.clone()),
+                Party::Tenant(_) => {}
+            }
+        }
+        beginner
+    }
+
     /// [`Shares::hold`]; `Ok(None)` where nothing is counted.
     pub fn hold(&self, held: Held, amount: u64) -> Result<Option<Holding>, Exceeded> {
-        let held = |shares: &Arc<Shares>| shares.hold(&self.parties, held, amount);
+        let held = |shares: &Arc<Shares>| shares.hold_of(self.parties.clone(), held, amount);
         self.shares.as_ref().map(held).transpose()
     }
 
@@ -171,14 +202,21 @@ impl Standing {
 #[derive(Debug)]
 pub struct Shares {
     limits: ShareLimits,
-    parties: Mutex<HashMap<Party, Usage>>,
+    table: Mutex<Table>,
     began: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    parties: HashMap<Party, Usage>,
+    /// By all turns together.
+    turn_bytes: u64,
 }
 
 /// What one party holds, and until when what it has used counts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
-    held: [u64; 3],
+    held: [u64; 4],
     /// Nanoseconds since the beginning, at which nothing of it counts any more.
     used_until: [u64; 4],
 }
@@ -197,7 +235,7 @@ impl Usage {
 #[derive(Debug)]
 pub struct Holding {
     shares: Arc<Shares>,
-    parties: Vec<Party>,
+    parties: Arc<[Party]>,
     held: Held,
     amount: u64,
 }
@@ -206,7 +244,7 @@ impl Shares {
     pub fn new(limits: ShareLimits) -> Arc<Self> {
         Arc::new(Self {
             limits,
-            parties: Mutex::default(),
+            table: Mutex::default(),
             began: Instant::now(),
         })
     }
@@ -218,9 +256,18 @@ impl Shares {
         held: Held,
         amount: u64,
     ) -> Result<Holding, Exceeded> {
+        self.hold_of(parties.into(), held, amount)
+    }
+
+    fn hold_of(
+        self: &Arc<Self>,
+        parties: Arc<[Party]>,
+        held: Held,
+        amount: u64,
+    ) -> Result<Holding, Exceeded> {
         let mut holding = Holding {
             shares: self.clone(),
-            parties: parties.to_vec(),
+            parties,
             held,
             amount: 0,
         };
@@ -231,10 +278,11 @@ impl Shares {
     /// Has all of the parties use so much, or none of them. What is greater than a whole share counts as one.
     pub fn take(&self, parties: &[Party], used: Used, amount: u64) -> Result<(), Exceeded> {
         let now = self.now();
-        let mut usages = self.usages(now);
+        let mut table = self.table(now);
+        let usages = &mut table.parties;
         for party in parties {
             let (most, _) = self.limits.of(party).used_max(used);
-            let wait = self.wait(&mut usages, party, used, amount.min(most), now);
+            let wait = self.wait(usages, party, used, amount.min(most), now);
             if wait > 0 {
                 return Err(Exceeded {
                     party: party.kind(),
@@ -248,18 +296,19 @@ impl Shares {
                 });
             }
         }
-        self.charge(&mut usages, parties, used, amount, now);
+        self.charge(usages, parties, used, amount, now);
         Ok(())
     }
 
     /// Charges the parties with what has come already, and says how long nothing more is to be taken from them.
     pub fn spend(&self, parties: &[Party], used: Used, amount: u64) -> Duration {
         let now = self.now();
-        let mut usages = self.usages(now);
-        self.charge(&mut usages, parties, used, amount, now);
+        let mut table = self.table(now);
+        let usages = &mut table.parties;
+        self.charge(usages, parties, used, amount, now);
         let waits = parties
             .iter()
-            .map(|party| self.wait(&mut usages, party, used, 0, now));
+            .map(|party| self.wait(usages, party, used, 0, now));
         Duration::from_nanos(waits.max().unwrap_or(0))
     }
 
@@ -295,8 +344,9 @@ impl Shares {
         }
     }
 
-    fn usages(&self, now: u64) -> MutexGuard<'_, HashMap<Party, Usage>> {
-        let mut usages = self.lock();
+    fn table(&self, now: u64) -> MutexGuard<'_, Table> {
+        let mut table = self.lock();
+        let usages = &mut table.parties;
         if usages.len() >= PARTIES_MAX {
             usages.retain(|_, usage| !usage.is_blank(now));
         }
@@ -304,41 +354,69 @@ impl Shares {
             // What they have used is forgotten; what they hold is not, and is bounded by the server's own limits.
             usages.retain(|_, usage| !usage.holds_nothing());
         }
-        usages
+        table
     }
 
     fn now(&self) -> u64 {
         nanos(self.began.elapsed())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Party, Usage>> {
-        self.parties.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Holding {
     /// Has the parties hold so much more, or leaves everything as it is.
     pub fn grow(&mut self, amount: u64) -> Result<(), Exceeded> {
-        let mut usages = self.shares.usages(self.shares.now());
-        for party in &self.parties {
-            let held = usages
+        self.grow_where(amount, |_| true)
+    }
+
+    /// Has the parties hold so much in all, where it is more than they do. What is held is known to be needed already, so that
+    /// neither the tenant's nor everybody's bound refuses it, which others may have filled.
+    pub fn stretch_to(&mut self, amount: u64) -> Result<(), Exceeded> {
+        let more = amount.saturating_sub(self.amount);
+        self.grow_where(more, |party| !matches!(party, Party::Tenant(_)))
+    }
+
+    fn grow_where(
+        &mut self,
+        amount: u64,
+        is_bound: impl Fn(&Party) -> bool,
+    ) -> Result<(), Exceeded> {
+        let shares = &self.shares;
+        let mut table = shares.table(shares.now());
+        let what = match self.held {
+            Held::Connections => "connections",
+            Held::Sessions => "sessions",
+            Held::BodyBytes => "bytes of bodies",
+            Held::TurnBytes => "memory for turns",
+        };
+        let exceeded = |party: &'static str| Exceeded {
+            party,
+            what,
+            retry_after: HELD_RETRY,
+        };
+        for party in self.parties.iter().filter(|party| is_bound(party)) {
+            let held = table
+                .parties
                 .get(party)
                 .map_or(0, |usage| usage.held[self.held as usize]);
-            let most = self.shares.limits.of(party).held_max(self.held);
+            let most = shares.limits.of(party).held_max(self.held);
             if held.saturating_add(amount) > most {
-                return Err(Exceeded {
-                    party: party.kind(),
-                    what: match self.held {
-                        Held::Connections => "connections",
-                        Held::Sessions => "sessions",
-                        Held::BodyBytes => "bytes of bodies",
-                    },
-                    retry_after: HELD_RETRY,
-                });
+                return Err(exceeded(party.kind()));
             }
         }
-        for party in &self.parties {
-            let usage = usages.entry(party.clone()).or_default();
+        if self.held == Held::TurnBytes {
+            let all = table.turn_bytes.saturating_add(amount);
+            // A turn that has begun goes on.
+            if self.amount == 0 && all > shares.limits.turn_bytes_max {
+                return Err(exceeded(SERVER));
+            }
+            table.turn_bytes = all;
+        }
+        for party in self.parties.iter() {
+            let usage = table.parties.entry(party.clone()).or_default();
             usage.held[self.held as usize] += amount;
         }
         self.amount += amount;
@@ -349,13 +427,16 @@ impl Holding {
 impl Drop for Holding {
     fn drop(&mut self) {
         let now = self.shares.now();
-        let mut usages = self.shares.lock();
-        for party in &self.parties {
-            if let Some(usage) = usages.get_mut(party) {
+        let mut table = self.shares.lock();
+        if self.held == Held::TurnBytes {
+            table.turn_bytes = table.turn_bytes.saturating_sub(self.amount);
+        }
+        for party in self.parties.iter() {
+            if let Some(usage) = table.parties.get_mut(party) {
                 let held = &mut usage.held[self.held as usize];
                 *held = held.saturating_sub(self.amount);
                 if usage.is_blank(now) {
-                    usages.remove(party);
+                    table.parties.remove(party);
                 }
             }
         }
@@ -381,6 +462,7 @@ mod tests {
             connections_max: 2,
             sessions_max: 1,
             body_bytes_max: 100,
+            turn_bytes_max: 100,
             requests_per_minute_max: 3,
             turns_per_minute_max: 1,
             frames_per_second_max: 10,
@@ -397,6 +479,7 @@ mod tests {
                 requests_per_minute_max: 5,
                 ..user
             },
+            turn_bytes_max: 150,
         })
     }
 
@@ -433,7 +516,30 @@ mod tests {
         body.grow(40).unwrap();
         assert!(shares.hold(&[user("ada")], Held::BodyBytes, 1).is_err());
         drop(body);
-        assert!(shares.lock().is_empty());
+        assert!(shares.lock().parties.is_empty());
+    }
+
+    #[test]
+    fn turns_hold_memory_up_to_a_share_and_to_what_there_is_and_those_that_run_go_on() {
+        let shares = shares();
+        let hold = |name: &str, bytes: u64| shares.hold(&[user(name)], Held::TurnBytes, bytes);
+        let mut first = hold("ada", 60).unwrap();
+        let refused = hold("ada", 50).unwrap_err();
+        assert_eq!(
+            (refused.party, refused.what, refused.is_of_server()),
+            ("user", "memory for turns", false)
+        );
+        let second = hold("bob", 60).unwrap();
+        let refused = hold("carl", 40).unwrap_err();
+        assert!(refused.is_of_server(), "{refused}");
+        // What runs may need more than there is, but no more than its own share.
+        first.stretch_to(50).unwrap();
+        first.stretch_to(100).unwrap();
+        assert_eq!(shares.lock().turn_bytes, 160);
+        assert_eq!(first.stretch_to(101).unwrap_err().party, "user");
+        drop((first, second));
+        assert_eq!(shares.lock().turn_bytes, 0);
+        assert!(shares.lock().parties.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -484,7 +590,7 @@ mod tests {
         for number in 0..PARTIES_MAX + 10 {
             shares.spend(&[user(&number.to_string())], Used::Requests, 1);
         }
-        assert!(shares.lock().len() <= PARTIES_MAX);
+        assert!(shares.lock().parties.len() <= PARTIES_MAX);
         assert!(shares.hold(&[user("ada")], Held::Sessions, 1).is_err());
         drop(held);
     }

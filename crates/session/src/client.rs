@@ -188,6 +188,8 @@ pub enum ErrorCode {
     ShuttingDown,
     /// More than the server takes at a time.
     Overloaded,
+    /// The client, its address or its tenant has as many conversations as its share.
+    TooManyConversations,
     Internal,
 }
 
@@ -212,6 +214,7 @@ impl ErrorCode {
             Self::Blocked => "blocked",
             Self::ShuttingDown => "shutting_down",
             Self::Overloaded => "overloaded",
+            Self::TooManyConversations => "too_many_conversations",
             Self::Internal => "internal",
         }
     }

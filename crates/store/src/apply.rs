@@ -4,7 +4,8 @@
 use crate::command::{AnswerVerdict, Command, Reply, RequestOrigin, ToolFacts};
 use crate::decide::{Context, decide};
 use crate::effect::Effect;
-use crate::id::{ConversationRef, EffectKey, ServerKey};
+use crate::id::{ConversationRef, EffectKey, EntryNumber, ServerKey};
+use crate::party::{Beginner, Parties};
 use crate::rows::{ResumeRows, Rows, Tables};
 use crate::{StoreLimits, StoreUnavailable};
 use windlass_tool::arguments::Arguments;
@@ -72,9 +73,27 @@ fn load(
     rows: &mut Rows,
 ) -> Result<(), StoreUnavailable> {
     match command {
-        Command::Open | Command::Taint => {}
-        Command::Attach(leg) => rows.leg = tables.leg(&leg.leg)?,
-        Command::Save { leg, .. } | Command::Leave(leg) => rows.leg = tables.leg(&leg.leg)?,
+        Command::Taint | Command::Rename(_) => {}
+        Command::Erase => {
+            rows.is_live_here = tables.has_live_leg(surroundings.owner)?;
+            rows.effects = tables.running()?;
+            rows.effects.extend(tables.unheard(None)?);
+            rows.questions = tables.pending_questions()?;
+        }
+        Command::Open(beginner) => load_crowds(tables, conversation, beginner, surroundings, rows)?,
+        Command::Attach(new) => rows.leg = tables.leg(&new.leg)?,
+        Command::Save { leg, .. } => rows.leg = tables.leg(&leg.leg)?,
+        Command::Leave(leg) => {
+            rows.leg = tables.leg(&leg.leg)?;
+            let known = rows.conversation.as_ref();
+            // Only a conversation in which nothing was said is over with its last session.
+            rows.has_other_legs = known.is_some_and(|known| known.last_entry == EntryNumber(0))
+                && tables.has_legs(Some(&leg.leg))?;
+        }
+        Command::Discard => {
+            rows.counts = tables.counts(now_unix_ms)?;
+            rows.has_other_legs = tables.has_legs(None)?;
+        }
         Command::Resume(presented) => {
             rows.leg = tables.leg_by_token(&presented.resume_token)?;
             if rows.leg.is_some() {
@@ -225,6 +244,28 @@ fn load(
             }
         }
     }
+    Ok(())
+}
+
+/// Whether there is room for a conversation that is to begin.
+fn load_crowds(
+    tables: &mut dyn Tables,
+    conversation: &ConversationRef,
+    beginner: &Beginner,
+    surroundings: &Surroundings<'_>,
+    rows: &mut Rows,
+) -> Result<(), StoreUnavailable> {
+    if rows.conversation.is_some() {
+        return Ok(());
+    }
+    rows.parties = Parties::of(beginner, &conversation.tenant, surroundings.key);
+    let Surroundings {
+        owner,
+        now_unix_ms,
+        limits,
+        ..
+    } = surroundings;
+    rows.crowds = tables.crowds(&rows.parties, owner, *now_unix_ms, limits)?;
     Ok(())
 }
 

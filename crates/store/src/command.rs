@@ -7,6 +7,7 @@ use crate::id::{
 };
 use crate::leg::{Conversation, Leg, Presented};
 use crate::log::{LegRequest, NewEntry};
+use crate::party::{Beginner, PartyKind};
 use crate::question::Question;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -18,9 +19,9 @@ use windlass_tool::sensitive::Sensitive;
 /// One thing that is asked, within one conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Begins the conversation, or goes on with it.
-    Open,
-    /// A leg begins. One of the same name that is gone, or whose epoch is lower, gives way.
+    /// Begins the conversation, or goes on with it. No other command begins one.
+    Open(Beginner),
+    /// A leg begins. One of the same name gives way.
     Attach(Box<NewLeg>),
     /// A client comes back: the leg is taken over with the next epoch, and everything that it needs is read.
     Resume(Presented),
@@ -30,8 +31,10 @@ pub enum Command {
         body: Sensitive<Vec<u8>>,
         expires_in_ms: u64,
     },
-    /// The leg is over.
+    /// The leg is over. A conversation in which nothing was said or done is over with its last one.
     Leave(LegRef),
+    /// Nobody can come back to the conversation: it goes, unless it holds an effect or an open request, or somebody is in it.
+    Discard,
     Append {
         leg: LegRef,
         entries: Vec<NewEntry>,
@@ -71,6 +74,18 @@ pub enum Command {
     },
     /// The audit has a line of each.
     Audited(Vec<EffectId>),
+    /// The user gives the conversation a name.
+    Rename(Sensitive<String>),
+    /// The user wants nothing to be left of what was said. What was done stays known for as long as it would be, so that a change
+    /// which is asked for again is recognised; approval requests that wait are withdrawn. Not while a session of this process is live.
+    Erase,
+}
+
+impl Command {
+    /// Whether a conversation that is not there begins with it.
+    pub(crate) fn may_begin(&self) -> bool {
+        matches!(self, Self::Open(_))
+    }
 }
 
 /// An approval request that its asker takes back. It stays where it was asked for again since.
@@ -231,6 +246,8 @@ pub enum Reply {
     Done,
     /// The conversation is another user's.
     Foreign,
+    /// It would be a new one, and this party has as many as it may have.
+    Crowded(PartyKind),
     /// The leg was taken over, or is over: this session does not speak for it any more.
     Gone,
     Opened(Box<Conversation>),
@@ -274,8 +291,10 @@ pub enum Reply {
     Recorded(Box<Effect>),
     /// The end of the effect was told before, or its service had time until now: nothing has changed.
     TooLate(Box<Effect>),
-    /// There is no such effect, or no such attempt.
+    /// There is no such effect, no such attempt, or no such conversation.
     Missing,
+    /// A session of the conversation is live.
+    InUse,
     /// Effects that were committed as unknown.
     Settled(Vec<Effect>),
 }

@@ -2,6 +2,7 @@
 //! and a command go in, a reply and changed rows come out. `docs/policies.md` shows its table. Knows no engine and no clock.
 
 mod answer;
+mod heading;
 mod record;
 mod request;
 
@@ -14,10 +15,11 @@ use crate::id::{
     AttemptNumber, ConversationRef, EffectKey, EntryNumber, Epoch, LegRef, Nonce, OwnerId,
     QuestionNumber, ServerKey,
 };
-use crate::leg::{Conversation, Delivery, Leg, LegState, Presented};
+use crate::leg::{Conversation, Delivery, Heading, Leg, Presented};
 use crate::log::{
     EffectChange, EffectState, Entry, EntryEvent, NewEntry, QuestionChange, QuestionState,
 };
+use crate::party::make_room;
 use crate::question::{Earlier, Hazards, Question};
 use crate::rows::{Change, Rows};
 use std::collections::BTreeMap;
@@ -58,9 +60,17 @@ pub fn decide(rows: Rows, command: &Command, context: &Context<'_>) -> Decision 
             changes: Vec::new(),
         };
     }
+    let is_missing = rows.conversation.is_none();
     let mut step = Step::new(rows, context);
+    // Nothing is written of a conversation that nobody has begun.
+    if is_missing && let Err(reply) = step.begin_conversation(command) {
+        return Decision {
+            reply,
+            changes: Vec::new(),
+        };
+    }
     let reply = match command {
-        Command::Open => step.open(),
+        Command::Open(_) => step.open(),
         Command::Attach(leg) => step.attach(leg),
         Command::Resume(presented) => step.resume(presented),
         Command::Save {
@@ -69,6 +79,7 @@ pub fn decide(rows: Rows, command: &Command, context: &Context<'_>) -> Decision 
             expires_in_ms,
         } => step.save(leg, body, *expires_in_ms),
         Command::Leave(leg) => step.leave(leg),
+        Command::Discard => step.discard(),
         Command::Append { leg, entries } => step.append(leg, entries),
         Command::Taint => {
             step.conversation.has_external_content = true;
@@ -91,6 +102,8 @@ pub fn decide(rows: Rows, command: &Command, context: &Context<'_>) -> Decision 
         Command::LookUp { .. } => step.look_up(),
         Command::Heard { .. } => step.heard(),
         Command::Audited(_) => step.audited(),
+        Command::Rename(title) => step.rename(title),
+        Command::Erase => step.erase(),
     };
     step.finish(reply)
 }
@@ -113,6 +126,8 @@ struct Step<'a> {
     changed_questions: Vec<QuestionNumber>,
     other: Vec<Change>,
     is_used: bool,
+    /// The conversation's row changed, and nobody has used it.
+    is_marked: bool,
 }
 
 impl<'a> Step<'a> {
@@ -122,12 +137,14 @@ impl<'a> Step<'a> {
             tenant: of.tenant.clone(),
             conversation_id: of.conversation_id.clone(),
             user_id: of.user_id.clone(),
+            parties: rows.parties,
             has_external_content: false,
             last_entry: EntryNumber(0),
             first_entry: EntryNumber(1),
             last_question: QuestionNumber(0),
             begun_at_unix_ms: context.now_unix_ms,
             used_at_unix_ms: context.now_unix_ms,
+            heading: Heading::default(),
         });
         let mut questions = std::mem::take(&mut rows.questions);
         let question = rows.question.take();
@@ -154,6 +171,7 @@ impl<'a> Step<'a> {
             changed_questions: Vec::new(),
             other: Vec::new(),
             is_used: false,
+            is_marked: false,
         }
     }
 
@@ -162,6 +180,8 @@ impl<'a> Step<'a> {
         let mut changes = Vec::new();
         if self.is_used {
             self.conversation.used_at_unix_ms = self.now_unix_ms;
+        }
+        if self.is_used || self.is_marked {
             changes.push(Change::Conversation(self.conversation));
         }
         changes.extend(self.entries.into_iter().map(Change::Entry));
@@ -177,6 +197,38 @@ impl<'a> Step<'a> {
         }
         changes.extend(self.other);
         Decision { reply, changes }
+    }
+
+    /// Makes room for a conversation that begins; else the reply of a command that begins none.
+    fn begin_conversation(&mut self, command: &Command) -> Result<(), Reply> {
+        let reply = match command {
+            Command::Open(_) => {
+                let going = make_room(&self.rows.crowds).map_err(Reply::Crowded)?;
+                self.other.extend(going.into_iter().map(Change::Forgotten));
+                return Ok(());
+            }
+            Command::Attach(_)
+            | Command::Save { .. }
+            | Command::Leave(_)
+            | Command::Append { .. }
+            | Command::Request(_)
+            | Command::Withdraw { .. } => Reply::Gone,
+            Command::Resume(_) => Reply::NotResumed,
+            Command::Answer(_) => Reply::Expired,
+            Command::Record(_)
+            | Command::Found(_)
+            | Command::CalledBack(_)
+            | Command::LookUp { .. }
+            | Command::Rename(_)
+            | Command::Erase => Reply::Missing,
+            Command::Settle => Reply::Settled(Vec::new()),
+            Command::Discard
+            | Command::Taint
+            | Command::Abandon { .. }
+            | Command::Heard { .. }
+            | Command::Audited(_) => Reply::Done,
+        };
+        Err(reply)
     }
 
     /// Moves the conversation's first entry on where the log is longer than the limit. The engines delete the entries before it.
@@ -222,8 +274,7 @@ impl<'a> Step<'a> {
 
     fn attach(&mut self, new: &NewLeg) -> Reply {
         let is_new = |known: &&Leg| {
-            known.state != LegState::Live
-                || known.owner != *self.context.owner
+            known.owner != *self.context.owner
                 || known.client_id != new.client_id
                 || known.resume_token != new.resume_token
         };
@@ -238,14 +289,14 @@ impl<'a> Step<'a> {
             mode: new.mode,
             epoch,
             owner: self.context.owner.clone(),
-            state: LegState::Live,
             client_id: new.client_id.clone(),
             resume_token: new.resume_token,
             body: Sensitive(Vec::new()),
             last_number,
+            is_announced: false,
             expires_at_unix_ms: self.now_unix_ms.saturating_add(new.expires_in_ms),
         }));
-        self.log(Some(&new.leg), EntryEvent::Attached(new.mode));
+        self.is_used = true;
         Reply::Attached { epoch }
     }
 
@@ -258,6 +309,7 @@ impl<'a> Step<'a> {
         };
         leg.epoch = Epoch(leg.epoch.0 + 1);
         leg.owner = self.context.owner.clone();
+        leg.is_announced = true;
         self.other.push(Change::Leg(leg.clone()));
         self.log(Some(&leg.leg.clone()), EntryEvent::Attached(leg.mode));
         let mut found = self.rows.resumed.take().unwrap_or_default();
@@ -290,8 +342,7 @@ impl<'a> Step<'a> {
     /// The leg, where it may still speak.
     fn live_leg(&self, of: &LegRef) -> Option<Leg> {
         let leg = self.leg.as_ref()?;
-        let is_live = leg.state == LegState::Live && leg.epoch == of.epoch;
-        is_live.then(|| leg.clone())
+        (leg.epoch == of.epoch).then(|| leg.clone())
     }
 
     fn save(&mut self, of: &LegRef, body: &Sensitive<Vec<u8>>, expires_in_ms: u64) -> Reply {
@@ -310,14 +361,35 @@ impl<'a> Step<'a> {
     }
 
     fn leave(&mut self, of: &LegRef) -> Reply {
-        let Some(mut leg) = self.live_leg(of) else {
+        let Some(leg) = self.live_leg(of) else {
             return Reply::Gone;
         };
-        leg.state = LegState::Gone;
-        leg.body = Sensitive(Vec::new());
-        self.log(Some(&leg.leg.clone()), EntryEvent::Gone);
-        self.other.push(Change::Leg(leg));
+        let is_empty = self.conversation.last_entry == EntryNumber(0)
+            && !self.conversation.has_external_content;
+        if is_empty && !self.rows.has_other_legs {
+            self.forget();
+            return Reply::Done;
+        }
+        if leg.is_announced {
+            self.log(Some(&leg.leg), EntryEvent::Gone);
+        }
+        self.other.push(Change::LegOver(leg.leg));
         Reply::Done
+    }
+
+    fn discard(&mut self) -> Reply {
+        let counts = self.rows.counts;
+        if counts.effects == 0 && counts.questions == 0 && !self.rows.has_other_legs {
+            self.forget();
+        }
+        Reply::Done
+    }
+
+    /// The conversation goes with everything.
+    fn forget(&mut self) {
+        let of = self.context.conversation;
+        let place = (of.tenant.clone(), of.conversation_id.clone());
+        self.other.push(Change::Forgotten(place));
     }
 
     fn append(&mut self, of: &LegRef, entries: &[NewEntry]) -> Reply {
@@ -333,6 +405,12 @@ impl<'a> Step<'a> {
             return Reply::EntryTooLong;
         }
         let known = std::mem::take(&mut self.rows.known_entries);
+        let before = (leg.last_number, leg.is_announced);
+        let says_something = known.len() < entries.len() || known.iter().any(Option::is_none);
+        if says_something && !leg.is_announced {
+            leg.is_announced = true;
+            self.log(Some(&of.leg), EntryEvent::Attached(leg.mode));
+        }
         let mut numbers = Vec::with_capacity(entries.len());
         // Entries of this command are not in the log yet.
         let mut by_number = BTreeMap::new();
@@ -344,6 +422,7 @@ impl<'a> Step<'a> {
             let number = known.unwrap_or_else(|| {
                 let own = entry.leg_number.map_or(0, |number| number.0);
                 leg.last_number = leg.last_number.max(own);
+                self.note_words(&entry.event);
                 self.write_entry(
                     Some(&of.leg),
                     entry.leg_number,
@@ -359,11 +438,7 @@ impl<'a> Step<'a> {
             }
             numbers.push(number);
         }
-        if self
-            .leg
-            .as_ref()
-            .is_some_and(|before| before.last_number != leg.last_number)
-        {
+        if before != (leg.last_number, leg.is_announced) {
             self.other.push(Change::Leg(leg));
         }
         Reply::Appended(numbers)

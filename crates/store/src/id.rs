@@ -1,6 +1,7 @@
 //! What things are called within the ledger. Minting ids and nonces is the driver's business.
 
 use crate::Hash;
+use crate::party::PartyHash;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -178,6 +179,14 @@ impl ServerKey {
         let mut mac = [0; 16];
         mac.copy_from_slice(&hash[..16]);
         Token { question, mac }
+    }
+
+    /// How a party is known in rows, of which nobody without the key can tell whom they mean.
+    pub(crate) fn party_hash(&self, parts: &[&str]) -> PartyHash {
+        let hash = self.mac("party", parts);
+        let mut short = [0; 16];
+        short.copy_from_slice(&hash[..16]);
+        PartyHash(short)
     }
 
     /// Each part goes in behind its length, so that no two lists of parts read the same.

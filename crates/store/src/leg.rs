@@ -2,6 +2,7 @@
 
 use crate::Hash;
 use crate::id::{EffectKey, EntryNumber, Epoch, OwnerId, QuestionNumber};
+use crate::party::Parties;
 use serde::{Deserialize, Serialize};
 use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, UserId};
 use windlass_tool::kind::Mode;
@@ -12,6 +13,9 @@ pub struct Conversation {
     pub tenant: TenantId,
     pub conversation_id: ConversationId,
     pub user_id: UserId,
+    /// Who began it, as it is counted.
+    #[serde(default)]
+    pub parties: Parties,
     /// A model of it has read external content.
     pub has_external_content: bool,
     /// The number of its newest entry: its version.
@@ -22,16 +26,26 @@ pub struct Conversation {
     pub begun_at_unix_ms: u64,
     /// The latest time at which something of it changed; its time never runs backwards.
     pub used_at_unix_ms: u64,
+    #[serde(default)]
+    pub heading: Heading,
 }
 
-/// One voice or text session of a conversation.
+/// What a list shows of a conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heading {
+    /// The beginning of the user's first message, or the name that the user has given it.
+    pub title: Option<Sensitive<String>>,
+    /// How often user and model have spoken. Of a conversation in which nothing was said, nothing is shown.
+    pub messages: u64,
+}
+
+/// One voice or text session of a conversation, until it is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leg {
     pub leg: SessionId,
     pub mode: Mode,
     pub epoch: Epoch,
     pub owner: OwnerId,
-    pub state: LegState,
     pub client_id: ClientId,
     /// SHA-256 of the token with which its client resumes it.
     pub resume_token: Hash,
@@ -39,14 +53,9 @@ pub struct Leg {
     pub body: Sensitive<Vec<u8>>,
     /// The highest of its own numbers that the log has.
     pub last_number: u64,
+    /// The log says that it began: it does so from its first entry on.
+    pub is_announced: bool,
     pub expires_at_unix_ms: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LegState {
-    Live,
-    Gone,
 }
 
 /// Who shows a resume token.
@@ -60,8 +69,7 @@ pub struct Presented {
 impl Leg {
     /// Whether this client, which this user has signed in on, may take the leg over. The one check on every way in.
     pub fn admits(&self, user_id: &UserId, presented: &Presented, now_unix_ms: u64) -> bool {
-        self.state == LegState::Live
-            && now_unix_ms < self.expires_at_unix_ms
+        now_unix_ms < self.expires_at_unix_ms
             && self.resume_token == presented.resume_token
             && self.client_id == presented.client_id
             && *user_id == presented.user_id

@@ -11,6 +11,7 @@ pub mod leg;
 mod limits;
 pub mod log;
 mod memory;
+pub mod party;
 pub mod question;
 pub mod rows;
 mod sqlite;
@@ -20,18 +21,21 @@ pub use id::{
     AttemptNumber, ConversationRef, EffectKey, EntryNumber, Epoch, LegNumber, LegRef, Nonce,
     OwnerId, QuestionNumber, ServerKey, Token,
 };
-pub use leg::{Conversation, Leg, LegState, Presented};
+pub use leg::{Conversation, Heading, Leg, Presented};
 pub use limits::StoreLimits;
-pub use log::{EffectState, Entry, EntryEvent, NewEntry, QuestionState};
+pub use log::{EffectState, Entry, EntryEvent, NewEntry, QuestionState, SaidWords};
 pub use memory::MemoryStore;
+pub use party::{Beginner, ConversationShares, PartyKind};
 pub use question::{Certainty, Earlier, Hazards, Question};
-pub use sqlite::{DATABASE_FILE, LOCK_FILE, OpenError, SqliteStore, check_database, copy_database};
+pub use sqlite::{
+    DATABASE_FILE, HeldFolder, LOCK_FILE, OpenError, SqliteStore, check_database, copy_database,
+};
 
 use command::{Command, OpenQuestion, Reply};
 use std::path::PathBuf;
 use std::sync::Arc;
 use windlass_tool::handler::Blocks;
-use windlass_tool::id::{EffectId, TenantId};
+use windlass_tool::id::{ClientId, ConversationId, EffectId, TenantId, UserId};
 
 /// A SHA-256, or a keyed hash of that length.
 pub type Hash = [u8; 32];
@@ -66,8 +70,15 @@ pub trait Store: Blocks + Send + Sync {
     fn conversation(
         &self,
         tenant: &TenantId,
-        conversation_id: &windlass_tool::id::ConversationId,
+        conversation_id: &ConversationId,
     ) -> Result<Option<Conversation>, StoreUnavailable>;
+
+    /// The party that has no room for one more conversation, as it was committed last; `None` where each has.
+    fn crowded(
+        &self,
+        tenant: &TenantId,
+        beginner: &Beginner,
+    ) -> Result<Option<PartyKind>, StoreUnavailable>;
 
     /// The newest `entries_max` entries behind one, oldest first.
     fn entries(
@@ -76,6 +87,25 @@ pub trait Store: Blocks + Send + Sync {
         after: EntryNumber,
         entries_max: usize,
     ) -> Result<Vec<Entry>, StoreUnavailable>;
+
+    /// The newest `entries_max` entries before one, oldest first.
+    fn entries_before(
+        &self,
+        conversation: &ConversationRef,
+        before: EntryNumber,
+        entries_max: usize,
+    ) -> Result<Vec<Entry>, StoreUnavailable>;
+
+    /// Conversations in which something was said, the one that was used last first.
+    fn conversations_of(&self, wanted: &Wanted<'_>) -> Result<Vec<Conversation>, StoreUnavailable>;
+
+    /// Whether user or model said something that is meant, looking at the newest `entries_max` entries.
+    fn search(
+        &self,
+        conversation: &ConversationRef,
+        entries_max: usize,
+        is_meant: &dyn Fn(&str) -> bool,
+    ) -> Result<Searched, StoreUnavailable>;
 
     /// The entry that a client knows by this key.
     fn entry_of_key(
@@ -135,11 +165,45 @@ pub trait Store: Blocks + Send + Sync {
     /// where nothing is left to delete. Never running effects, nor conversations with live legs.
     fn prune(&self) -> Result<usize, StoreUnavailable>;
 
+    /// The id of an anonymous client counts no more. Of those that were ended, the newest are kept, [`ENDED_CLIENTS_MAX`] of them.
+    fn end_client(&self, client_id: &ClientId) -> Result<(), StoreUnavailable>;
+
+    /// Ids that count no more, oldest first.
+    fn ended_clients(&self) -> Result<Vec<ClientId>, StoreUnavailable>;
+
     /// The store's time.
     fn now_unix_ms(&self) -> u64;
 
     /// Whose store it is.
     fn owner(&self) -> &OwnerId;
+}
+
+/// Which conversations are listed.
+#[derive(Clone, Debug)]
+pub struct Wanted<'a> {
+    pub tenant: &'a TenantId,
+    /// Whose they are.
+    pub user_id: &'a UserId,
+    /// And those of every user whose name begins so. It begins with the name of the user.
+    pub prefix: Option<&'a str>,
+    /// Behind this one, by the time at which it was used last and its id.
+    pub behind: Option<(u64, &'a ConversationId)>,
+    pub conversations_max: usize,
+}
+
+impl Wanted<'_> {
+    pub(crate) fn is_users(&self, user_id: &UserId) -> bool {
+        let begins = |prefix| user_id.as_str().starts_with(prefix);
+        user_id == self.user_id || self.prefix.is_some_and(begins)
+    }
+}
+
+/// What a search came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Searched {
+    pub is_found: bool,
+    /// Entries that were looked at.
+    pub entries: usize,
 }
 
 /// What nobody asked for and has to be done all the same.
@@ -177,6 +241,9 @@ pub enum StoreUnavailable {
 
 /// How many rows one step of pruning deletes from a file: a commit waits no longer than for these.
 pub const PRUNED_ROWS_MAX: usize = 250;
+
+/// How many ids of anonymous clients are known to have been ended.
+pub const ENDED_CLIENTS_MAX: usize = 100_000;
 
 /// How long it is known that a nonce was given up.
 const ABANDONED_MS: u64 = 24 * 60 * 60 * 1_000;

@@ -1,5 +1,7 @@
 //! How much is kept, and for how long.
 
+use crate::party::ConversationShares;
+
 /// Bounds of a store. Whatever is over one of them is refused, or the oldest make room, as is said of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
@@ -15,8 +17,8 @@ pub struct StoreLimits {
     pub question_bytes_max: usize,
     /// How long a conversation may be idle.
     pub conversation_ms: u64,
-    /// Conversations. Those that have been idle for longest go, when what has run out is deleted.
-    pub conversations_max: usize,
+    /// Conversations of one party. Beyond them its own empty ones go, and then new ones are refused.
+    pub shares: ConversationShares,
     /// Entries of one conversation; the oldest make room.
     pub entries_max: usize,
     /// Bytes of one entry; a longer one is refused.
@@ -39,7 +41,7 @@ impl Default for StoreLimits {
             questions_max: 20,
             question_bytes_max: 64 * 1024,
             conversation_ms: 24 * HOUR_MS,
-            conversations_max: 100_000,
+            shares: ConversationShares::default(),
             entries_max: 2_000,
             entry_bytes_max: 256 * 1024,
             leg_bytes_max: 1024 * 1024,

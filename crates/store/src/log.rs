@@ -1,7 +1,9 @@
-//! The log of a conversation: the one form in which what was said and done is kept. Does not know what an entry of a session says.
+//! The log of a conversation: the one form in which what was said and done is kept. Of what an entry of a session says it knows
+//! words alone, for titles and for searches.
 
 use crate::id::{AttemptNumber, EntryNumber, LegNumber, QuestionNumber};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use windlass_tool::id::{EffectId, SessionId, ToolId};
 use windlass_tool::intent::Intent;
 use windlass_tool::kind::Mode;
@@ -96,6 +98,60 @@ pub enum QuestionState {
     Closed,
 }
 
+/// Characters of the title that a conversation has from its first message.
+const TITLE_CHARACTERS_MAX: usize = 80;
+/// How words begin, in the form of the sessions.
+const WORDS: &str = "{\"kind\":\"words\",";
+
+/// What the user or the model said in one go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaidWords<'a> {
+    pub is_users: bool,
+    pub text: Cow<'a, str>,
+}
+
+impl<'a> SaidWords<'a> {
+    /// The words of an entry of a session; `None` where it says something else.
+    pub fn of(said: &'a str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Form<'a> {
+            #[serde(borrow)]
+            role: Cow<'a, str>,
+            #[serde(borrow)]
+            text: Cow<'a, str>,
+        }
+        // Most of a log are calls and answers, which are long.
+        if !said.starts_with(WORDS) {
+            return None;
+        }
+        let form: Form<'a> = serde_json::from_str(said).ok()?;
+        Some(Self {
+            is_users: form.role == "user",
+            text: form.text,
+        })
+    }
+
+    /// What a conversation is called that begins with these words; `None` of blanks.
+    pub(crate) fn title(&self) -> Option<String> {
+        let words: Vec<&str> = self
+            .text
+            .split_whitespace()
+            .take(TITLE_CHARACTERS_MAX)
+            .collect();
+        let text = words.join(" ");
+        if text.is_empty() {
+            return None;
+        }
+        let Some((end, _)) = text.char_indices().nth(TITLE_CHARACTERS_MAX) else {
+            return Some(text);
+        };
+        // A word is not cut, unless it is longer than half a title.
+        let cut = &text[..end];
+        let whole = cut.rfind(' ').filter(|at| *at >= end / 2);
+        Some(format!("{}…", &cut[..whole.unwrap_or(end)]))
+    }
+}
+
 /// An entry that a leg writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEntry {
@@ -104,4 +160,50 @@ pub struct NewEntry {
     /// An entry whose key the conversation has already is left out.
     pub key: Option<String>,
     pub event: EntryEvent,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_the_beginning_of_the_first_message_in_whole_words() {
+        let long = "word ".repeat(40);
+        let endless = "ä".repeat(200);
+        for (text, title) in [
+            ("Order tea.", Some("Order tea.".to_owned())),
+            (
+                "  Order\n\ttea,\u{a0}please ",
+                Some("Order tea, please".to_owned()),
+            ),
+            (" \n ", None),
+            ("", None),
+            (&long, Some(format!("{}…", "word ".repeat(15) + "word"))),
+            (&endless, Some(format!("{}…", "ä".repeat(80)))),
+        ] {
+            let words = SaidWords {
+                is_users: true,
+                text: text.into(),
+            };
+            assert_eq!(words.title(), title, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_words_has_none() {
+        for said in [
+            "",
+            "{}",
+            "words",
+            r#"{"kind":"call","role":"user","text":"Hello."}"#,
+            r#"{"kind":"words","role":"user"}"#,
+            r#"{"kind":"words","role":1,"text":"Hello."}"#,
+            r#"{"kind":"words","role":"user","text":"Hello.""#,
+        ] {
+            assert_eq!(SaidWords::of(said), None, "{said}");
+        }
+        let escaped = r#"{"kind":"words","role":"assistant","text":"a\"b","turn":1}"#;
+        let words = SaidWords::of(escaped).unwrap();
+        assert_eq!((words.is_users, words.text.as_ref()), (false, "a\"b"));
+    }
 }

@@ -7,18 +7,20 @@ use crate::effect::Effect;
 use crate::id::{
     ConversationRef, EffectKey, EntryNumber, LegNumber, Nonce, OwnerId, QuestionNumber, Token,
 };
-use crate::leg::{Became, Conversation, Delivery, Leg, LegState};
-use crate::log::{EffectState, Entry, QuestionState};
+use crate::leg::{Became, Conversation, Delivery, Leg};
+use crate::log::{EffectState, Entry, EntryEvent, QuestionState, SaidWords};
+use crate::party::{Beginner, Crowd, Parties, PartyKind, ROOM_MAX, make_room};
 use crate::question::Question;
 use crate::rows::{Change, Counts, Tables};
 use crate::{
-    ABANDONED_MS, Batch, DUE_MAX, Due, Hash, Store, StoreSettings, StoreUnavailable,
-    TIME_MAX_UNIX_MS,
+    ABANDONED_MS, Batch, DUE_MAX, Due, ENDED_CLIENTS_MAX, Hash, Searched, Store, StoreLimits,
+    StoreSettings, StoreUnavailable, TIME_MAX_UNIX_MS, Wanted,
 };
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
-use windlass_tool::id::{ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
 
 /// Keeps everything until it is dropped.
 #[derive(Clone)]
@@ -31,6 +33,7 @@ pub struct MemoryStore {
 struct Kept {
     blocks: BTreeMap<UserId, Block>,
     conversations: BTreeMap<(TenantId, ConversationId), Talk>,
+    ended_clients: VecDeque<ClientId>,
 }
 
 /// Everything of one conversation.
@@ -140,6 +143,22 @@ impl Store for MemoryStore {
         Ok(talk.map(|talk| talk.conversation.clone()))
     }
 
+    fn crowded(
+        &self,
+        tenant: &TenantId,
+        beginner: &Beginner,
+    ) -> Result<Option<PartyKind>, StoreUnavailable> {
+        let StoreSettings {
+            key, owner, limits, ..
+        } = &self.settings;
+        let parties = Parties::of(beginner, tenant, key);
+        let now_unix_ms = self.now_unix_ms();
+        let crowds = self
+            .kept()
+            .crowds(tenant, &parties, owner, now_unix_ms, limits);
+        Ok(make_room(&crowds).err())
+    }
+
     fn entries(
         &self,
         conversation: &ConversationRef,
@@ -153,6 +172,63 @@ impl Store for MemoryStore {
             newer[surplus..].iter().copied().cloned().collect()
         })?;
         Ok(entries.unwrap_or_default())
+    }
+
+    fn entries_before(
+        &self,
+        conversation: &ConversationRef,
+        before: EntryNumber,
+        entries_max: usize,
+    ) -> Result<Vec<Entry>, StoreUnavailable> {
+        let entries = self.read(conversation, |talk| {
+            let older = talk.entries.iter().rev();
+            let older = older.filter(|entry| entry.number < before);
+            let mut older: Vec<Entry> = older.take(entries_max).cloned().collect();
+            older.reverse();
+            older
+        })?;
+        Ok(entries.unwrap_or_default())
+    }
+
+    fn conversations_of(&self, wanted: &Wanted<'_>) -> Result<Vec<Conversation>, StoreUnavailable> {
+        let kept = self.kept();
+        let all = kept.conversations.values().map(|talk| &talk.conversation);
+        let place =
+            |one: &Conversation| (Reverse(one.used_at_unix_ms), one.conversation_id.clone());
+        let behind = wanted.behind.map(|(used, id)| (Reverse(used), id.clone()));
+        let mut listed: Vec<Conversation> = all
+            .filter(|one| one.tenant == *wanted.tenant && wanted.is_users(&one.user_id))
+            .filter(|one| one.heading.messages > 0)
+            .filter(|one| behind.as_ref().is_none_or(|behind| place(one) > *behind))
+            .cloned()
+            .collect();
+        listed.sort_by_key(place);
+        listed.truncate(wanted.conversations_max);
+        Ok(listed)
+    }
+
+    fn search(
+        &self,
+        conversation: &ConversationRef,
+        entries_max: usize,
+        is_meant: &dyn Fn(&str) -> bool,
+    ) -> Result<Searched, StoreUnavailable> {
+        let searched = self.read(conversation, |talk| {
+            let mut searched = Searched::default();
+            for entry in talk.entries.iter().rev().take(entries_max) {
+                searched.entries += 1;
+                let EntryEvent::Said(said) = &entry.event else {
+                    continue;
+                };
+                let words = SaidWords::of(said.expose());
+                searched.is_found = words.is_some_and(|words| is_meant(&words.text));
+                if searched.is_found {
+                    break;
+                }
+            }
+            searched
+        })?;
+        Ok(searched.unwrap_or_default())
     }
 
     fn entry_of_key(
@@ -282,6 +358,21 @@ impl Store for MemoryStore {
         Ok(self.kept().prune(now_unix_ms, &self.settings))
     }
 
+    fn end_client(&self, client_id: &ClientId) -> Result<(), StoreUnavailable> {
+        let ended = &mut self.kept().ended_clients;
+        if !ended.contains(client_id) {
+            ended.push_back(client_id.clone());
+        }
+        if ended.len() > ENDED_CLIENTS_MAX {
+            ended.pop_front();
+        }
+        Ok(())
+    }
+
+    fn ended_clients(&self) -> Result<Vec<ClientId>, StoreUnavailable> {
+        Ok(self.kept().ended_clients.iter().cloned().collect())
+    }
+
     fn now_unix_ms(&self) -> u64 {
         (self.settings.clock)().min(TIME_MAX_UNIX_MS)
     }
@@ -337,21 +428,48 @@ impl Kept {
         for talk in self.conversations.values_mut() {
             talk.prune(now_unix_ms, settings);
         }
-        let surplus = self
-            .conversations
-            .len()
-            .saturating_sub(limits.conversations_max.max(1));
-        let mut unused: Vec<(u64, (TenantId, ConversationId))> = self
-            .conversations
-            .iter()
-            .filter(|(_, talk)| talk.effects.is_empty() && !talk.is_in_use(owner, now_unix_ms))
-            .map(|(place, talk)| (talk.conversation.used_at_unix_ms, place.clone()))
-            .collect();
-        unused.sort_unstable();
-        for (_, place) in unused.into_iter().take(surplus) {
-            self.conversations.remove(&place);
-        }
         before - self.rows()
+    }
+
+    /// Those of the parties that have no room for one more conversation.
+    fn crowds(
+        &self,
+        tenant: &TenantId,
+        parties: &Parties,
+        owner: &OwnerId,
+        now_unix_ms: u64,
+        limits: &StoreLimits,
+    ) -> Vec<Crowd> {
+        let is_of = |kind: PartyKind, known: &Conversation| match kind {
+            PartyKind::Address => {
+                parties.address.is_some() && known.parties.address == parties.address
+            }
+            PartyKind::User => parties.user.is_some() && known.parties.user == parties.user,
+            PartyKind::Tenant => known.tenant == *tenant,
+        };
+        let is_empty = |talk: &Talk| {
+            talk.conversation.last_entry == EntryNumber(0)
+                && !talk.conversation.has_external_content
+                && !talk.is_in_use(owner, now_unix_ms)
+        };
+        let mut crowds = Vec::new();
+        for kind in PartyKind::ALL {
+            let all = self.conversations.iter();
+            let own = all.filter(|(_, talk)| is_of(kind, &talk.conversation));
+            let surplus = limits.shares.surplus(kind, own.clone().count());
+            if surplus == 0 {
+                continue;
+            }
+            let mut empty: Vec<_> = own.filter(|(_, talk)| is_empty(talk)).collect();
+            empty.sort_by_key(|(_, talk)| talk.conversation.used_at_unix_ms);
+            empty.truncate(surplus.min(ROOM_MAX));
+            crowds.push(Crowd {
+                kind,
+                surplus,
+                empty: empty.into_iter().map(|(place, _)| place.clone()).collect(),
+            });
+        }
+        crowds
     }
 
     fn rows(&self) -> usize {
@@ -389,10 +507,7 @@ impl Talk {
     /// Whether something is to come of it, so that it stays however long it has rested. A session of this process is live until it
     /// says otherwise; that of another is, until its time to come back is over.
     fn is_in_use(&self, owner: &OwnerId, now_unix_ms: u64) -> bool {
-        let is_live = |leg: &Leg| {
-            leg.state == LegState::Live
-                && (now_unix_ms < leg.expires_at_unix_ms || leg.owner == *owner)
-        };
+        let is_live = |leg: &Leg| now_unix_ms < leg.expires_at_unix_ms || leg.owner == *owner;
         let mut questions = self.questions.values();
         !self.running().is_empty()
             || questions.any(|question| question.is_open(now_unix_ms))
@@ -451,8 +566,7 @@ impl Talk {
             .retain(|_, question| !has_run_out(question.expires_at_unix_ms, limits.effect_ms));
         self.legs.retain(|_, leg| {
             let kept_ms = limits.conversation_ms.max(limits.effect_ms);
-            let is_speaking = leg.state == LegState::Live && leg.owner == settings.owner;
-            is_speaking || !has_run_out(leg.expires_at_unix_ms, kept_ms)
+            leg.owner == settings.owner || !has_run_out(leg.expires_at_unix_ms, kept_ms)
         });
         let effects: BTreeSet<&EffectId> = self
             .effects
@@ -503,6 +617,24 @@ impl Tables for TalkRows<'_> {
         Ok(self.talk().map(|talk| talk.conversation.clone()))
     }
 
+    fn crowds(
+        &mut self,
+        parties: &Parties,
+        owner: &OwnerId,
+        now_unix_ms: u64,
+        limits: &StoreLimits,
+    ) -> Result<Vec<Crowd>, StoreUnavailable> {
+        let tenant = &self.place.0;
+        Ok(self
+            .kept
+            .crowds(tenant, parties, owner, now_unix_ms, limits))
+    }
+
+    fn has_legs(&mut self, but: Option<&SessionId>) -> Result<bool, StoreUnavailable> {
+        let mut legs = self.talk().into_iter().flat_map(|talk| talk.legs.keys());
+        Ok(legs.any(|leg| Some(leg) != but))
+    }
+
     fn leg(&mut self, leg: &SessionId) -> Result<Option<Leg>, StoreUnavailable> {
         Ok(self.talk().and_then(|talk| talk.legs.get(leg)).cloned())
     }
@@ -550,6 +682,11 @@ impl Tables for TalkRows<'_> {
         Ok(self
             .talk()
             .is_some_and(|talk| talk.is_in_use(owner, now_unix_ms)))
+    }
+
+    fn has_live_leg(&mut self, owner: &OwnerId) -> Result<bool, StoreUnavailable> {
+        let mut legs = self.talk().into_iter().flat_map(|talk| talk.legs.values());
+        Ok(legs.any(|leg| leg.owner == *owner))
     }
 
     fn running(&mut self) -> Result<Vec<Effect>, StoreUnavailable> {
@@ -651,13 +788,20 @@ impl Tables for TalkRows<'_> {
             }
             return Ok(());
         }
+        if let Change::Forgotten(place) = change {
+            self.kept.conversations.remove(&place);
+            return Ok(());
+        }
         let Some(talk) = self.kept.conversations.get_mut(&self.place) else {
             return Err(StoreUnavailable::Failed {
                 cause: "a row was written before its conversation".to_owned(),
             });
         };
         match change {
-            Change::Conversation(_) => {}
+            Change::Conversation(_) | Change::Forgotten(_) => {}
+            Change::LegOver(leg) => {
+                talk.legs.remove(&leg);
+            }
             Change::Leg(leg) => {
                 talk.legs.insert(leg.leg.clone(), leg);
             }
@@ -677,6 +821,7 @@ impl Tables for TalkRows<'_> {
             }
             Change::Entry(entry) => talk.entries.push_back(entry),
             Change::Abandoned { nonce, at_unix_ms } => talk.abandoned.push((nonce, at_unix_ms)),
+            Change::LegsEnded => talk.legs.clear(),
         }
         Ok(())
     }

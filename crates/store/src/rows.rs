@@ -5,6 +5,7 @@ use crate::effect::Effect;
 use crate::id::{EffectKey, EntryNumber, LegNumber, Nonce, OwnerId, QuestionNumber};
 use crate::leg::{Conversation, Delivery, Leg};
 use crate::log::Entry;
+use crate::party::{ConversationPlace, Crowd, Parties};
 use crate::question::Question;
 use crate::{Hash, StoreLimits, StoreUnavailable};
 use windlass_tool::id::{EffectId, SessionId, ToolId};
@@ -14,6 +15,11 @@ use windlass_tool::id::{EffectId, SessionId, ToolId};
 pub struct Rows {
     pub conversation: Option<Conversation>,
     pub leg: Option<Leg>,
+    /// Of a conversation that is to begin: who begins it, as it is counted, and those of them that have no room for it.
+    pub parties: Parties,
+    pub crowds: Vec<Crowd>,
+    /// Another session of the conversation is not over.
+    pub has_other_legs: bool,
     /// The key that a request is about, and the looser one.
     pub key: Option<EffectKey>,
     pub near_key: Option<EffectKey>,
@@ -40,6 +46,8 @@ pub struct Rows {
     /// Entries of an append that the log has already, by their place in the command.
     pub known_entries: Vec<Option<EntryNumber>>,
     pub resumed: Option<ResumeRows>,
+    /// A session of the process that asks is live.
+    pub is_live_here: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,17 +71,36 @@ pub struct ResumeRows {
 pub enum Change {
     Conversation(Conversation),
     Leg(Leg),
+    /// The session is over.
+    LegOver(SessionId),
     Effect(Effect),
     Question(Question),
     Delivery(Delivery),
     Entry(Entry),
-    Abandoned { nonce: Nonce, at_unix_ms: u64 },
+    Abandoned {
+        nonce: Nonce,
+        at_unix_ms: u64,
+    },
+    /// A conversation goes with everything: this one, or another one of its parties.
+    Forgotten(ConversationPlace),
+    /// Every leg is over, and what they needed to go on is deleted.
+    LegsEnded,
 }
 
 /// The rows of one conversation within one transaction.
 pub(crate) trait Tables {
     fn conversation(&mut self) -> Result<Option<Conversation>, StoreUnavailable>;
+    /// Those of the parties that have no room for one more conversation.
+    fn crowds(
+        &mut self,
+        parties: &Parties,
+        owner: &OwnerId,
+        now_unix_ms: u64,
+        limits: &StoreLimits,
+    ) -> Result<Vec<Crowd>, StoreUnavailable>;
     fn leg(&mut self, leg: &SessionId) -> Result<Option<Leg>, StoreUnavailable>;
+    /// Whether a session of the conversation is not over, beside this one.
+    fn has_legs(&mut self, but: Option<&SessionId>) -> Result<bool, StoreUnavailable>;
     fn leg_by_token(&mut self, token: &Hash) -> Result<Option<Leg>, StoreUnavailable>;
     /// Effects of the looser key, oldest first: those of the exact key are among them.
     fn effects_near(&mut self, near: &EffectKey) -> Result<Vec<Effect>, StoreUnavailable>;
@@ -93,6 +120,8 @@ pub(crate) trait Tables {
     /// Whether something is to come of the conversation, so that it stays however long it has rested: an effect runs, a request waits
     /// for its answer, or a session is live.
     fn is_in_use(&mut self, owner: &OwnerId, now_unix_ms: u64) -> Result<bool, StoreUnavailable>;
+    /// Whether a leg of this process is live.
+    fn has_live_leg(&mut self, owner: &OwnerId) -> Result<bool, StoreUnavailable>;
     fn running(&mut self) -> Result<Vec<Effect>, StoreUnavailable>;
     /// Settled effects whose end no model has heard, oldest first; of one tool, or of all.
     fn unheard(&mut self, tool: Option<&ToolId>) -> Result<Vec<Effect>, StoreUnavailable>;

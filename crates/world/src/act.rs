@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// Somebody else's user wants to go on with the conversation.
+    /// Somebody else's user wants to change something of the conversation.
     fn stranger_comes(&mut self, slot: usize, process: usize) {
         self.fault(Fault::StrangerCame);
         let of = self.conversations[self.slots[slot].conversation].clone();
@@ -137,7 +137,7 @@ impl World {
             user_id: UserId::new("stranger"),
             ..of
         };
-        drop(self.apply(process, &stranger, Command::Open));
+        drop(self.apply(process, &stranger, Command::Taint));
     }
 
     /// It counts where somebody meets it.

@@ -233,11 +233,12 @@ pub const KINDS: [&str; 18] = [
 
 pub(crate) fn kind_of(command: &Command) -> &'static str {
     match command {
-        Command::Open => "open",
+        Command::Open(_) => "open",
         Command::Attach(_) => "attach",
         Command::Resume(_) => "resume",
         Command::Save { .. } => "save",
         Command::Leave(_) => "leave",
+        Command::Discard => "discard",
         Command::Append { .. } => "append",
         Command::Taint => "taint",
         Command::Request(_) => "request",
@@ -251,6 +252,8 @@ pub(crate) fn kind_of(command: &Command) -> &'static str {
         Command::CalledBack(_) => "called_back",
         Command::Heard { .. } => "heard",
         Command::Audited(_) => "audited",
+        Command::Rename(_) => "rename",
+        Command::Erase => "erase",
     }
 }
 

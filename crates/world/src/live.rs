@@ -21,7 +21,7 @@ use windlass_session::saved::{Began, Saved};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_store::command::{Command, NewLeg, Reply};
-use windlass_store::{Epoch, Hash, Presented};
+use windlass_store::{Beginner, Epoch, Hash, Presented};
 use windlass_tool::id::{ClientId, SessionId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -188,13 +188,16 @@ impl World {
         );
         driver.know(&found.asked);
         if is_new {
-            driver.attach(NewLeg {
-                leg: leg.0.clone(),
-                mode,
-                client_id: ClientId::new("client"),
-                resume_token: token_of(&leg.0),
-                expires_in_ms: GRACE_MS,
-            });
+            driver.attach(
+                NewLeg {
+                    leg: leg.0.clone(),
+                    mode,
+                    client_id: ClientId::new("client"),
+                    resume_token: token_of(&leg.0),
+                    expires_in_ms: GRACE_MS,
+                },
+                Beginner::default(),
+            );
         }
         self.trace(|| {
             format!(

@@ -6,7 +6,7 @@ use crate::judge::Rule;
 use crate::tools::Edition;
 use crate::world::World;
 use windlass_store::command::{AnswerVerdict, Command, Reply};
-use windlass_store::{AttemptNumber, LegRef, Question, QuestionNumber};
+use windlass_store::{AttemptNumber, EntryNumber, LegRef, Question, QuestionNumber};
 use windlass_tool::id::{ConversationId, EffectId};
 
 const WEEK_MS: u64 = 7 * 24 * 3_600_000;
@@ -159,8 +159,12 @@ impl World {
         let known = store
             .inner()
             .conversation(&reference.tenant, &reference.conversation_id);
-        let begun_unix_ms = known.ok().flatten().map(|known| known.begun_at_unix_ms);
+        let known = known.ok().flatten();
+        let begun_unix_ms = known.as_ref().map(|known| known.begun_at_unix_ms);
+        // A conversation in which nothing was said is over with its last session.
+        let is_empty = known.is_none_or(|known| known.last_entry == EntryNumber(0));
         let facts = &mut self.judge.conversations[of];
+        let was_empty = std::mem::replace(&mut facts.is_empty, is_empty);
         let before = std::mem::replace(&mut facts.begun_unix_ms, begun_unix_ms);
         let idle_us = self.now_us.saturating_sub(facts.used_us);
         facts.used_us = self.now_us;
@@ -170,7 +174,7 @@ impl World {
             self.judge.forget(of);
             self.tokens.retain(|token| token.conversation != of);
             let kept_ms = self.limits.conversation_ms.max(self.limits.effect_ms);
-            if idle_us / 1_000 < self.surely(kept_ms) {
+            if !was_empty && idle_us / 1_000 < self.surely(kept_ms) {
                 let what = format!(
                     "conversation {of} was forgotten after {} s",
                     idle_us / 1_000_000
@@ -303,6 +307,8 @@ pub(crate) struct AskedFacts {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConversationFacts {
     pub(crate) begun_unix_ms: Option<u64>,
+    /// Nothing was said in it when it was looked at last.
+    pub(crate) is_empty: bool,
     pub(crate) begun_us: u64,
     pub(crate) used_us: u64,
 }

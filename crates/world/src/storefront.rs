@@ -11,11 +11,11 @@ use std::task::Poll;
 use windlass_driver::{Backlog, Committed, Ledger, PendingReplies, Tail, Tails};
 use windlass_store::command::{OpenQuestion, Reply};
 use windlass_store::{
-    Batch, Conversation, ConversationRef, Due, Effect, Entry, EntryNumber, Hash, Leg, OwnerId,
-    Question, QuestionNumber, Store, StoreUnavailable, Token,
+    Batch, Beginner, Conversation, ConversationRef, Due, Effect, Entry, EntryNumber, Hash, Leg,
+    OwnerId, PartyKind, Question, QuestionNumber, Searched, Store, StoreUnavailable, Token, Wanted,
 };
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
-use windlass_tool::id::{ConversationId, EffectId, TenantId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, EffectId, TenantId, UserId};
 
 /// Batches that are kept where the store takes none; more than any world has.
 const KEPT_MAX: usize = 100_000;
@@ -103,6 +103,14 @@ impl Store for FaultyStore {
         self.is_up()?.conversation(tenant, conversation_id)
     }
 
+    fn crowded(
+        &self,
+        tenant: &TenantId,
+        beginner: &Beginner,
+    ) -> Result<Option<PartyKind>, StoreUnavailable> {
+        self.is_up()?.crowded(tenant, beginner)
+    }
+
     fn entries(
         &self,
         conversation: &ConversationRef,
@@ -110,6 +118,29 @@ impl Store for FaultyStore {
         entries_max: usize,
     ) -> Result<Vec<Entry>, StoreUnavailable> {
         self.is_up()?.entries(conversation, after, entries_max)
+    }
+
+    fn entries_before(
+        &self,
+        conversation: &ConversationRef,
+        before: EntryNumber,
+        entries_max: usize,
+    ) -> Result<Vec<Entry>, StoreUnavailable> {
+        self.is_up()?
+            .entries_before(conversation, before, entries_max)
+    }
+
+    fn conversations_of(&self, wanted: &Wanted<'_>) -> Result<Vec<Conversation>, StoreUnavailable> {
+        self.is_up()?.conversations_of(wanted)
+    }
+
+    fn search(
+        &self,
+        conversation: &ConversationRef,
+        entries_max: usize,
+        is_meant: &dyn Fn(&str) -> bool,
+    ) -> Result<Searched, StoreUnavailable> {
+        self.is_up()?.search(conversation, entries_max, is_meant)
     }
 
     fn entry_of_key(
@@ -179,6 +210,14 @@ impl Store for FaultyStore {
 
     fn prune(&self) -> Result<usize, StoreUnavailable> {
         self.is_up()?.prune()
+    }
+
+    fn end_client(&self, client_id: &ClientId) -> Result<(), StoreUnavailable> {
+        self.is_up()?.end_client(client_id)
+    }
+
+    fn ended_clients(&self) -> Result<Vec<ClientId>, StoreUnavailable> {
+        self.is_up()?.ended_clients()
     }
 
     fn now_unix_ms(&self) -> u64 {

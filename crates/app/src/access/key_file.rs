@@ -154,6 +154,13 @@ impl KeyFile {
             path: self.path.clone(),
             source,
         };
+        // Before anything is made.
+        if let KeyChange::Add { key, .. } = &change
+            && !is_name(&key.name)
+        {
+            let name = key.name.clone();
+            return Err(KeyFileError::BadName { name });
+        }
         // Until it is dropped, nobody else changes the file.
         let _lock = self.lock().map_err(unwritable)?;
         let mut keys = self.read()?;
@@ -163,9 +170,6 @@ impl KeyFile {
                 keys_max,
                 now_unix_ms,
             } => {
-                if !is_name(&key.name) {
-                    return Err(KeyFileError::BadName { name: key.name });
-                }
                 if keys.iter().any(|known| known.name == key.name) {
                     return Err(KeyFileError::NameTaken { name: key.name });
                 }

@@ -2,6 +2,7 @@
 //! so. Decides who a caller is; knows no route, no session and no tool.
 
 pub(crate) mod cost;
+mod ended;
 mod key_file;
 mod key_ring;
 pub(crate) mod oidc;
@@ -9,7 +10,8 @@ mod proxy;
 mod signed_out;
 mod tickets;
 
-pub(crate) use key_file::{KeyChange, KeyFile, NewKey};
+pub(crate) use ended::EndedClients;
+pub(crate) use key_file::{KeyChange, KeyFile, KeyFileError, NewKey, StoredKey};
 pub(crate) use tickets::{Grant, GrantedName, Means, PAGE_COOKIE, TicketTerms, no_page_cookie};
 
 use crate::failure::Failure;

@@ -153,6 +153,7 @@ impl ChatHost {
                 key: given.key,
                 again: false,
                 waits: true,
+                is_resumable: false,
             };
             let (teller, answered) = oneshot::channel();
             let input = TurnInput::Confirm(vec![consent]);
@@ -177,7 +178,7 @@ impl ChatHost {
     /// Gives an answer in a session of its own, which does nothing else. The session that asked hears of it by the log.
     async fn give_apart(
         self: &Arc<Self>,
-        conversation: &Conversation,
+        conversation: &Arc<Conversation>,
         maker: SessionMaker,
         apart: Apart,
     ) -> Result<Option<Confirmation>, ChatRefusal> {
@@ -229,9 +230,12 @@ impl ChatHost {
             // A client that sends the same answer again finds it.
             self.keep(conversation).await;
         }
+        let (conversations, conversation) = (self.conversations.clone(), conversation.clone());
+        let ending = conversation.ending();
         tokio::spawn(async move {
             session.end().await;
-            drop(counted);
+            drop((ending, counted));
+            conversations.comes_to_rest(&conversation);
         });
         Ok(sink.confirmation)
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use windlass_session::model::HistoryEntry;
-use windlass_store::{ConversationRef, QuestionNumber};
+use windlass_store::{ConversationRef, EntryNumber, QuestionNumber};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::CallNumber;
 
@@ -19,6 +19,9 @@ const RECORDED_BYTES_MAX: usize = 64 * 1024;
 /// Answers to questions whose outcome is at hand.
 const ANSWERS_MAX: usize = 64;
 const KEYS_MAX: usize = 64;
+/// What a conversation takes beside what is said in it, and what the name of a message takes; about.
+const CONVERSATION_BYTES: usize = 1_024;
+const NAME_BYTES: usize = 256;
 
 pub(crate) struct Conversation {
     pub(crate) reference: ConversationRef,
@@ -29,6 +32,8 @@ pub(crate) struct Conversation {
     ending: watch::Sender<usize>,
     /// The highest number of a call. The log has a call once it has ended.
     last_call: AtomicU64,
+    /// The last entry before the turn that runs; the highest number where that is not known yet.
+    written_behind: AtomicU64,
     state: Mutex<ConversationState>,
     used_unix_ms: AtomicU64,
 }
@@ -92,6 +97,40 @@ struct KnownAnswer {
     outcome: Outcome,
 }
 
+impl KnownAnswer {
+    /// Whether what comes of it is not known yet.
+    fn is_awaited(&self) -> bool {
+        self.outcome.borrow().is_none() && self.outcome.has_changed().is_ok()
+    }
+
+    fn bytes(&self) -> usize {
+        let outcome = self.outcome.borrow();
+        let response = outcome.as_ref().map(|outcome| &outcome.response);
+        response.map_or(0, |response| written_bytes(&**response))
+    }
+}
+
+/// Bytes of a value as JSON, which is written nowhere.
+fn written_bytes(value: &impl serde::Serialize) -> usize {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // What cannot be written takes nothing.
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0,
+        Err(_) => 0,
+    }
+}
+
 /// Who gives an answer.
 pub(crate) enum AnswerClaim {
     /// The same answer is being given, or was: what comes of it.
@@ -129,6 +168,8 @@ pub(crate) struct Delivery {
     pub(crate) again: bool,
     /// It does not give way to a turn that runs, but waits for it.
     pub(crate) waits: bool,
+    /// Its answer goes on for a while where its client has left, so that the client can come back to it.
+    pub(crate) is_resumable: bool,
 }
 
 impl Conversation {
@@ -140,6 +181,7 @@ impl Conversation {
             turn: tokio::sync::Mutex::new(()),
             ending: watch::Sender::new(0),
             last_call: AtomicU64::new(0),
+            written_behind: AtomicU64::new(u64::MAX),
             state: Mutex::new(ConversationState {
                 told,
                 ..ConversationState::default()
@@ -156,6 +198,45 @@ impl Conversation {
     /// The right to run a turn, once no other one runs.
     pub(super) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.turn.lock().await
+    }
+
+    /// The same where none runs now.
+    pub(super) fn try_turn(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        self.turn.try_lock().ok()
+    }
+
+    /// Notes where the log ends before the turn that runs.
+    pub(super) fn writes_behind(&self, last: EntryNumber) {
+        self.written_behind.store(last.0, Ordering::Relaxed);
+    }
+
+    /// The entry behind which stands what the turn that runs writes; `None` where none runs.
+    pub(super) fn written_behind(&self) -> Option<EntryNumber> {
+        let last = EntryNumber(self.written_behind.load(Ordering::Relaxed));
+        self.is_busy().then_some(last)
+    }
+
+    /// The answer that is being written.
+    pub(super) fn listen(&self) -> Option<TurnReader> {
+        self.lock().running().and_then(|record| record.join())
+    }
+
+    /// Gives the turn up that runs, where one does.
+    pub(super) fn stop(&self) {
+        let running = self.lock().running();
+        if let Some(record) = running {
+            record.stop();
+        }
+    }
+
+    /// What was said in it is deleted.
+    pub(super) fn forget(&self) {
+        let mut state = self.lock();
+        let turns = std::mem::take(&mut state.turns).into_iter();
+        *state = ConversationState {
+            turns: turns.filter(|turn| !turn.record.is_over()).collect(),
+            ..ConversationState::default()
+        };
     }
 
     /// Counts a session whose turn is over until what is given is dropped: once everything that it has begun has ended.
@@ -186,6 +267,32 @@ impl Conversation {
 
     pub(crate) fn is_forgotten(&self, now: u64, idle_ms: u64) -> bool {
         self.used().saturating_add(idle_ms) <= now && !self.is_busy()
+    }
+
+    /// Whether nobody needs it: no turn of it runs or is read, and nothing that one has begun.
+    pub(crate) fn rests(&self) -> bool {
+        let state = self.lock();
+        let is_needed = |turn: &KnownTurn| !turn.record.is_over() || turn.record.has_readers();
+        *self.ending.borrow() == 0
+            && !state.turns.iter().any(is_needed)
+            && !state.answers.iter().any(KnownAnswer::is_awaited)
+    }
+
+    /// Of memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let state = self.lock();
+        let turns = state.turns.iter().map(|turn| turn.record.bytes());
+        let told = state.told.iter().map(|entry| entry.text.expose().len());
+        let answers = state.answers.iter().map(KnownAnswer::bytes);
+        let pending = state.pending_request.iter().map(String::len);
+        let names = (state.turns.len() + state.keys.len()) * NAME_BYTES;
+        CONVERSATION_BYTES
+            + names
+            + turns
+                .chain(told)
+                .chain(pending)
+                .chain(answers)
+                .sum::<usize>()
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -231,6 +338,7 @@ impl Conversation {
         let reader = record.reader();
         let names = delivery.message.iter().chain(&delivery.key);
         let answers = names.map(|name| state.answers_to(name)).max();
+        self.writes_behind(EntryNumber(u64::MAX));
         state.begin_turn(KnownTurn {
             message: delivery.message,
             keys: delivery.key.into_iter().collect(),

@@ -1,4 +1,4 @@
-//! The conversations that are in memory, bounded in number and in time, and the way to those that the store alone has. Knows
+//! The conversations that are in memory, bounded in bytes and in time, and the way to those that the store alone has. Knows
 //! no model and no HTTP.
 
 use super::conversation::Conversation;
@@ -13,7 +13,7 @@ use windlass_runtime::call_driver::Shared;
 use windlass_runtime::caller::Caller;
 use windlass_session::model::HistoryEntry;
 use windlass_store::command::{Command, Reply};
-use windlass_store::{Batch, ConversationRef, Store, StoreUnavailable};
+use windlass_store::{Batch, Beginner, ConversationRef, PartyKind, Store, StoreUnavailable};
 use windlass_tool::id::{ConversationId, TenantId, UserId};
 
 /// How often those are looked for whose time is up.
@@ -22,17 +22,32 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 pub(crate) struct Conversations {
     held: Mutex<Held>,
     shared: Shared,
-    conversations_max: usize,
+    resting_bytes_max: usize,
     idle_ms: u64,
 }
 
+#[derive(Default)]
+struct Held {
+    conversations: HashMap<Place, Known>,
+    /// Of all of them, as they were counted last.
+    bytes: usize,
+}
+
 /// A conversation's id is its tenant's own choice, and another's may be the same.
-type Held = HashMap<(TenantId, ConversationId), Arc<Conversation>>;
+type Place = (TenantId, ConversationId);
+
+struct Known {
+    conversation: Arc<Conversation>,
+    /// As they were counted last: when it began, or when its last turn had ended.
+    bytes: usize,
+}
 
 /// Why a caller does not get a conversation.
 #[derive(Debug)]
 pub(crate) enum NoEntry {
     Foreign(Foreign),
+    /// It would be a new one, and somebody has as many as its share.
+    Crowded(PartyKind),
     /// Whose it is cannot be read.
     Unavailable(StoreUnavailable),
 }
@@ -42,7 +57,7 @@ impl Conversations {
         Self {
             held: Mutex::default(),
             shared,
-            conversations_max: text.conversations_max.count(),
+            resting_bytes_max: text.resting_bytes_max.count(),
             idle_ms: text.conversation_idle_seconds.get() * 1_000,
         }
     }
@@ -77,7 +92,10 @@ impl Conversations {
     /// The conversation of this id that is in memory and has not been idle for too long.
     pub(crate) fn get(&self, tenant: &TenantId, id: &ConversationId) -> Option<Arc<Conversation>> {
         let now = clock::now_unix_ms();
-        let known = self.lock().get(&(tenant.clone(), id.clone())).cloned();
+        let place = (tenant.clone(), id.clone());
+        let held = self.lock();
+        let known = held.conversations.get(&place);
+        let known = known.map(|known| known.conversation.clone());
         known.filter(|known| !known.is_forgotten(now, self.idle_ms))
     }
 
@@ -98,6 +116,7 @@ impl Conversations {
         caller: &Caller,
         named: Option<&UserId>,
         told: &[HistoryEntry],
+        beginner: &Beginner,
     ) -> Result<Arc<Conversation>, NoEntry> {
         let tenant = &caller.tenant;
         if let Some(known) = self.get(tenant, id) {
@@ -109,7 +128,7 @@ impl Conversations {
         let known = self.known(tenant, id).map_err(NoEntry::Unavailable)?;
         let mut whose = admit(known.as_ref(), caller, named).map_err(NoEntry::Foreign)?;
         let mut told = told.to_vec();
-        if known.is_some() || !self.begin(whose.reference(tenant, id)).await {
+        if known.is_some() || !self.begin(whose.reference(tenant, id), beginner).await? {
             // The store has it, perhaps since a moment ago.
             let known = self.known(tenant, id).map_err(NoEntry::Unavailable)?;
             whose = admit(known.as_ref(), caller, named).map_err(NoEntry::Foreign)?;
@@ -163,38 +182,50 @@ impl Conversations {
 
     /// Begins it in the store, so that it is this user's before anybody speaks in it. False where it is another's by now. Where
     /// nothing can be written, it goes on all the same; what would change anything is refused until something can.
-    async fn begin(&self, reference: ConversationRef) -> bool {
-        match self.commit(reference, vec![Command::Open]).await {
-            Ok(replies) => !replies.contains(&Reply::Foreign),
+    async fn begin(
+        &self,
+        reference: ConversationRef,
+        beginner: &Beginner,
+    ) -> Result<bool, NoEntry> {
+        let open = Command::Open(beginner.clone());
+        match self.commit(reference, vec![open]).await.as_deref() {
+            Ok([Reply::Crowded(kind), ..]) => Err(NoEntry::Crowded(*kind)),
+            Ok(replies) => Ok(!replies.contains(&Reply::Foreign)),
             Err(error) => {
                 tracing::warn!(%error, "a conversation begins that the store does not have");
-                true
+                Ok(true)
             }
         }
     }
 
-    /// Those that have to go for a new one leave memory.
-    fn insert(
-        &self,
-        id: (TenantId, ConversationId),
-        make: impl FnOnce() -> Conversation,
-    ) -> Arc<Conversation> {
+    fn insert(&self, place: Place, make: impl FnOnce() -> Conversation) -> Arc<Conversation> {
         let now = clock::now_unix_ms();
         let mut held = self.lock();
-        if let Some(known) = held.get(&id)
-            && !known.is_forgotten(now, self.idle_ms)
+        if let Some(Known { conversation, .. }) = held.conversations.get(&place)
+            && !conversation.is_forgotten(now, self.idle_ms)
         {
-            let known = known.clone();
+            let known = conversation.clone();
             known.touch();
             return known;
         }
-        held.remove(&id);
-        if held.len() >= self.conversations_max {
-            make_room(&mut held, now, self.idle_ms);
-        }
         let conversation = Arc::new(make());
-        held.insert(id, conversation.clone());
+        held.put(place, conversation.clone());
+        held.make_room(self.resting_bytes_max, &conversation);
         conversation
+    }
+
+    /// A turn of a conversation is over: what it takes from now on is counted. Those that rest longest leave memory where all
+    /// take too much.
+    pub(crate) fn comes_to_rest(&self, conversation: &Arc<Conversation>) {
+        let reference = &conversation.reference;
+        let place = (reference.tenant.clone(), reference.conversation_id.clone());
+        let mut held = self.lock();
+        let known = held.conversations.get(&place);
+        // Another one may have taken its place.
+        if known.is_some_and(|known| Arc::ptr_eq(&known.conversation, conversation)) {
+            held.put(place, conversation.clone());
+            held.make_room(self.resting_bytes_max, conversation);
+        }
     }
 
     /// Lets those go from memory whose time is up, again and again until the server is over.
@@ -208,7 +239,7 @@ impl Conversations {
             }
             let now = clock::now_unix_ms();
             self.lock()
-                .retain(|_, one| !one.is_forgotten(now, self.idle_ms));
+                .retain(|one| !one.is_forgotten(now, self.idle_ms));
         }
     }
 
@@ -217,14 +248,57 @@ impl Conversations {
     }
 }
 
-/// Lets those go whose time is up, and then those that rest longest: a tenth at a time, so that the search is paid for by
-/// many conversations.
-fn make_room(held: &mut Held, now: u64, idle_ms: u64) {
-    let mut times: Vec<u64> = held.values().map(|one| one.used()).collect();
-    let (_, tenth, _) = times.select_nth_unstable(held.len() / 10);
-    let latest_gone = *tenth;
-    let leaves = |one: &Arc<Conversation>| {
-        one.is_forgotten(now, idle_ms) || (one.used() <= latest_gone && !one.is_busy())
-    };
-    held.retain(|_, one| !leaves(one));
+impl Held {
+    fn put(&mut self, place: Place, conversation: Arc<Conversation>) {
+        let bytes = conversation.bytes();
+        self.bytes += bytes;
+        let known = Known {
+            conversation,
+            bytes,
+        };
+        if let Some(before) = self.conversations.insert(place, known) {
+            self.bytes -= before.bytes;
+        }
+    }
+
+    fn retain(&mut self, stays: impl Fn(&Conversation) -> bool) {
+        let bytes = &mut self.bytes;
+        self.conversations.retain(|_, known| {
+            let stays = stays(&known.conversation);
+            if !stays {
+                *bytes -= known.bytes;
+            }
+            stays
+        });
+    }
+
+    /// Lets those go that rest longest, where all take too much: a tenth more than has to be, so that the search is paid for by many
+    /// conversations. Never the newest, which its turn may still need.
+    fn make_room(&mut self, bytes_max: usize, newest: &Arc<Conversation>) {
+        if self.bytes <= bytes_max {
+            return;
+        }
+        let resting = self.conversations.values();
+        let resting = resting.filter(|known| {
+            !Arc::ptr_eq(&known.conversation, newest) && known.conversation.rests()
+        });
+        let mut times: Vec<(u64, usize)> = resting
+            .map(|known| (known.conversation.used(), known.bytes))
+            .collect();
+        times.sort_unstable();
+        let mut surplus = self.bytes.saturating_sub(bytes_max - bytes_max / 10);
+        let mut latest_gone = None;
+        for (used, bytes) in times {
+            if surplus == 0 {
+                break;
+            }
+            surplus = surplus.saturating_sub(bytes);
+            latest_gone = Some(used);
+        }
+        if let Some(latest_gone) = latest_gone {
+            self.retain(|one| {
+                one.used() > latest_gone || !one.rests() || std::ptr::eq(one, &**newest)
+            });
+        }
+    }
 }

@@ -100,6 +100,7 @@ pub(super) fn wanted(
                 key,
                 again,
                 waits: false,
+                is_resumable: false,
             };
             let input = UserInput {
                 consents,

@@ -12,12 +12,12 @@ use windlass_provider::profile;
 use windlass_runtime::caller::Validity;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::prompt::ContextEstimate;
-use windlass_runtime::text::{Past, TextRequest, TextSession, TextSettings};
+use windlass_runtime::text::{Past, TextRequest, TextSession, TextSettings, TurnMemory};
 use windlass_session::client::MessageKey;
 use windlass_session::limits::Limits;
 use windlass_session::model::HistoryEntry;
 use windlass_session::session::SessionConfig;
-use windlass_store::{ConversationRef, Epoch};
+use windlass_store::{Beginner, ConversationRef, Epoch};
 use windlass_tool::handler::World;
 use windlass_tool::id::{CallNumber, ClientId, UserId};
 use windlass_tool::kind::Mode;
@@ -39,6 +39,10 @@ pub(super) struct SessionMaker {
     /// Whether that caller still counts.
     pub(super) validity: Validity,
     pub(super) world: Arc<dyn World>,
+    /// By whom a new conversation is begun.
+    pub(super) beginner: Beginner,
+    /// What its turns hold of memory.
+    pub(super) memory: TurnMemory,
     /// Pictures that the user showed earlier, as the client sends them again.
     pub(super) shown: Vec<(MessageKey, Vec<Image>)>,
 }
@@ -125,11 +129,13 @@ impl ChatHost {
             },
             client_id: maker.client_id,
             conversation: reference,
+            beginner: maker.beginner,
             world: maker.world,
             shared: self.shared.clone(),
             settings,
             tools: tools.text_declared.clone(),
             past,
+            memory: maker.memory,
         }))
     }
 }
@@ -142,6 +148,12 @@ impl HeldSession {
 
     pub(crate) async fn end(self) {
         Box::pin(self.session.end()).await;
+        drop(self.lease);
+    }
+
+    /// The same where nobody comes back to its conversation.
+    pub(super) async fn end_for_good(self) {
+        Box::pin(self.session.end_for_good()).await;
         drop(self.lease);
     }
 

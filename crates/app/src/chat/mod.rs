@@ -2,12 +2,16 @@
 //! knows neither HTTP nor a model's protocol.
 
 mod answers;
+pub(crate) mod asker;
 mod confirm;
 pub(crate) mod conversation;
 pub(crate) mod conversations;
 mod delivery;
 pub(crate) mod held;
+mod messages;
 pub(crate) mod picture;
+pub(crate) mod picture_files;
+pub(crate) mod reading;
 pub(crate) mod record;
 pub(crate) mod request;
 pub(crate) mod single;
@@ -16,17 +20,21 @@ pub(crate) mod view;
 pub(crate) mod whose;
 
 use crate::clock;
+use crate::crowding;
 use crate::sessions::TextSessions;
 use crate::toolbox::Toolbox;
 use crate::users;
 use crate::world::SharedWorld;
 use answers::{KnownKey, answer_entries, approval_of, key_entry, recall, recall_key};
 use arc_swap::ArcSwap;
+use asker::Asker;
 pub(crate) use confirm::GivenAnswer;
 use conversation::{Claim, Confirmation, Conversation, Delivery, Message};
 use conversations::{Conversations, NoEntry};
 use delivery::{question_of, wanted};
 use held::{HeldSession, SessionMaker, SessionRequest};
+use picture::PictureLimits;
+use picture_files::PictureFiles;
 use record::{TurnReader, TurnRecord};
 use request::{ChatRequest, RequestKind};
 use single::Completing;
@@ -36,18 +44,20 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use whose::{Foreign, Whose};
 use windlass_driver::Ledger;
+use windlass_provider::log::Image;
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::metrics::Metrics;
 use windlass_runtime::text::ui_stream::UiStream;
 use windlass_runtime::text::{
-    Confirmed, FinishReason, Past, TextSettings, TurnEnd, TurnInput, TurnSink,
+    Confirmed, FinishReason, Past, TextSettings, TurnEnd, TurnInput, TurnMemory, TurnSink,
 };
+use windlass_session::client::MessageKey;
 use windlass_session::limits::Limits;
 use windlass_session::model::Usage;
 use windlass_store::command::Command;
-use windlass_store::{ConversationRef, NewEntry, StoreUnavailable};
+use windlass_store::{Beginner, ConversationRef, Entry, NewEntry, StoreUnavailable};
 use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::{Block, World};
@@ -68,12 +78,18 @@ pub(crate) struct ChatHost {
     pub(crate) voice_limits: Arc<Limits>,
     /// Bytes of an entry of the log.
     pub(crate) entry_bytes_max: usize,
+    /// How long a resumable answer goes on that nobody reads.
+    pub(crate) resume_patience: Duration,
     pub(crate) world: SharedWorld,
     pub(crate) shared: Shared,
     pub(crate) conversations: Arc<Conversations>,
     pub(crate) sessions: Arc<TextSessions>,
     pub(crate) completing: Completing,
     pub(crate) metrics: Arc<Metrics>,
+    /// Pictures that users have shown.
+    pub(crate) pictures: Arc<PictureFiles>,
+    /// What one message may hold of them.
+    pub(crate) picture_limits: PictureLimits,
 }
 
 /// Why there is no turn.
@@ -89,6 +105,8 @@ pub(crate) enum ChatRefusal {
     Busy,
     /// There is no such conversation.
     Unknown,
+    /// Somebody has as many conversations as its share; the text says who.
+    Crowded(String),
     Internal,
 }
 
@@ -111,10 +129,15 @@ impl ChatHost {
     /// Begins the turn that a request asks for, or finds the one that it had.
     pub(crate) async fn chat(
         self: &Arc<Self>,
-        caller: &Caller,
+        asker: Asker,
         request: ChatRequest,
         key: Option<Message>,
     ) -> Result<Answering, ChatRefusal> {
+        let Asker {
+            caller,
+            beginner,
+            memory,
+        } = asker;
         let caller = &caller.speaking_for(request.user.as_deref());
         let (own, world) = self.world.of_user(caller, request.user.as_deref());
         refuse_blocked(&own, world.as_ref())?;
@@ -124,11 +147,18 @@ impl ChatHost {
         let (id, opened) = match request.conversation {
             Some(id) => {
                 let id = ConversationId::new(id);
-                let opened = self.conversations.open(&id, caller, named, told).await;
-                (id, opened)
+                // An answer begins nothing.
+                if matches!(request.kind, RequestKind::Answer)
+                    && self.is_unknown(caller, &id).map_err(unavailable)?
+                {
+                    return self.nothing_answered(id);
+                }
+                let opening = self.conversations.open(&id, caller, named, told, &beginner);
+                (id.clone(), opening.await)
             }
             None => {
                 let id = ids::conversation_id().map_err(|error| broken(&error))?;
+                self.refuse_crowded(&caller.tenant, &beginner)?;
                 let made = self.conversations.make(&id, caller, named, told);
                 (id, made)
             }
@@ -140,11 +170,16 @@ impl ChatHost {
                 return self.nothing_answered(id);
             }
             Err(NoEntry::Foreign(_)) => return Err(ChatRefusal::Foreign),
+            Err(NoEntry::Crowded(kind)) => {
+                return Err(ChatRefusal::Crowded(crowding::note(kind, &self.metrics)));
+            }
             Err(NoEntry::Unavailable(error)) => return Err(unavailable(error)),
         };
         let client_id = caller.client_id.clone();
         let mut maker = self.maker(caller, &own, client_id, &conversation.whose)?;
         maker.shown = request.pictures;
+        maker.beginner = beginner;
+        maker.memory = memory;
         let store = self.conversations.store();
         let mut answers = Vec::new();
         for answer in request.answers {
@@ -162,7 +197,12 @@ impl ChatHost {
         if answers.is_empty() && matches!(request.kind, RequestKind::Answer) {
             return self.nothing_answered(id);
         }
+        let is_resumable = request.is_resumable;
         let (delivery, input) = wanted(request.kind, answers, key);
+        let delivery = Delivery {
+            is_resumable,
+            ..delivery
+        };
         if let Some(key) = &delivery.key {
             let known = recall_key(&conversation, store, key).map_err(unavailable)?;
             if known == KnownKey::Conflict || !conversation.note_key(key) {
@@ -173,6 +213,30 @@ impl ChatHost {
             recall(&conversation, store, message).map_err(unavailable)?;
         }
         self.begin_turn(conversation, maker, delivery, input, None)
+    }
+
+    /// Whether there is no conversation of this id.
+    fn is_unknown(&self, caller: &Caller, id: &ConversationId) -> Result<bool, StoreUnavailable> {
+        let is_held = self.conversations.get(&caller.tenant, id).is_some();
+        Ok(!is_held && self.conversations.known(&caller.tenant, id)?.is_none())
+    }
+
+    /// The answer that is being written in a conversation, from its beginning; `None` where none is that the caller may read.
+    pub(crate) fn running(&self, caller: &Caller, id: &ConversationId) -> Option<Answering> {
+        let held = self.conversations.get(&caller.tenant, id)?;
+        held.whose.admits(caller, None).ok()?;
+        Some(Answering {
+            reader: held.listen()?,
+            conversation: id.clone(),
+        })
+    }
+
+    /// Gives up the answer that is being written.
+    pub(crate) fn stop(&self, caller: &Caller, id: &ConversationId) {
+        let held = self.conversations.get(&caller.tenant, id);
+        if let Some(held) = held.filter(|held| held.whose.admits(caller, None).is_ok()) {
+            held.stop();
+        }
     }
 
     /// What is written where none of the tokens that were shown counts.
@@ -219,6 +283,8 @@ impl ChatHost {
             rights: caller.rights.clone(),
             validity: caller.validity.clone(),
             world,
+            beginner: Beginner::default(),
+            memory: TurnMemory::default(),
             shown: Vec::new(),
         })
     }
@@ -238,6 +304,10 @@ impl ChatHost {
             conversation: id,
         };
         let key = delivery.key.clone();
+        let patience = match delivery.is_resumable {
+            true => self.resume_patience,
+            false => Duration::ZERO,
+        };
         let (record, writer, reader, edits, takes_up) = match conversation.claim(delivery) {
             Claim::Known(reader) => return Ok(answering(reader)),
             Claim::Busy => return Err(ChatRefusal::Busy),
@@ -276,7 +346,7 @@ impl ChatHost {
         tokio::spawn(Box::pin(async move {
             let mut given_up = std::pin::pin!(async {
                 tokio::select! {
-                    () = record.abandoned(), if waits_for_reader => {}
+                    () = record.abandoned(patience), if waits_for_reader => {}
                     () = validity.over() => {}
                 }
             });
@@ -304,7 +374,7 @@ impl ChatHost {
     /// Whether there was a turn.
     async fn run_turn(
         &self,
-        conversation: &Conversation,
+        conversation: &Arc<Conversation>,
         turn: Turn<'_>,
         sink: &mut ChatSink,
         mut given_up: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
@@ -342,6 +412,7 @@ impl ChatHost {
             return false;
         };
         session.append(key.iter().map(key_entry).collect());
+        let shown = self.keep_pictures(&input).await;
         let instruction = session.instruction();
         let end = session.turn(input, &instruction, sink, given_up).await;
         conversation.touch();
@@ -349,6 +420,10 @@ impl ChatHost {
         let concerns_change = end.has_heard || !entries.is_empty();
         if !sink.answers_nothing && !sink.is_broken_off {
             entries.extend(self.kept_answer(conversation, record));
+        }
+        // One that was refused would be refused in every later request, too.
+        if !session.has_refused_pictures() {
+            entries.extend(shown);
         }
         session.append(entries);
         if concerns_change {
@@ -358,9 +433,11 @@ impl ChatHost {
         // What it has begun comes to its end without it: the next turn opens a session of its own.
         let program_ends = self.completing.closed();
         let ending = conversation.ending();
+        let (conversations, conversation) = (self.conversations.clone(), conversation.clone());
         tokio::spawn(async move {
             session.suspend(program_ends).await;
             drop((ending, counted));
+            conversations.comes_to_rest(&conversation);
         });
         true
     }
@@ -381,7 +458,7 @@ impl ChatHost {
     /// at once, and after a crash it is not told again.
     async fn keep(&self, conversation: &Conversation) {
         let reference = conversation.reference.clone();
-        let kept = self.conversations.commit(reference, vec![Command::Open]);
+        let kept = self.conversations.commit(reference, vec![Command::Settle]);
         match tokio::time::timeout(KEEPING_PATIENCE, kept).await {
             Ok(Ok(_)) | Err(_) => {}
             Ok(Err(error)) => tracing::warn!(%error, "a turn is not stored yet"),
@@ -396,8 +473,11 @@ impl ChatHost {
     ) -> Result<Box<HeldSession>, ChatRefusal> {
         let toolbox = self.toolbox.load_full();
         let mut past = self.past_of(&conversation.reference).await?;
+        conversation.writes_behind(past.read_to());
         past.number_after(conversation.last_call());
-        past.show(std::mem::take(&mut maker.shown));
+        let shown = std::mem::take(&mut maker.shown);
+        let named = past.take_shown();
+        past.show(self.with_kept_pictures(named, shown).await);
         let history = conversation.take_told();
         let request = SessionRequest {
             maker,
@@ -413,6 +493,48 @@ impl ChatHost {
         let session = self.held_session(request, &toolbox, kit);
         // In a box, because the future of a turn holds it, and is large as it is.
         session.map(Box::new).map_err(|error| broken(&error))
+    }
+
+    /// Keeps the pictures of a message as files; what the log is to say of them.
+    async fn keep_pictures(&self, input: &TurnInput) -> Vec<NewEntry> {
+        let Some(said) = input.said().filter(|said| !said.images.is_empty()) else {
+            return Vec::new();
+        };
+        let Some(message) = said.message else {
+            return Vec::new();
+        };
+        let (files, images) = (self.pictures.clone(), said.images.clone());
+        let kept = tokio::task::spawn_blocking(move || {
+            let kept = images.iter().filter_map(|image| files.keep(image));
+            kept.collect::<Vec<_>>()
+        });
+        match kept.await {
+            Ok(kept) if !kept.is_empty() => vec![picture_files::shown_entry(message, &kept)],
+            Ok(_) | Err(_) => Vec::new(),
+        }
+    }
+
+    /// Pictures of earlier messages: those that the client sends again, and else those that were kept.
+    async fn with_kept_pictures(
+        &self,
+        entries: Vec<Entry>,
+        mut shown: Vec<(MessageKey, Vec<Image>)>,
+    ) -> Vec<(MessageKey, Vec<Image>)> {
+        if entries.is_empty() || !self.settings.models.iter().any(|model| model.sees()) {
+            return shown;
+        }
+        let is_sent = |message: &MessageKey| shown.iter().any(|(sent, _)| sent == message);
+        let named = picture_files::shown(&entries, is_sent);
+        let sent = shown.iter().flat_map(|(_, images)| images);
+        let bytes: usize = sent.clone().map(|image| image.data.expose().len()).sum();
+        let images_max = self.picture_limits.images_max.saturating_sub(sent.count());
+        let bytes_max = self.picture_limits.bytes_max.saturating_sub(bytes);
+        let files = self.pictures.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            picture_files::read_shown(&files, named, images_max, bytes_max)
+        });
+        shown.extend(read.await.unwrap_or_default());
+        shown
     }
 
     async fn past_of(&self, reference: &ConversationRef) -> Result<Past, ChatRefusal> {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use windlass_runtime::text::ui_stream::{Outlet, with_whole_texts};
 
 /// How long a reader hears nothing before it is sent a comment, so that nothing between takes the connection for dead.
@@ -15,6 +15,7 @@ const KEEP_ALIVE: &[u8] = b": still here\n\n";
 pub(crate) struct TurnRecord {
     written: Mutex<Written>,
     changes: watch::Sender<()>,
+    stopped: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -23,6 +24,8 @@ struct Written {
     is_over: bool,
     /// Its turn is being given up, so that nobody hears the answer here any more.
     is_given_up: bool,
+    /// How often somebody has begun to read.
+    readers: u64,
 }
 
 /// The end at which a turn writes. The record is over when it is dropped.
@@ -43,6 +46,7 @@ impl TurnRecord {
         let record = Arc::new(Self {
             written: Mutex::default(),
             changes: watch::Sender::new(()),
+            stopped: Notify::new(),
         });
         (record.clone(), TurnWriter(record))
     }
@@ -56,6 +60,7 @@ impl TurnRecord {
                 ..Written::default()
             }),
             changes: watch::Sender::new(()),
+            stopped: Notify::new(),
         })
     }
 
@@ -67,17 +72,18 @@ impl TurnRecord {
     }
 
     pub(crate) fn reader(self: &Arc<Self>) -> TurnReader {
-        self.reader_while(&self.lock())
+        self.reader_while(&mut self.lock())
     }
 
     /// The same if its turn is not being given up. A client that comes in time keeps it from that.
     pub(crate) fn join(self: &Arc<Self>) -> Option<TurnReader> {
-        let written = self.lock();
-        (!written.is_given_up).then(|| self.reader_while(&written))
+        let mut written = self.lock();
+        (!written.is_given_up).then(|| self.reader_while(&mut written))
     }
 
     /// The lock is held, and a record with a reader is not shrunk, because the reader's position counts its bytes.
-    fn reader_while(self: &Arc<Self>, _written: &Written) -> TurnReader {
+    fn reader_while(self: &Arc<Self>, written: &mut Written) -> TurnReader {
+        written.readers += 1;
         TurnReader {
             record: self.clone(),
             position: 0,
@@ -98,16 +104,34 @@ impl TurnRecord {
         self.changes.receiver_count() > 0
     }
 
-    /// Waits until nobody reads any more. From then on nobody can.
-    pub(crate) async fn abandoned(&self) {
+    /// Waits until it is stopped, or nobody has read it for so long. From then on nobody can.
+    pub(crate) async fn abandoned(&self, patience: Duration) {
+        tokio::select! {
+            () = self.stopped.notified() => {}
+            () = self.left_alone(patience) => {}
+        }
+    }
+
+    async fn left_alone(&self, patience: Duration) {
         loop {
             self.changes.closed().await;
+            let readers = self.lock().readers;
+            if !patience.is_zero() {
+                tokio::time::sleep(patience).await;
+            }
             let mut written = self.lock();
-            if !self.has_readers() {
+            // Somebody who came and went is waited for as long.
+            if !self.has_readers() && written.readers == readers {
                 written.is_given_up = true;
                 return;
             }
         }
+    }
+
+    /// Gives its turn up, whoever reads.
+    pub(crate) fn stop(&self) {
+        self.lock().is_given_up = true;
+        self.stopped.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, Written> {

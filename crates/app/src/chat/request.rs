@@ -36,6 +36,8 @@ pub(crate) struct ChatRequest {
     pub(crate) earlier: Vec<HistoryEntry>,
     /// What the user showed before it.
     pub(crate) pictures: Vec<(MessageKey, Vec<Image>)>,
+    /// The client may leave and come back to the answer.
+    pub(crate) is_resumable: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -73,6 +75,8 @@ struct Body {
     messages: Vec<Message>,
     #[serde(default)]
     trigger: Option<String>,
+    #[serde(default)]
+    resumable: bool,
 }
 
 #[derive(Deserialize)]
@@ -112,6 +116,7 @@ pub(crate) fn parse(body: &[u8], limits: PictureLimits) -> Result<ChatRequest, B
         answers: answers(&body.messages[..last]),
         earlier: earlier(&body.messages[..last]),
         pictures: earlier_pictures(&body.messages[..last], limits),
+        is_resumable: body.resumable,
         conversation: body.id,
         user: body.user_id,
         kind,

@@ -1,23 +1,26 @@
 //! Sessions that belong to no conversation of the server's: a completion's, which is forgotten after its one turn, and the
 //! terminal's, which its caller holds. Knows no store of conversations.
 
+use super::asker::Asker;
 use super::held::{HeldSession, SessionMaker, SessionRequest};
 use super::whose::Whose;
-use super::{ChatHost, ChatRefusal, broken, refuse_blocked};
+use super::{ChatHost, ChatRefusal, broken, refuse_blocked, unavailable};
+use crate::crowding;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::watch;
 use windlass_runtime::caller::{Caller, Validity};
 use windlass_runtime::ids::{self, NoRandomness};
-use windlass_runtime::text::{Past, TurnEnd, TurnInput, TurnSink, UserInput};
+use windlass_runtime::text::{Past, TurnEnd, TurnInput, TurnMemory, TurnSink, UserInput};
 use windlass_session::model::HistoryEntry;
+use windlass_store::Beginner;
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::rights::Rights;
 
 /// What a program wants answered.
 pub(crate) struct Completion<'a> {
-    pub(crate) caller: Caller,
+    pub(crate) asker: Asker,
     /// That of a request that may come again, so that what it has changed is recognised even by another process; `None` for one of
     /// its own.
     pub(crate) conversation: Option<ConversationId>,
@@ -83,16 +86,22 @@ impl ChatHost {
         cancelled: Pin<&mut (dyn Future<Output = ()> + Send)>,
     ) -> Result<TurnEnd, ChatRefusal> {
         let Completion {
-            caller,
+            asker,
             conversation,
             named,
             history,
             input,
             instructions,
         } = completion;
+        let Asker {
+            caller,
+            beginner,
+            memory,
+        } = asker;
         let caller = caller.speaking_for(named);
         let (user_id, world) = self.world.of_user(&caller, named);
         refuse_blocked(&user_id, world.as_ref())?;
+        self.refuse_crowded(&caller.tenant, &beginner)?;
         let counted = self.completing.begin();
         let whose = Whose::begun_by(&caller, Some(&user_id));
         let conversation_id = match conversation {
@@ -108,6 +117,8 @@ impl ChatHost {
                 rights: caller.rights,
                 validity: caller.validity.clone(),
                 world,
+                beginner,
+                memory,
                 shown: Vec::new(),
             },
             mode: Mode::Text,
@@ -141,7 +152,7 @@ impl ChatHost {
             )
             .await;
         tokio::spawn(async move {
-            session.end().await;
+            session.end_for_good().await;
             drop(counted);
         });
         Ok(end)
@@ -167,6 +178,8 @@ impl ChatHost {
                 rights,
                 validity: Validity::default(),
                 world: Arc::new(self.world.clone()),
+                beginner: Beginner::default(),
+                memory: TurnMemory::default(),
                 shown: Vec::new(),
             },
             reference: whose.reference(&TenantId::default(), &conversation_id),
@@ -178,6 +191,19 @@ impl ChatHost {
             can_ask: true,
         };
         self.held_session(request, &toolbox, toolbox.of(Mode::Text))
+    }
+
+    /// Refuses where a party has as many conversations as its share.
+    pub(super) fn refuse_crowded(
+        &self,
+        tenant: &TenantId,
+        beginner: &Beginner,
+    ) -> Result<(), ChatRefusal> {
+        let crowded = self.conversations.store().crowded(tenant, beginner);
+        match crowded.map_err(unavailable)? {
+            Some(kind) => Err(ChatRefusal::Crowded(crowding::note(kind, &self.metrics))),
+            None => Ok(()),
+        }
     }
 
     /// Whether the user may be served at all.

@@ -196,19 +196,21 @@ fn log_report(maker: &Maker, base: &KnowledgeBase, report: &IngestReport) {
             "more records were left out; `windlass kb index` names them"
         );
     }
-    for missing in report.missing_files.iter().take(PROBLEMS_LOGGED_MAX) {
-        tracing::warn!(%missing, "a picture cannot be shown");
+    for warning in report.warnings.iter().take(PROBLEMS_LOGGED_MAX) {
+        tracing::warn!(%warning, "a record lacks something");
     }
-    let more_missing = report
-        .missing_files
-        .len()
-        .saturating_sub(PROBLEMS_LOGGED_MAX);
-    let untold = more_missing + report.missing_files_untold;
+    let more = report.warnings.len().saturating_sub(PROBLEMS_LOGGED_MAX);
+    let untold = more + report.warnings_untold;
     if untold > 0 {
         tracing::warn!(
             untold,
-            "more pictures cannot be shown; `windlass kb index` names them"
+            "more records lack something; `windlass kb index` names them"
         );
+    }
+    if report.is_unreadable() {
+        let files = &report.left_out;
+        let folder = maker.folder.display();
+        tracing::warn!(%files, %folder, "nothing in the folder of records could be read");
     }
     for notice in &report.notices {
         tracing::warn!(notice, "the knowledge base was put right");

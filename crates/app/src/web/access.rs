@@ -1,8 +1,8 @@
 //! Signing in over HTTP: `POST /api/tickets`, `/api/session` for the page, and the way to the OpenID provider and back. Knows
 //! bodies, statuses and cookies; who may come in is decided elsewhere.
 
-use super::chat::{allow, error};
-use super::client::{NoCaller, showing};
+use super::chat::error;
+use super::client::{self, NoCaller, showing};
 use super::voice::later;
 use super::{ServerState, line, origin, typed};
 use crate::access::oidc::{Returned, SIGN_IN_COOKIE, no_way_cookie};
@@ -94,14 +94,9 @@ pub(super) async fn ticket(
     Extract(state): Extract<Arc<ServerState>>,
     request: Request,
 ) -> Response<Body> {
-    let origin = request.headers().get(ORIGIN).cloned();
-    let mut response = match give_ticket(&state, request).await {
+    match give_ticket(&state, request).await {
         Ok(response) | Err(response) => response,
-    };
-    if let Some(origin) = origin {
-        allow(origin, response.headers_mut());
     }
-    response
 }
 
 async fn give_ticket(
@@ -213,7 +208,7 @@ async fn signed_in(
     Ok(response)
 }
 
-/// `DELETE /api/session`: signs it out.
+/// `DELETE /api/session`: signs it out, and ends the id that the server gave to an anonymous client.
 pub(super) async fn end_session(
     Extract(state): Extract<Arc<ServerState>>,
     headers: HeaderMap,
@@ -233,8 +228,20 @@ pub(super) async fn end_session(
             ));
         }
     }
-    let mut response = line(StatusCode::OK, "signed out");
+    let no_client = client::end(&state, &headers);
+    let mut response = match &no_client {
+        Ok(_) => line(StatusCode::OK, "signed out"),
+        Err(problem) => {
+            tracing::error!(%problem, "a client could not be ended");
+            let problem = "the server cannot end this client now";
+            let code = ErrorCode::Internal.as_str();
+            error(StatusCode::INTERNAL_SERVER_ERROR, code, problem)
+        }
+    };
     set_cookie(&mut response, &no_page_cookie());
+    if let Ok(no_cookie) = no_client {
+        response.headers_mut().append(SET_COOKIE, no_cookie);
+    }
     response
 }
 

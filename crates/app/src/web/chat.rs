@@ -3,12 +3,13 @@
 
 use super::access as signing_in;
 use super::bodies::{self, Unread};
-use super::client::{client, showing, standing};
+use super::client::{MintedClient, client, showing, standing};
 use super::patience::WhileAnswering;
 use super::peer::Peer;
 use super::voice::later;
 use super::{ServerState, exceeded, typed};
 use crate::access::Purpose;
+use crate::chat::asker::Asker;
 use crate::chat::conversation::{Confirmation, Message};
 use crate::chat::record::TurnReader;
 use crate::chat::request;
@@ -18,21 +19,17 @@ use axum::extract::Request;
 use axum::extract::State as Extract;
 use bytes::Bytes;
 use futures_util::stream;
-use http::header::{
-    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
-    ACCESS_CONTROL_REQUEST_HEADERS, CONTENT_TYPE, HeaderName, ORIGIN, SET_COOKIE, VARY,
-};
-use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use http::header::{CONTENT_TYPE, HeaderName, ORIGIN, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids;
+use windlass_runtime::metrics::Metrics;
 use windlass_runtime::shares::{Exceeded, Held, Holding, Standing, Used};
-use windlass_runtime::text::ui_stream;
+use windlass_runtime::text::{TurnMemory, ui_stream};
 use windlass_session::client::ErrorCode;
 use windlass_tool::error::ErrorType;
 use windlass_tool::handler::Block;
@@ -57,8 +54,7 @@ pub(super) struct Entrance {
     pub(super) body: Bytes,
     /// The client's idempotency key, and the hash of what it came with.
     pub(super) key: Option<Message>,
-    cookie: Option<HeaderValue>,
-    origin: Option<HeaderValue>,
+    minted: Option<MintedClient>,
     standing: Standing,
     /// Of the caller's shares, until the answer is out.
     connection: Option<Holding>,
@@ -94,7 +90,8 @@ async fn answer(state: &ServerState, entrance: &Entrance) -> Result<Answering, R
         ));
     }
     entrance.charge_turn().map_err(exceeded)?;
-    let answering = host.chat(&entrance.caller, wanted, key).await;
+    let asker = entrance.asker(&state.metrics).map_err(exceeded)?;
+    let answering = host.chat(asker, wanted, key).await;
     let answering = answering.map_err(|refusal| refused(&refusal))?;
     // The turn begins first, so that what it says at once travels with the head of the answer.
     tokio::task::yield_now().await;
@@ -214,34 +211,11 @@ impl Entrance {
         request: Request,
     ) -> Result<Self, Response<Body>> {
         let (head, body) = request.into_parts();
-        let origin = head.headers.get(ORIGIN).cloned();
-        let is_secure = match &origin {
-            // What has no origin is no page of somebody else's.
-            None => false,
-            Some(_) => state.origin_rule.check(&head.headers).map_err(|refused| {
-                error(
-                    StatusCode::FORBIDDEN,
-                    "foreign_origin",
-                    &refused.to_string(),
-                )
-            })?,
+        // A page that may not ask was refused before.
+        let is_secure = match head.headers.contains_key(ORIGIN) {
+            true => state.origin_rule.check(&head.headers).unwrap_or(false),
+            false => false,
         };
-        let entered = Self::enter(state, &head, body, origin.clone(), is_secure).await;
-        entered.map_err(|mut refused| {
-            if let Some(origin) = origin {
-                allow(origin, refused.headers_mut());
-            }
-            refused
-        })
-    }
-
-    async fn enter(
-        state: &Arc<ServerState>,
-        head: &Parts,
-        body: Body,
-        origin: Option<HeaderValue>,
-        is_secure: bool,
-    ) -> Result<Self, Response<Body>> {
         if state.is_draining() {
             return Err(later(error(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -249,8 +223,8 @@ impl Entrance {
                 "the server is shutting down",
             )));
         }
-        let caller = client(state, showing(head, Purpose::Text), is_secure).await;
-        let (caller, cookie) = caller.map_err(|no_caller| signing_in::refused(&no_caller))?;
+        let caller = client(state, showing(&head, Purpose::Text), is_secure).await;
+        let (caller, minted) = caller.map_err(|no_caller| signing_in::refused(&no_caller))?;
         let peer: Option<&Peer> = head.extensions.get();
         let standing = standing(state, peer, &caller);
         let served = standing.with_the_address_charged();
@@ -265,8 +239,7 @@ impl Entrance {
             caller,
             body,
             key,
-            cookie,
-            origin,
+            minted,
             standing,
             connection,
             _body_bytes: body_bytes,
@@ -278,18 +251,25 @@ impl Entrance {
         self.standing.take(Used::Turns, 1)
     }
 
+    /// Who begins a turn with the request, if there is room for it.
+    pub(super) fn asker(&self, metrics: &Metrics) -> Result<Asker, Exceeded> {
+        let memory = TurnMemory::of_request(&self.standing, self.body.len());
+        let memory = memory.inspect_err(|share| metrics.refused("turn_memory", share.party));
+        Ok(Asker {
+            caller: self.caller.clone(),
+            beginner: self.standing.beginner(),
+            memory: memory?,
+        })
+    }
+
     /// Adds what every answer carries.
     pub(super) fn finish(self, mut response: Response<Body>) -> Response<Body> {
         if let Some(connection) = self.connection {
             let held = WhileAnswering::hold(connection);
             response.extensions_mut().insert(held);
         }
-        let headers = response.headers_mut();
-        if let Some(cookie) = self.cookie {
-            headers.insert(SET_COOKIE, cookie);
-        }
-        if let Some(origin) = self.origin {
-            allow(origin, headers);
+        if let Some(minted) = self.minted {
+            minted.give(response.headers_mut());
         }
         response
     }
@@ -319,50 +299,8 @@ fn key_of(headers: &HeaderMap, body: &[u8]) -> Result<Option<Message>, &'static 
     }))
 }
 
-/// The page of this origin may read the answer.
-pub(super) fn allow(origin: HeaderValue, headers: &mut HeaderMap) {
-    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    let yes = HeaderValue::from_static("true");
-    headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, yes);
-    let exposed = HeaderValue::from_static("x-windlass-conversation");
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
-    headers.insert(VARY, HeaderValue::from_static("Origin"));
-}
-
-/// What a browser asks before it lets a page of another origin post here.
-pub(super) async fn preflight(
-    Extract(state): Extract<Arc<ServerState>>,
-    method: Method,
-    headers: HeaderMap,
-) -> Response<Body> {
-    if method != Method::OPTIONS {
-        return error(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "bad_message",
-            "this address does not know this method",
-        );
-    }
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    let Some(origin) = headers.get(ORIGIN).cloned() else {
-        return response;
-    };
-    if state.origin_rule.check(&headers).is_err() {
-        return response;
-    }
-    // A page that may ask at all may send what headers it likes: the SDKs have many of their own.
-    let usual = HeaderValue::from_static("content-type, authorization, idempotency-key");
-    let asked_for = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
-    let answered = response.headers_mut();
-    allow(origin, answered);
-    answered.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked_for.unwrap_or(usual));
-    let methods = HeaderValue::from_static("GET, POST");
-    answered.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
-    answered.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
-    response
-}
-
-fn stream_of(answering: Answering) -> Response<Body> {
+/// The stream of a turn, under the headers of the AI SDK.
+pub(super) fn stream_of(answering: Answering) -> Response<Body> {
     let mut response = events(answering.reader);
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(answering.conversation.as_str()) {
@@ -412,12 +350,24 @@ pub(super) fn refused(refusal: &ChatRefusal) -> Response<Body> {
             ErrorType::ConfirmationExpired.code(),
             "no request for approval is open in this conversation",
         ),
+        ChatRefusal::Crowded(problem) => crowded(error(
+            StatusCode::TOO_MANY_REQUESTS,
+            ErrorCode::TooManyConversations.as_str(),
+            problem,
+        )),
         ChatRefusal::Internal => error(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
             "the server cannot answer now",
         ),
     }
+}
+
+/// A refusal that holds until an older conversation is forgotten.
+pub(super) fn crowded(mut response: Response<Body>) -> Response<Body> {
+    let seconds = HeaderValue::from(crate::crowding::RETRY_SECONDS);
+    response.headers_mut().insert(RETRY_AFTER, seconds);
+    response
 }
 
 /// A user who is not served reads why, and until when.

@@ -2,11 +2,12 @@
 //! whose tools run here. Each request is a session of its own, and each idempotency key one turn. Knows that protocol's requests and statuses.
 
 use super::access::refused as refused_entry;
-use super::chat::{Entrance, allow, events, no_text_model};
+use super::chat::{Entrance, crowded, events, no_text_model};
 use super::client::{known, showing};
 use super::once::{Answers, Asked, Found};
 use super::{ServerState, exceeded, typed};
 use crate::access::Purpose;
+use crate::chat::asker::Asker;
 use crate::chat::conversation::Message as KeyMessage;
 use crate::chat::picture::{PictureLimits, Pictures};
 use crate::chat::record::{TurnRecord, TurnWriter};
@@ -16,10 +17,8 @@ use crate::clock;
 use axum::body::Body;
 use axum::extract::State as Extract;
 use axum::extract::{Path, Request};
-use http::header::{
-    ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE,
-};
-use http::{HeaderMap, Response, StatusCode};
+use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -28,6 +27,7 @@ use tokio::sync::oneshot;
 use windlass_provider::log::Image;
 use windlass_runtime::caller::{Acquaintance, Caller};
 use windlass_runtime::ids;
+use windlass_runtime::shares::Exceeded;
 use windlass_runtime::text::UserInput;
 use windlass_runtime::text::completions::{
     ChunkStream, Envelope, Failed, Whole, error_body, failed_stream,
@@ -136,12 +136,16 @@ async fn answer(state: &ServerState, entrance: &Entrance) -> Response<Body> {
             .model
             .unwrap_or_else(|| state.info.text.model.clone()),
     };
+    let asker = match entrance.asker(&state.metrics) {
+        Ok(asker) => asker,
+        Err(share) => return full(share),
+    };
     let usage = wanted
         .stream_options
         .and_then(|options| options.include_usage);
     let turn = CompletionTurn {
         host,
-        caller: entrance.caller.clone(),
+        asker,
         conversation: None,
         asked,
         envelope,
@@ -157,7 +161,7 @@ async fn answer(state: &ServerState, entrance: &Entrance) -> Response<Body> {
 /// A turn that is to be run.
 struct CompletionTurn {
     host: Arc<ChatHost>,
-    caller: Caller,
+    asker: Asker,
     conversation: Option<ConversationId>,
     asked: CompletionRequest,
     envelope: Envelope,
@@ -177,11 +181,11 @@ impl CompletionTurn {
 /// The one turn of an idempotency key. It is of a conversation that the key names, so that after a restart, which forgets the answer, what the
 /// first turn has changed is known to the second.
 async fn once(answers: &Answers, key: &KeyMessage, mut turn: CompletionTurn) -> Response<Body> {
-    let is_known = turn.caller.acquaintance == Acquaintance::Shown;
+    let is_known = turn.asker.caller.acquaintance == Acquaintance::Shown;
     let parts = [
-        turn.caller.tenant.as_str(),
+        turn.asker.caller.tenant.as_str(),
         if is_known {
-            turn.caller.client_id.as_str()
+            turn.asker.caller.client_id.as_str()
         } else {
             ""
         },
@@ -192,7 +196,7 @@ async fn once(answers: &Answers, key: &KeyMessage, mut turn: CompletionTurn) -> 
     let id = format!("once-{}", hex(&name[..16]));
     if !is_known {
         // Each of its requests comes from a client of its own, and what one has changed would be strange to the next.
-        turn.caller = Caller::unproven(ClientId::new(id.as_str()), Acquaintance::Passing);
+        turn.asker.caller = Caller::unproven(ClientId::new(id.as_str()), Acquaintance::Passing);
     }
     turn.conversation = Some(ConversationId::new(id));
     let body = key.content.unwrap_or_default();
@@ -222,8 +226,7 @@ pub(super) async fn models(
         return in_their_form(&refused_entry(&no_caller));
     }
     let list = json!({"object": "list", "data": [model_object(&state)]});
-    let response = typed("application/json", list.to_string());
-    for_pages(&state, &head.headers, response)
+    typed("application/json", list.to_string())
 }
 
 /// The same, asked for by name.
@@ -237,33 +240,19 @@ pub(super) async fn model(
         return in_their_form(&refused_entry(&no_caller));
     }
     let model = model_object(&state);
-    let response = match model["id"] == *id {
+    match model["id"] == *id {
         true => typed("application/json", model.to_string()),
         false => {
             let problem = "there is no model of this name; GET /v1/models names the one there is";
             failure(StatusCode::NOT_FOUND, ErrorCode::BadMessage, problem)
         }
-    };
-    for_pages(&state, &head.headers, response)
+    }
 }
 
 /// Programs put the id into addresses and command lines, where a space is trouble.
 fn model_object(state: &ServerState) -> Value {
     let id = state.info.text.model.replace(char::is_whitespace, "-");
     json!({"id": id, "object": "model", "created": 0, "owned_by": "windlass"})
-}
-
-fn for_pages(
-    state: &ServerState,
-    headers: &HeaderMap,
-    mut response: Response<Body>,
-) -> Response<Body> {
-    if let Some(origin) = headers.get(ORIGIN)
-        && state.origin_rule.check(headers).is_ok()
-    {
-        allow(origin.clone(), response.headers_mut());
-    }
-    response
 }
 
 /// How long the answer's head waits for the model's first word, which may be a refusal with a status of its own. Then it goes
@@ -289,7 +278,7 @@ impl Outlet for Opening {
 async fn streamed(turn: CompletionTurn) -> Response<Body> {
     let CompletionTurn {
         host,
-        caller,
+        asker,
         conversation,
         asked,
         envelope,
@@ -305,7 +294,7 @@ async fn streamed(turn: CompletionTurn) -> Response<Body> {
             opened: Some(opened),
         };
         let mut sink = ChunkStream::new(outlet, envelope, includes_usage);
-        let mut abandoned = std::pin::pin!(record.abandoned());
+        let mut abandoned = std::pin::pin!(record.abandoned(Duration::ZERO));
         let CompletionRequest {
             user,
             instructions,
@@ -314,7 +303,7 @@ async fn streamed(turn: CompletionTurn) -> Response<Body> {
         } = asked;
         let cancelled = abandoned.as_mut();
         let completion = Completion {
-            caller,
+            asker,
             conversation,
             named: user.as_deref(),
             history,
@@ -345,7 +334,7 @@ async fn streamed(turn: CompletionTurn) -> Response<Body> {
 async fn whole(turn: CompletionTurn) -> Response<Body> {
     let CompletionTurn {
         host,
-        caller,
+        asker,
         conversation,
         asked,
         envelope,
@@ -361,7 +350,7 @@ async fn whole(turn: CompletionTurn) -> Response<Body> {
             input,
         } = asked;
         let completion = Completion {
-            caller,
+            asker,
             conversation,
             named: user.as_deref(),
             history,
@@ -541,6 +530,14 @@ fn refused(refusal: &ChatRefusal) -> Response<Body> {
             ErrorCode::Blocked,
             &block.farewell_message,
         ),
+        ChatRefusal::Crowded(problem) => {
+            let code = ErrorCode::TooManyConversations;
+            let mut response = crowded(failure(StatusCode::TOO_MANY_REQUESTS, code, problem));
+            // Nothing is forgotten as soon as clients ask again by themselves.
+            let headers = response.headers_mut();
+            headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+            response
+        }
         ChatRefusal::Foreign
         | ChatRefusal::Busy
         | ChatRefusal::KeyReused
@@ -582,8 +579,15 @@ fn in_their_form(refused: &Response<Body>) -> Response<Body> {
             response.headers_mut().insert(name, value.clone());
         }
     }
-    if let Some(origin) = refused.headers().get(ACCESS_CONTROL_ALLOW_ORIGIN) {
-        allow(origin.clone(), response.headers_mut());
+    response
+}
+
+/// There is no memory for one more turn, of the server or of a party.
+fn full(share: Exceeded) -> Response<Body> {
+    let refused = exceeded(share);
+    let mut response = failure(refused.status(), ErrorCode::Overloaded, &share.to_string());
+    if let Some(seconds) = refused.headers().get(RETRY_AFTER) {
+        response.headers_mut().insert(RETRY_AFTER, seconds.clone());
     }
     response
 }

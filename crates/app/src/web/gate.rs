@@ -1,20 +1,19 @@
 //! What every request passes before a route sees it: the host that it names, the origin of the page that sends it, and the
 //! headers that every answer carries. Knows no route.
 
-use super::ServerState;
 use super::chat::error;
 use super::peer::Peer;
 use super::rare_line::RareLine;
+use super::{ServerState, cors};
 use axum::body::Body;
 use axum::extract::{Request, State as Extract};
 use axum::middleware::Next;
 use http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_REQUEST_HEADERS, CONTENT_SECURITY_POLICY, Entry,
-    HOST, HeaderName, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    CONTENT_SECURITY_POLICY, Entry, HOST, HeaderName, ORIGIN, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use std::sync::Arc;
 use windlass_runtime::shares::{Party, Used};
 
@@ -43,13 +42,19 @@ pub(super) async fn pass(
     mut request: Request,
     next: Next,
 ) -> Response<Body> {
+    let origin = request.headers().get(ORIGIN).cloned();
     let mut response = match judge(&state, &request) {
+        // A page that may not send its request is told so when it does, in words: of a preflight it can read none.
+        _ if cors::is_preflight(&request) => cors::preflight(request.headers()),
         Ok(host) => {
             request.extensions_mut().insert(ServedHost(host));
             next.run(request).await
         }
         Err(refused) => *refused,
     };
+    if let Some(origin) = origin {
+        cors::share(origin, response.headers_mut());
+    }
     let is_shared = !state.origin_rule.allowed.is_empty();
     secure(response.headers_mut(), is_shared);
     response
@@ -66,7 +71,7 @@ fn judge(state: &ServerState, request: &Request) -> Result<Authority, Box<Respon
                 tracing::warn!(host, left_out, "a request was refused: {refused}");
             }
             let status = StatusCode::MISDIRECTED_REQUEST;
-            readable(error(status, "foreign_host", &refused.to_string()))
+            Box::new(error(status, "foreign_host", &refused.to_string()))
         })?;
     if let Some(Peer(address)) = request.extensions().get() {
         let party = [Party::address(*address)];
@@ -75,7 +80,7 @@ fn judge(state: &ServerState, request: &Request) -> Result<Authority, Box<Respon
             if let Some(left_out) = CROWDED.due() {
                 tracing::warn!(%address, left_out, "requests are refused: {exceeded}");
             }
-            readable(super::exceeded(exceeded))
+            Box::new(super::exceeded(exceeded))
         })?;
     }
     if !headers.contains_key(ORIGIN) {
@@ -87,39 +92,11 @@ fn judge(state: &ServerState, request: &Request) -> Result<Authority, Box<Respon
             let origin = shown(headers, &ORIGIN);
             tracing::warn!(origin, left_out, "a request was refused: {refused}");
         }
-        return Err(match *request.method() {
-            Method::OPTIONS => preflight(headers),
-            _ => readable(error(
-                StatusCode::FORBIDDEN,
-                "foreign_origin",
-                &refused.to_string(),
-            )),
-        });
+        let problem = refused.to_string();
+        let refusal = error(StatusCode::FORBIDDEN, "foreign_origin", &problem);
+        return Err(Box::new(refusal));
     }
     Ok(host)
-}
-
-/// Anybody may read a refusal: it says nothing of a client, and comes without credentials.
-fn readable(mut response: Response<Body>) -> Box<Response<Body>> {
-    let headers = response.headers_mut();
-    let anybody = HeaderValue::from_static("*");
-    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, anybody);
-    let exposed = HeaderValue::from_static("retry-after");
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
-    Box::new(response)
-}
-
-/// A page of a foreign origin may send its request, so that it reads the refusal.
-fn preflight(asked: &HeaderMap) -> Box<Response<Body>> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    let headers = response.headers_mut();
-    let methods = HeaderValue::from_static("GET, POST");
-    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
-    if let Some(wanted) = asked.get(ACCESS_CONTROL_REQUEST_HEADERS) {
-        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
-    }
-    readable(response)
 }
 
 /// `is_shared` says that pages of other origins may show this server's pictures.

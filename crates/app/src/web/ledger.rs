@@ -1,5 +1,5 @@
-//! `GET /api/conversations/{id}` and `GET /api/effects/{id}`: what the ledger has, for the clients whose it is. Knows statuses and
-//! query parameters; what is shown is the chat's.
+//! `GET /api/effects/{id}`: what became of a change, for the client whose it is. Knows statuses and query parameters; what is shown
+//! is the chat's.
 
 use super::chat::{Entrance, error, refused};
 use super::{ServerState, typed};
@@ -10,17 +10,7 @@ use http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
-use windlass_store::EntryNumber;
-use windlass_tool::id::{ConversationId, EffectId};
-
-#[derive(Deserialize)]
-pub(super) struct Behind {
-    #[serde(default)]
-    after: u64,
-    /// The user for whom a program speaks that vouches for users.
-    #[serde(default, rename = "userId")]
-    user_id: Option<String>,
-}
+use windlass_tool::id::EffectId;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -29,39 +19,6 @@ pub(super) struct Within {
     conversation_id: Option<String>,
     #[serde(default)]
     user_id: Option<String>,
-}
-
-/// What was said and done in a conversation.
-pub(super) async fn conversation(
-    Extract(state): Extract<Arc<ServerState>>,
-    Path(id): Path<String>,
-    behind: Result<Query<Behind>, axum::extract::rejection::QueryRejection>,
-    request: Request,
-) -> Response<Body> {
-    let entrance = match Entrance::of(&state, request).await {
-        Ok(entrance) => entrance,
-        Err(refused) => return refused,
-    };
-    let shown = match (behind, request::check_id(&id)) {
-        (Ok(Query(behind)), Ok(())) => {
-            let id = ConversationId::new(id);
-            let after = EntryNumber(behind.after);
-            let caller = entrance.caller.speaking_for(behind.user_id.as_deref());
-            state.chat.conversation(&caller, &id, after).await
-        }
-        (Err(_), _) => {
-            let problem = "after must be the number of an entry";
-            let refusal = error(StatusCode::BAD_REQUEST, "bad_message", problem);
-            return entrance.finish(refusal);
-        }
-        (_, Err(_)) => Err(ChatRefusal::Unknown),
-    };
-    let response = answered(
-        shown,
-        "unknown_conversation",
-        "there is no such conversation",
-    );
-    entrance.finish(response)
 }
 
 /// What became of an effect.
@@ -89,7 +46,8 @@ pub(super) async fn effect(
     entrance.finish(response)
 }
 
-fn answered(
+/// What is shown, or why nothing is.
+pub(super) fn answered(
     shown: Result<Value, ChatRefusal>,
     unknown: &'static str,
     problem: &str,

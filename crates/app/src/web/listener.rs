@@ -441,6 +441,7 @@ mod tests {
         let share = Share {
             connections_max: 5,
             sessions_max: 1,
+            turn_bytes_max: u64::MAX,
             body_bytes_max: 1,
             requests_per_minute_max: 1,
             turns_per_minute_max: 1,
@@ -451,6 +452,7 @@ mod tests {
             address: share,
             user: share,
             tenant: share,
+            turn_bytes_max: u64::MAX,
         };
         let proxy: IpAddr = [127, 0, 0, 9].into();
         let served = served_within(ListenerLimits {

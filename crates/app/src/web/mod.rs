@@ -8,11 +8,14 @@ mod callback;
 pub(crate) mod chat;
 mod client;
 pub(crate) mod completions;
+pub(crate) mod conversations;
+mod cors;
 mod gate;
 pub(crate) mod hosts;
 mod ledger;
 pub(crate) mod listener;
 pub(crate) mod once;
+mod openapi;
 pub(crate) mod origin;
 pub(crate) mod patience;
 pub(crate) mod peer;
@@ -21,7 +24,7 @@ mod ui;
 pub(crate) mod upgrade;
 mod voice;
 
-use crate::access::{Access, Means, Purpose};
+use crate::access::{Access, EndedClients, Means, Purpose};
 use crate::chat::ChatHost;
 use crate::chat::picture::PictureLimits;
 use crate::knowledge::LiveKnowledge;
@@ -29,7 +32,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State as Extract};
 use axum::middleware::from_fn_with_state;
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, patch, post};
 use hosts::HostRule;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
@@ -42,6 +45,7 @@ use windlass_runtime::client_key::ClientKey;
 use windlass_runtime::metrics::Metrics;
 use windlass_runtime::shares::{Exceeded, Shares};
 use windlass_runtime::voice::VoiceService;
+use windlass_session::client::ErrorCode;
 
 /// What the handlers of requests share.
 pub(crate) struct ServerState {
@@ -50,6 +54,7 @@ pub(crate) struct ServerState {
     pub(crate) origin_rule: OriginRule,
     pub(crate) access: Access,
     pub(crate) client_key: Arc<ClientKey>,
+    pub(crate) ended_clients: EndedClients,
     pub(crate) knowledge: Arc<LiveKnowledge>,
     pub(crate) knowledge_folder: Arc<Path>,
     pub(crate) voice: Arc<VoiceService>,
@@ -101,37 +106,30 @@ pub(crate) struct TextInfo {
 pub(crate) fn router(state: Arc<ServerState>) -> Router {
     Router::new()
         .route("/voice", get(voice::connect))
-        .route("/api/chat", post(chat::chat).fallback(chat::preflight))
+        .route("/api/chat", post(chat::chat))
+        .route("/api/confirm", post(chat::confirm))
         .route(
-            "/api/confirm",
-            post(chat::confirm).fallback(chat::preflight),
+            "/api/chat/{id}/stream",
+            get(conversations::stream).merge(delete(conversations::stop)),
         )
+        .route("/api/conversations", get(conversations::list))
         .route(
             "/api/conversations/{id}",
-            get(ledger::conversation).fallback(chat::preflight),
+            get(conversations::read)
+                .merge(patch(conversations::rename))
+                .merge(delete(conversations::delete)),
         )
-        .route(
-            "/api/effects/{id}",
-            get(ledger::effect).fallback(chat::preflight),
-        )
+        .route("/api/conversations/{id}/export", get(conversations::export))
+        .route("/api/effects/{id}", get(ledger::effect))
         .route("/api/effects/{id}/result", post(callback::take))
-        .route(
-            "/v1/chat/completions",
-            post(completions::complete).fallback(chat::preflight),
-        )
-        .route(
-            "/v1/models",
-            get(completions::models).fallback(chat::preflight),
-        )
+        .route("/v1/chat/completions", post(completions::complete))
+        .route("/v1/models", get(completions::models))
         .route(
             // A model's id may hold slashes.
             "/v1/models/{*id}",
-            get(completions::model).fallback(chat::preflight),
+            get(completions::model),
         )
-        .route(
-            "/api/tickets",
-            post(access::ticket).fallback(chat::preflight),
-        )
+        .route("/api/tickets", post(access::ticket))
         .route(
             "/api/session",
             get(access::session)
@@ -141,8 +139,11 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/auth/login", get(access::login))
         .route("/auth/callback", get(access::callback))
         .route("/api/info", get(info))
+        .route("/api/openapi.json", get(openapi::serve))
         .route("/health", get(health))
+        .route("/healthz", get(health))
         .route("/ready", get(ready))
+        .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/assets/{id}", get(assets::serve))
         .fallback(ui::serve)
@@ -161,7 +162,11 @@ fn line(status: StatusCode, text: &str) -> Response<Body> {
 /// An answer to somebody who has used up a share: how much too much, and when to come back.
 fn exceeded(exceeded: Exceeded) -> Response<Body> {
     let text = exceeded.to_string();
-    let mut response = chat::error(StatusCode::TOO_MANY_REQUESTS, "overloaded", &text);
+    let status = match exceeded.is_of_server() {
+        true => StatusCode::SERVICE_UNAVAILABLE,
+        false => StatusCode::TOO_MANY_REQUESTS,
+    };
+    let mut response = chat::error(status, "overloaded", &text);
     let seconds = exceeded.retry_after.as_secs_f64().ceil().max(1.0);
     let seconds = HeaderValue::from_str(&seconds.to_string());
     if let Ok(seconds) = seconds {
@@ -189,8 +194,9 @@ async fn info(Extract(state): Extract<Arc<ServerState>>, request: Request) -> Re
 }
 
 async fn other_method() -> Response<Body> {
-    line(
+    chat::error(
         StatusCode::METHOD_NOT_ALLOWED,
+        ErrorCode::BadMessage.as_str(),
         "this address does not know this method",
     )
 }

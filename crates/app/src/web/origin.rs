@@ -46,17 +46,25 @@ impl OriginRule {
         {
             return Ok(is_secure);
         }
-        let host = only(headers, &HOST)?.ok_or(Refused::Unreadable)?;
-        let is_own = origin
-            .split_once("://")
-            .filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
-            .is_some_and(|(_, own)| own == host.to_ascii_lowercase());
-        // The host is a name of this server's own: that was judged before (`hosts`).
-        match is_own {
+        only(headers, &HOST)?.ok_or(Refused::Unreadable)?;
+        match is_own(headers) {
             true => Ok(is_secure),
             false => Err(Refused::Foreign),
         }
     }
+}
+
+/// Whether the page that sends a request is one of this server's own. The host is a name of this server's own: that was judged
+/// before (`hosts`).
+pub(crate) fn is_own(headers: &HeaderMap) -> bool {
+    let (Ok(Some(origin)), Ok(Some(host))) = (only(headers, &ORIGIN), only(headers, &HOST)) else {
+        return false;
+    };
+    let origin = origin.to_ascii_lowercase();
+    origin
+        .split_once("://")
+        .filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
+        .is_some_and(|(_, own)| own == host.to_ascii_lowercase())
 }
 
 fn only<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> Result<Option<&'h str>, Refused> {

@@ -1,16 +1,21 @@
-//! The page: its files, embedded in the program, each with its type and tag. Knows nothing of what they do.
+//! The page: its files and those of the client package that it uses, embedded in the program, each with its type and tags, as it is and
+//! compressed. Knows nothing of what they do.
 
 use super::gate::ServedHost;
 use axum::body::Body;
 use axum::extract::Request;
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    ETAG, IF_NONE_MATCH, VARY,
 };
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::LazyLock;
+use std::io::Write;
+use std::sync::{LazyLock, OnceLock};
 
 /// What the page may load and speak to: this server, under the name by which it was asked, and nothing else.
 fn policy(host: &Authority) -> String {
@@ -32,43 +37,50 @@ macro_rules! files {
     ($($path:literal => $name:literal),+ $(,)?) => {
         [$(File {
             path: $path,
-            content: include_bytes!(concat!("../../ui/", $name)),
+            content: include_bytes!(concat!("../../../../", $name)),
             content_type: content_type($name),
             cache: cache($name),
         }),+]
     };
 }
 
-static FILES: [File; 29] = files![
-    "/" => "index.html",
-    "/index.html" => "index.html",
-    "/app.js" => "app.js",
-    "/approvals.js" => "approvals.js",
-    "/attachments.js" => "attachments.js",
-    "/calls.js" => "calls.js",
-    "/capture-worklet.js" => "capture-worklet.js",
-    "/capture.js" => "capture.js",
-    "/chat.js" => "chat.js",
-    "/clock.js" => "clock.js",
-    "/dom.js" => "dom.js",
-    "/icon.svg" => "icon.svg",
-    "/json.js" => "json.js",
-    "/markdown.js" => "markdown.js",
-    "/notices.js" => "notices.js",
-    "/playback.js" => "playback.js",
-    "/reach.js" => "reach.js",
-    "/resample.js" => "resample.js",
-    "/session.js" => "session.js",
-    "/settings.js" => "settings.js",
-    "/sign-in.js" => "sign-in.js",
-    "/socket.js" => "socket.js",
-    "/storage.js" => "storage.js",
-    "/style.css" => "style.css",
-    "/theme.js" => "theme.js",
-    "/transcript.js" => "transcript.js",
-    "/values.js" => "values.js",
-    "/vendor/LICENSES.txt" => "vendor/LICENSES.txt",
-    "/vendor/markdown.js" => "vendor/markdown.js",
+static FILES: [File; 36] = files![
+    "/" => "crates/app/ui/index.html",
+    "/app.js" => "crates/app/ui/app.js",
+    "/approvals.js" => "crates/app/ui/approvals.js",
+    "/attachments.js" => "crates/app/ui/attachments.js",
+    "/calls.js" => "crates/app/ui/calls.js",
+    "/chat.js" => "crates/app/ui/chat.js",
+    "/client/capture-worklet.js" => "clients/javascript/src/capture-worklet.js",
+    "/client/chat.js" => "clients/javascript/src/chat.js",
+    "/client/connection.js" => "clients/javascript/src/connection.js",
+    "/client/conversations.js" => "clients/javascript/src/conversations.js",
+    "/client/index.js" => "clients/javascript/src/index.js",
+    "/client/microphone.js" => "clients/javascript/src/microphone.js",
+    "/client/playback.js" => "clients/javascript/src/playback.js",
+    "/client/server.js" => "clients/javascript/src/server.js",
+    "/client/storage.js" => "clients/javascript/src/storage.js",
+    "/client/voice.js" => "clients/javascript/src/voice.js",
+    "/clock.js" => "crates/app/ui/clock.js",
+    "/dom.js" => "crates/app/ui/dom.js",
+    "/history.js" => "crates/app/ui/history.js",
+    "/icon.svg" => "crates/app/ui/icon.svg",
+    "/index.html" => "crates/app/ui/index.html",
+    "/json.js" => "crates/app/ui/json.js",
+    "/markdown.js" => "crates/app/ui/markdown.js",
+    "/notices.js" => "crates/app/ui/notices.js",
+    "/reach.js" => "crates/app/ui/reach.js",
+    "/recalled.js" => "crates/app/ui/recalled.js",
+    "/session.js" => "crates/app/ui/session.js",
+    "/settings.js" => "crates/app/ui/settings.js",
+    "/sign-in.js" => "crates/app/ui/sign-in.js",
+    "/style.css" => "crates/app/ui/style.css",
+    "/tabs.js" => "crates/app/ui/tabs.js",
+    "/theme.js" => "crates/app/ui/theme.js",
+    "/transcript.js" => "crates/app/ui/transcript.js",
+    "/values.js" => "crates/app/ui/values.js",
+    "/vendor/LICENSES.txt" => "crates/app/ui/vendor/LICENSES.txt",
+    "/vendor/markdown.js" => "crates/app/ui/vendor/markdown.js",
 ];
 
 const fn ends_with(name: &str, end: &str) -> bool {
@@ -108,26 +120,54 @@ const fn cache(name: &str) -> &'static str {
     }
 }
 
-/// A tag for each file, in their order. Equal contents have equal tags in every run of one build.
-static TAGS: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| {
+/// Two tags for each file, in their order: as it is, and compressed. Equal contents have equal tags in every run of one build.
+static TAGS: LazyLock<Vec<[HeaderValue; 2]>> = LazyLock::new(|| {
     FILES
         .iter()
         .map(|file| {
             let mut hasher = DefaultHasher::new();
             file.content.hash(&mut hasher);
-            let tag = format!("\"{:016x}\"", hasher.finish());
-            HeaderValue::from_str(&tag).expect("a tag is quoted hexadecimal digits")
+            ["", "-gzip"].map(|form| {
+                let tag = format!("\"{:016x}{form}\"", hasher.finish());
+                HeaderValue::from_str(&tag).expect("a tag is quoted hexadecimal digits")
+            })
         })
         .collect()
 });
 
+/// The same files, compressed: each once, when it is asked for first.
+static COMPRESSED: [OnceLock<Bytes>; FILES.len()] = [const { OnceLock::new() }; FILES.len()];
+
+fn compressed(place: usize) -> Bytes {
+    let compress = || {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        let written = encoder.write_all(FILES[place].content);
+        let bytes = written.and_then(|()| encoder.finish());
+        bytes.expect("memory takes every file").into()
+    };
+    COMPRESSED[place].get_or_init(compress).clone()
+}
+
+/// Whether a client takes an answer that is compressed by gzip.
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let named = |coding: &str| {
+        let mut parts = coding.split(';').map(str::trim);
+        let is_gzip = matches!(parts.next(), Some("gzip" | "x-gzip"));
+        let weight = parts.find_map(|part| part.strip_prefix("q="));
+        is_gzip && weight.is_none_or(|weight| weight.parse().unwrap_or(0.0) > 0.0)
+    };
+    let values = headers.get_all(ACCEPT_ENCODING).iter();
+    values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(named)
+}
+
 /// Answers with the file that the path names.
 pub(super) async fn serve(request: Request) -> Response<Body> {
-    let found = FILES
-        .iter()
-        .zip(TAGS.iter())
-        .find(|(file, _)| file.path == request.uri().path());
-    let Some((file, tag)) = found else {
+    let path = request.uri().path();
+    let found = FILES.iter().position(|file| file.path == path);
+    let Some((place, file)) = found.map(|place| (place, &FILES[place])) else {
         return super::line(StatusCode::NOT_FOUND, "there is no such page here");
     };
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -138,14 +178,24 @@ pub(super) async fn serve(request: Request) -> Response<Body> {
     }
     let host: Option<&ServedHost> = request.extensions().get();
     let policy = host.and_then(|ServedHost(host)| HeaderValue::from_str(&policy(host)).ok());
+    let is_compressed = takes_gzip(request.headers());
+    // Each form has a tag of its own.
+    let tag = &TAGS[place][usize::from(is_compressed)];
     let mut response = if is_known(request.headers(), tag) {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        Response::new(Body::from(Bytes::from_static(file.content)))
+        Response::new(Body::from(match is_compressed {
+            true => compressed(place),
+            false => Bytes::from_static(file.content),
+        }))
     };
     let headers = response.headers_mut();
+    if is_compressed {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(file.content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(file.cache));
     if let Some(policy) = policy {
@@ -169,12 +219,50 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_takes_gzip_says_so() {
+        for (accepted, takes) in [
+            ("gzip, deflate, br", true),
+            ("br;q=1.0, gzip;q=0.8", true),
+            ("*", false),
+            ("identity", false),
+            ("gzip;q=0", false),
+            ("gzip; q=0.0", false),
+            ("gzip;q=x", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(accepted));
+            assert_eq!(takes_gzip(&headers), takes, "{accepted}");
+        }
+        assert!(!takes_gzip(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_compressed_file_is_the_file_and_the_page_is_small() {
+        use std::io::Read;
+        let mut bytes = 0;
+        for (place, file) in FILES.iter().enumerate() {
+            let compressed = compressed(place);
+            let mut whole = Vec::new();
+            let mut decoder = flate2::read::GzDecoder::new(&compressed[..]);
+            decoder.read_to_end(&mut whole).unwrap();
+            assert_eq!(whole, file.content, "{}", file.path);
+            bytes += compressed.len();
+        }
+        assert!(bytes <= 150_000, "{bytes} bytes");
+    }
+
+    #[test]
     fn every_file_of_the_page_is_embedded() {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/ui");
-        for folder in ["", "/vendor"] {
-            for entry in std::fs::read_dir(format!("{root}{folder}")).unwrap() {
+        let root = env!("CARGO_MANIFEST_DIR");
+        for (served, folder) in [
+            ("", "ui"),
+            ("/vendor", "ui/vendor"),
+            ("/client", "../../clients/javascript/src"),
+        ] {
+            for entry in std::fs::read_dir(format!("{root}/{folder}")).unwrap() {
                 let entry = entry.unwrap();
-                let path = format!("{folder}/{}", entry.file_name().to_str().unwrap());
+                let path = format!("{served}/{}", entry.file_name().to_str().unwrap());
                 let is_embedded = FILES.iter().any(|file| file.path == path);
                 assert!(is_embedded || entry.path().is_dir(), "{path}");
             }

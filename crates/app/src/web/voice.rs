@@ -10,7 +10,7 @@ use crate::access::Purpose;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::extract::State as Extract;
-use http::header::{RETRY_AFTER, SEC_WEBSOCKET_PROTOCOL, SET_COOKIE};
+use http::header::{RETRY_AFTER, SEC_WEBSOCKET_PROTOCOL};
 use http::{HeaderValue, Response, StatusCode};
 use std::sync::Arc;
 use windlass_runtime::shares::Held;
@@ -36,7 +36,7 @@ pub(super) async fn connect(
         let problem = "the server is shutting down";
         return later(line(StatusCode::SERVICE_UNAVAILABLE, problem));
     }
-    let (caller, cookie) = match client(&state, showing(&head, Purpose::Voice), is_secure).await {
+    let (caller, minted) = match client(&state, showing(&head, Purpose::Voice), is_secure).await {
         Ok(client) => client,
         Err(no_caller) => {
             let (status, _, message) = signing_in::refusal(&no_caller);
@@ -73,8 +73,8 @@ pub(super) async fn connect(
             .headers_mut()
             .insert(SEC_WEBSOCKET_PROTOCOL, protocol);
     }
-    if let Some(cookie) = cookie {
-        response.headers_mut().insert(SET_COOKIE, cookie);
+    if let Some(minted) = minted {
+        minted.give(response.headers_mut());
     }
     response
 }

@@ -19,7 +19,7 @@ fn arguments(line: &str) -> Option<Vec<String>> {
             Some((plain, _)) => (plain, true),
             None => (part, false),
         };
-        let (plain, is_sent_on) = match plain.split_once('>') {
+        let (plain, is_sent_on) = match plain.split_once(['>', '|']) {
             Some((plain, _)) => (plain, true),
             None => (plain, false),
         };

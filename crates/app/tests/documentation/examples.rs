@@ -83,18 +83,30 @@ fn the_simulated_session_searches_reads_cites_and_ends_after_its_farewell() {
 }
 
 #[test]
-fn the_readme_shows_the_example_tool_as_it_is() {
+fn what_is_shown_of_embedding_is_in_the_examples() {
+    const PAGE: &str = "docs/embedding.md";
     let shown = |language| {
-        let blocks = blocks_in("README.md", language);
+        let blocks = blocks_in(PAGE, language);
         let [block] = blocks.as_slice() else {
-            panic!("README.md has {} blocks of {language}", blocks.len());
+            panic!("{PAGE} has {} blocks of {language}", blocks.len());
         };
         block.text.clone()
     };
     let tool = "examples/tools/convert-distance";
     assert_eq!(shown("json"), read(&format!("{tool}/schema.json")));
     assert_eq!(shown("markdown"), read(&format!("{tool}/guide.md")));
-    assert!(read("examples/one_tool.rs").contains(&shown("rust")));
+    let sources = [
+        "crates/app/src/project/templates/rust/main.rs",
+        "examples/one_tool.rs",
+        "examples/subscriptions.rs",
+    ]
+    .map(read);
+    let blocks = blocks_in(PAGE, "rust");
+    assert_eq!(blocks.len(), sources.len());
+    for block in blocks {
+        let is_real = sources.iter().any(|source| source.contains(&block.text));
+        assert!(is_real, "{} is in no example", block.place);
+    }
 }
 
 #[test]

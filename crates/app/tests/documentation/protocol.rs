@@ -286,6 +286,7 @@ fn every_error_code_is_explained() {
         ErrorCode::Blocked,
         ErrorCode::ShuttingDown,
         ErrorCode::Overloaded,
+        ErrorCode::TooManyConversations,
         ErrorCode::Internal,
     ] {
         let name = error_code.as_str();

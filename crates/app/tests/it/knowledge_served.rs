@@ -45,7 +45,7 @@ fn a_server_takes_up_what_changes_in_the_folder() {
     )
     .unwrap();
     server.expect_log("knowledge base read records=2");
-    fs::write(records.join("sails.md"), "broken").unwrap();
+    fs::write(records.join("sails.md"), "---\nbroken").unwrap();
     server.expect_log("a record was left out problem=public/doc/sails.md:1: ");
     server.expect_log("knowledge base read records=1");
     fs::remove_file(records.join("sails.md")).unwrap();

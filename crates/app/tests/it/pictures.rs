@@ -1,5 +1,5 @@
 //! Pictures from the user over real sockets, by text and by voice: they reach models that see, in each protocol's own form,
-//! and nothing that is written down.
+//! their own files in the data folder, and nothing else that is written down.
 
 use crate::chat::chunks;
 use crate::support::config;
@@ -56,11 +56,14 @@ fn place_of(value: &Value, wanted: &str, path: &str) -> Option<String> {
     }
 }
 
-/// Everything that the server wrote into its data folder, databases included.
+/// Everything that the server wrote into its data folder, databases included, but for the files of pictures.
 fn written(folder: &Path) -> String {
     let mut text = String::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
+        if path.ends_with("pictures") {
+            continue;
+        }
         if path.is_dir() {
             text.push_str(&written(&path));
         } else {
@@ -91,24 +94,46 @@ async fn a_picture_in_the_chat_reaches_each_providers_model_and_nothing_else() {
         let first = ask(&address, &picture);
         assert_eq!(first.status, 200, "{provider}: {}", first.body);
         assert!(first.body.contains("Yes."), "{provider}: {}", first.body);
-        // The client brings what was said before, and with it the picture, which the log does not keep.
+        // The client brings what was said before, and with it the picture.
         let mut second = message("b", "And now?", &[]);
         let messages = second["messages"].as_array_mut().unwrap();
         messages.insert(0, picture["messages"][0].clone());
         ask(&address, &second);
+        // Else the server has it.
+        ask(&address, &message("c", "And then?", &[]));
         let seen = model.seen();
-        assert_eq!(seen.len(), 2, "{provider}");
+        assert_eq!(seen.len(), 3, "{provider}");
         for request in &seen {
             let found = place_of(request, PICTURE, "");
             assert_eq!(found.as_deref(), Some(place), "{provider}: {request}");
         }
         server.shut_down().await;
+        let kept = files_of_pictures(data.path());
+        let bytes = base64_simd::STANDARD.decode_to_vec(PICTURE).unwrap();
+        assert_eq!(kept, [bytes], "{provider}");
         let text = written(data.path());
         assert!(text.contains("See?"), "{provider}: there is a journal");
         let bytes = base64_simd::STANDARD.decode_to_vec(PICTURE).unwrap();
         let bytes = String::from_utf8_lossy(&bytes[8..]).into_owned();
         assert!(!text.contains(PICTURE) && !text.contains(&bytes));
     }
+}
+
+/// What the files of pictures in a data folder hold, wherever it lies.
+fn files_of_pictures(folder: &Path) -> Vec<Vec<u8>> {
+    let mut kept = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.ends_with("pictures") {
+            true => {
+                let files = std::fs::read_dir(&path).unwrap();
+                kept.extend(files.map(|file| std::fs::read(file.unwrap().path()).unwrap()));
+            }
+            false if path.is_dir() => kept.extend(files_of_pictures(&path)),
+            false => {}
+        }
+    }
+    kept
 }
 
 /// A knowledge base with one picture as a file and one elsewhere.

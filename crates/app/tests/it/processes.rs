@@ -71,7 +71,8 @@ fn a_server_with_the_demo_model_says_why() {
     const KEY: (&str, &str) = ("GEMINI_API_KEY", "a-key");
     const FILE: &str = "[provider]\napi_key_env = \"STUDIO_KEY\"\n";
     let chosen = "provider.kind (--provider) is demo: this is the demo model, rules without AI; choose gemini-live or openai-realtime for another";
-    let nothing = "no provider is configured: this is the demo model, rules without AI; set GEMINI_API_KEY for Gemini Live";
+    let nothing = "no provider is configured: this is the demo model, rules without AI; set OPENAI_API_KEY for OpenAI Realtime, or \
+                   GEMINI_API_KEY for Gemini Live";
     let unset = "no provider is configured: this is the demo model, rules without AI; the environment variable that \
                  provider.api_key_env names is not set; set it for Gemini Live";
     for (file, provider, variable, notice) in [
@@ -94,8 +95,51 @@ fn a_server_with_the_demo_model_says_why() {
         server.signal("-TERM");
         let (code, log) = server.end();
         assert_eq!(code, Some(0), "{log}");
-        let said: Vec<&str> = log.lines().filter(|line| line.contains("demo")).collect();
+        let said: Vec<&str> = log
+            .lines()
+            .filter(|line| line.contains("voice: "))
+            .collect();
         assert!(said.len() == 1 && said[0].ends_with(notice), "{log}");
+    }
+}
+
+/// No provider is asked anything before a session begins, so that any key will do.
+#[test]
+fn a_server_says_for_each_mode_which_model_and_why() {
+    const OPENAI: (&str, &str) = ("OPENAI_API_KEY", "a-key");
+    const GEMINI: (&str, &str) = ("GEMINI_API_KEY", "a-key");
+    for (variables, voice, text) in [
+        (
+            &[OPENAI][..],
+            "voice: OpenAI Realtime, model gpt-realtime-2.1, because OPENAI_API_KEY is set; --provider chooses another",
+            "text: OpenAI by Responses, model gpt-5.4-mini, because OPENAI_API_KEY is set; --text-provider chooses another",
+        ),
+        (
+            &[OPENAI, GEMINI],
+            "voice: Gemini Live, model ",
+            "text: Gemini, model gemini-3.5-flash, because GEMINI_API_KEY is set; --text-provider chooses another",
+        ),
+        (
+            &[],
+            "voice: no provider is configured: this is the demo model",
+            "text: the demo model, rules without AI, because no key is set; set OPENAI_API_KEY or GEMINI_API_KEY",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut server = command(folder.path());
+        server
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(folders(&folder.path().join("data")))
+            .envs(variables.iter().copied());
+        let mut server = Running::start(&mut server);
+        server.address();
+        server.signal("-TERM");
+        let (code, log) = server.end();
+        assert_eq!(code, Some(0), "{log}");
+        for line in [voice, text] {
+            assert!(log.contains(line), "{line} in {log}");
+        }
+        assert!(!log.contains(" WARN "), "{log}");
     }
 }
 

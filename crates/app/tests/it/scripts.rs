@@ -5,7 +5,11 @@ use crate::support::model_server::{ModelServer, Says};
 use crate::support::program::{Run, Running, command, run};
 use serde_json::{Value, json};
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// Writes a tool of a folder that has its own `tools` and `kb`.
@@ -286,4 +290,92 @@ fn scripts_that_are_stuck_cost_no_other_session_anything() {
     assert!(ask(&address, "after", "go").contains("quick 3"));
     // The session of a stuck call goes on as well.
     assert!(ask(&address, "stuck-0", "go").contains("quick 3"));
+}
+
+/// A service that takes every request and answers none until it is told to end; how many it took.
+struct Silent {
+    place: String,
+    taken: Arc<AtomicUsize>,
+    held: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+fn silent() -> Silent {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = listener.local_addr().unwrap().to_string();
+    let (taken, held) = (
+        Arc::<AtomicUsize>::default(),
+        Arc::<Mutex<Vec<TcpStream>>>::default(),
+    );
+    thread::spawn({
+        let (taken, held) = (taken.clone(), held.clone());
+        move || {
+            for client in listener.incoming() {
+                taken.fetch_add(1, Ordering::SeqCst);
+                held.lock().unwrap().push(client.unwrap());
+            }
+        }
+    });
+    Silent { place, taken, held }
+}
+
+#[test]
+fn seven_hundred_waiting_fetches_of_one_script_hold_up_no_other_and_leave_little_in_doubt() {
+    const CALLS: usize = 700;
+    let folder = folder_with(
+        "export const execute = async ({ args }) => ({ ok: true, data: `quick ${args.n}` });",
+    );
+    let service = silent();
+    let fetches = format!(
+        "export async function execute({{ context }}) {{ await fetch('http://{}/', {{ method: 'POST', body: 'x' }}); return {{ ok: true, data: 1 }}; }}",
+        service.place
+    );
+    write_tool(folder.path(), "stuck", &[("handler.js", &fetches)]);
+    let path = folder.path().join("tools/stuck/schema.json");
+    let mut schema: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    schema["sideEffects"] = "writes".into();
+    schema["timeoutMs"] = 8_000.into();
+    fs::write(path, schema.to_string()).unwrap();
+    let settings = format!("[handlers]\nallow_fetch = [\"{}\"]\n", service.place);
+    fs::write(folder.path().join("windlass.toml"), settings).unwrap();
+    let model = model();
+    let mut server = serve(folder.path(), &model);
+    let address = server.address();
+    let mut flood = Vec::new();
+    for number in 0..CALLS {
+        let body = json!({"id": format!("stuck-{number}"), "message": "stuck"}).to_string();
+        let mut client = TcpStream::connect(&address).unwrap();
+        let length = body.len();
+        write!(
+            client,
+            "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        flood.push(client);
+    }
+    while service.taken.load(Ordering::SeqCst) == 0 {
+        thread::yield_now();
+    }
+    // Another script is served while all of them wait.
+    for round in 0..10 {
+        let answer = ask(&address, &format!("beside-{round}"), "go");
+        assert!(answer.contains("quick 3"), "{answer}");
+    }
+    let (mut unknown, mut passing) = (0, 0);
+    for mut client in flood {
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        unknown += usize::from(answer.contains("OUTCOME_UNKNOWN"));
+        passing += usize::from(answer.contains("TRANSIENT"));
+        // Those that come next are not waited for.
+        service.held.lock().unwrap().clear();
+    }
+    let taken = service.taken.load(Ordering::SeqCst);
+    assert!(
+        unknown <= taken,
+        "{unknown} in doubt of {taken} that were sent"
+    );
+    assert!(
+        passing > 0 && unknown + passing <= CALLS,
+        "{passing} and {unknown}"
+    );
 }

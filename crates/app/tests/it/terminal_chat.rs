@@ -7,6 +7,7 @@ use crate::support::model_server::{ModelServer, Says};
 use crate::support::program::{Running, command, run};
 use crate::support::root;
 use serde_json::{Value, json};
+use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -54,17 +55,18 @@ fn a_question_shows_the_arguments_and_what_happened_before() {
     let lines = folder.path().join("lines");
     std::fs::write(&lines, "Search.\nyes\nSearch.\nyes\n").unwrap();
     let mut command = chat(folder.path(), &model, &[]);
-    let run = run(command.stdin(std::fs::File::open(lines).unwrap()));
+    let run = run(command.stdin(File::open(lines).unwrap()));
     assert_eq!(run.code, 0, "{:?}", run.problems);
-    let mut questions = run.output.split("may the agent do this?");
+    let said = format!("\n{}", run.problems.join("\n"));
+    let mut questions = said.split("may the agent do this?");
     let (first, second) = (questions.next().unwrap(), questions.next().unwrap());
-    assert_eq!(questions.count(), 1, "{}", run.output);
+    assert_eq!(questions.count(), 1, "{said}");
     for question in [first, second] {
         let shown = "\n  kb_search {\"";
         assert!(question.contains(shown), "{question}");
         assert!(question.contains("Fram\\u{202e}!"), "{question}");
     }
-    assert!(!run.output.contains('\u{202e}'), "{:?}", run.output);
+    assert!(!said.contains('\u{202e}'), "{said:?}");
     let warning = "This was done before";
     assert!(!first.contains(warning), "{first}");
     assert!(second.contains(warning), "{second}");
@@ -83,10 +85,11 @@ fn only_a_plain_yes_lets_the_agent_change_anything() {
         let lines = folder.path().join("lines");
         std::fs::write(&lines, format!("{answer}\n")).unwrap();
         let mut command = chat(folder.path(), &model, &["Search."]);
-        let run = run(command.stdin(std::fs::File::open(lines).unwrap()));
+        let run = run(command.stdin(File::open(lines).unwrap()));
         let output = &run.output;
         assert_eq!(output.contains("Found."), runs, "{answer}: {output}");
-        assert!(output.contains("Type yes to let it"), "{output}");
+        let asked = run.problems.join("\n");
+        assert!(asked.contains("Type yes to let it"), "{asked}");
     }
 }
 
@@ -107,7 +110,7 @@ fn a_user_who_is_ignored_is_told_for_how_long_and_not_answered() {
     // In the conversation in which it happens, and in those that follow.
     for (message, answers) in [(vec![], 2), (vec!["Hello again."], 0), (vec![], 0)] {
         let mut command = chat(folder.path(), &model, &message);
-        let run = run(command.stdin(std::fs::File::open(&lines).unwrap()));
+        let run = run(command.stdin(File::open(&lines).unwrap()));
         assert_eq!(run.code, 1, "{}", run.output);
         let said = run.problems.last().unwrap();
         assert!(
@@ -166,19 +169,79 @@ fn a_signal_ends_the_program_where_nobody_types() {
         _ => Says::Words("Very well."),
     });
     // Where it waits for the next message, and where it waits for a yes.
-    for (message, last_line, signal) in [
-        ("Hello.", "Very well.", "-TERM"),
-        ("Search.", "kb_search {", "-TERM"),
-        ("Hello.", "Very well.", "-INT"),
+    for (message, signal) in [
+        ("Hello.", "-TERM"),
+        ("Search.", "-TERM"),
+        ("Hello.", "-INT"),
     ] {
         let mut command = chat(folder.path(), &model, &[]);
         let mut program = Running::start(command.stdin(Stdio::piped()));
         program.say(message);
-        while !program.line().contains(last_line) {}
+        match message {
+            "Search." => program.expect_log("kb_search {"),
+            _ => while !program.line().contains("Very well.") {},
+        }
         let requests = model.seen().len();
         program.signal(signal);
         let (code, log) = program.end();
         assert_eq!(code, Some(0), "{message} {log}");
         assert_eq!(model.seen().len(), requests, "it answers nothing any more");
     }
+}
+
+fn demo_chat(folder: &Path) -> Command {
+    let mut command = command(folder);
+    command.args(["chat", "--text-provider", "demo"]);
+    command
+}
+
+fn project() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(run(command(folder.path()).arg("init")).code, 0);
+    folder
+}
+
+#[test]
+fn a_program_gets_each_turn_as_a_line_of_json_and_nothing_else() {
+    let folder = project();
+    let said = r#"call say_hello {"query": "Ada"}"#;
+    let lines = folder.path().join("lines");
+    std::fs::write(
+        &lines,
+        format!("/tools\n{said}\n\n/usr/bin is a folder\n/exit\nnever said\n"),
+    )
+    .unwrap();
+    let mut command = demo_chat(folder.path());
+    command.args(["--format", "json", "-q"]);
+    let run = run(command.stdin(File::open(lines).unwrap()));
+    assert_eq!((run.code, run.problems.len()), (0, 0), "{:?}", run.problems);
+    let lines = run.output.lines().map(serde_json::from_str);
+    let lines: Vec<Value> = lines.map(Result::unwrap).collect();
+    let [tools, turn, _] = lines.as_slice() else {
+        panic!("{}", run.output);
+    };
+    let ids = tools["tools"].as_array().unwrap().iter();
+    let ids: Vec<&Value> = ids.map(|tool| &tool["toolId"]).collect();
+    assert!(ids.contains(&&json!("say_hello")), "{tools}");
+    assert!(
+        turn["text"]
+            .as_str()
+            .unwrap()
+            .contains("say_hello heard: Ada")
+    );
+    assert_eq!(turn["calls"], json!([{"tool": "say_hello", "error": null}]));
+    assert_eq!(turn["finish"], "stop");
+}
+
+/// What an agent does meanwhile is no part of its answer.
+#[test]
+fn progress_goes_to_standard_error() {
+    let folder = project();
+    let said = r#"call say_hello {"query": "Ada"}"#;
+    let plain = run(demo_chat(folder.path()).arg(said));
+    assert_eq!(plain.problems, ["  (say_hello)"], "{}", plain.output);
+    assert!(!plain.output.contains("(say_hello)"), "{}", plain.output);
+    let quiet = run(demo_chat(folder.path()).args([said, "-q"]));
+    assert_eq!((quiet.code, quiet.problems.len()), (0, 0));
+    assert_eq!(quiet.output, plain.output);
 }

@@ -90,7 +90,11 @@ fn pictures_that_cannot_be_shown_are_named_and_the_rest_counted() {
     server.signal("-TERM");
     let (_, log) = server.end();
     let said = |words: &str| log.lines().filter(|line| line.contains(words)).count();
-    assert_eq!(said("a picture cannot be shown"), 20, "{log}");
-    let rest = "more pictures cannot be shown; `windlass kb index` names them untold=5";
+    assert_eq!(
+        said("a record lacks something warning=photos.json:"),
+        20,
+        "{log}"
+    );
+    let rest = "more records lack something; `windlass kb index` names them untold=5";
     assert_eq!(said(rest), 1, "{log}");
 }

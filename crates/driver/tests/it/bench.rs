@@ -18,7 +18,7 @@ use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_store::command::NewLeg;
 use windlass_store::{
-    ConversationRef, EntryNumber, Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits,
+    Beginner, ConversationRef, EntryNumber, Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits,
     StoreSettings,
 };
 use windlass_tool::envelope::{ProjectionBody, ToolResponse};
@@ -302,13 +302,16 @@ impl Leg {
             process.ledger.clone(),
             Hands(hands.clone()),
         );
-        driver.attach(NewLeg {
-            leg: config.session_id.clone(),
-            mode,
-            client_id: ClientId::new("cl-1"),
-            resume_token: [1; 32],
-            expires_in_ms: 3_600_000,
-        });
+        driver.attach(
+            NewLeg {
+                leg: config.session_id.clone(),
+                mode,
+                client_id: ClientId::new("cl-1"),
+                resume_token: [1; 32],
+                expires_in_ms: 3_600_000,
+            },
+            Beginner::default(),
+        );
         let mut out = Vec::new();
         let core = Session::new(config, &mut out);
         let mut leg = Self {

@@ -3,11 +3,13 @@
 use super::chain::{self, Link, Record};
 use super::checkpoint::Checkpoint;
 use super::file::{self, AuditPart};
+use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use windlass_tool::json;
 
 /// Bytes of one line; a longer one is no record of ours.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -138,6 +140,29 @@ impl Standing {
         })
     }
 
+    /// Hands out what each record says that was there then, oldest first. Returns how many lines are no records; whether the chain
+    /// holds is another question.
+    pub fn each(self, mut take: impl FnMut(Map<String, Value>)) -> Result<u64, VerifyError> {
+        let mut others = 0;
+        let mut line = |text: &[u8]| match json::parse(text) {
+            Ok(Value::Object(record)) if record.contains_key("event") => take(record),
+            _ => others += 1,
+        };
+        let unreadable = |path: &Path| {
+            let path = path.to_owned();
+            move |source| VerifyError::Unreadable { path, source }
+        };
+        for path in &self.files.full {
+            let file = File::open(path).map_err(unreadable(path))?;
+            lines(file, &mut line).map_err(unreadable(path))?;
+        }
+        if let Some(growing) = self.files.growing {
+            let file = growing.file.take(growing.length);
+            lines(file, &mut line).map_err(unreadable(&self.path))?;
+        }
+        Ok(others)
+    }
+
     /// Verifies what was there then; what was written since is for the next time.
     pub fn verify(self) -> Result<Verified, VerifyError> {
         self.verify_against(Vec::new())
@@ -155,6 +180,20 @@ impl Standing {
             chain.read(&self.path, growing.file.take(growing.length))?;
         }
         chain.verified(count)
+    }
+}
+
+/// Each line of a file, without its line feed; one that is too long for a record comes in pieces.
+fn lines(file: impl Read, line: &mut impl FnMut(&[u8])) -> io::Result<()> {
+    let mut file = BufReader::new(file);
+    let mut text = Vec::new();
+    loop {
+        text.clear();
+        let mut limited = (&mut file).take(LINE_BYTES_MAX);
+        if limited.read_until(b'\n', &mut text)? == 0 {
+            return Ok(());
+        }
+        line(text.strip_suffix(b"\n").unwrap_or(&text));
     }
 }
 
@@ -273,10 +312,7 @@ impl Chain {
     fn gap(&mut self, record: &Record) -> Option<Fault> {
         let session = record.fields.get("sessionId")?.as_str()?;
         let session = session.to_owned();
-        let number = record
-            .fields
-            .get("sequence")
-            .and_then(serde_json::Value::as_u64);
+        let number = record.fields.get("sequence").and_then(Value::as_u64);
         let Some(found) = number else {
             return Some(Fault::Unnumbered { session });
         };
@@ -295,7 +331,7 @@ impl Chain {
 mod tests {
     use super::*;
     use crate::audit::chain::append;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     #[test]
     fn a_session_counts_each_of_its_records() {

@@ -229,6 +229,7 @@ impl Visible {
             Reply::Denied(question) | Reply::Changed(question) => self.hide_question(question),
             Reply::Done
             | Reply::Foreign
+            | Reply::Crowded(_)
             | Reply::Gone
             | Reply::Opened(_)
             | Reply::Attached { .. }
@@ -241,6 +242,7 @@ impl Visible {
             | Reply::Conflict
             | Reply::Refused(_)
             | Reply::Missing
+            | Reply::InUse
             | Reply::Settled(_) => None,
         }
     }

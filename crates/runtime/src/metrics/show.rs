@@ -37,6 +37,7 @@ pub(super) fn json(counted: &Counted) -> Value {
             "total": counted.sessions_total,
             "turnsWoundUp": counted.turns_wound_up,
         },
+        "refused": refused_json(counted),
         "provider": {
             "lost": counted.providers_lost,
             "oddities": counted.provider_oddities.values().sum::<u64>(),
@@ -55,6 +56,16 @@ pub(super) fn json(counted: &Counted) -> Value {
             "speakerSuppressedBytes": audio.speaker_suppressed_bytes,
         },
     })
+}
+
+/// What was refused, and under it by whose share.
+fn refused_json(counted: &Counted) -> Value {
+    let mut refused = Map::new();
+    for ((what, party), count) in &counted.refused {
+        let by_party = refused.entry(*what).or_insert_with(|| json!({}));
+        by_party[*party] = json!(count);
+    }
+    Value::Object(refused)
 }
 
 fn tool_json(tool: &ToolCounts) -> Value {
@@ -87,6 +98,7 @@ pub(super) fn prometheus(counted: &Counted) -> String {
         line(&mut text, format_args!("{name} {value}"));
     }
     oddities(&mut text, counted);
+    refused(&mut text, counted);
     tools(&mut text, counted);
     text
 }
@@ -102,6 +114,18 @@ fn oddities(text: &mut String, counted: &Counted) {
     for (kind, count) in &counted.provider_oddities {
         let kind = kind.replace('\\', "\\\\").replace('"', "\\\"");
         line(text, format_args!("{name}{{kind=\"{kind}\"}} {count}"));
+    }
+}
+
+fn refused(text: &mut String, counted: &Counted) {
+    let name = "windlass_refused_total";
+    let help = "What was refused because somebody's share of it was used up.";
+    head(text, name, "counter", help);
+    for ((what, party), count) in &counted.refused {
+        line(
+            text,
+            format_args!("{name}{{what=\"{what}\",party=\"{party}\"}} {count}"),
+        );
     }
 }
 

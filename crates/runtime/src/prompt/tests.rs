@@ -228,22 +228,46 @@ fn tokens_are_characters_by_four_rounded_up() {
 }
 
 #[test]
-fn texts_come_from_the_folder_or_where_there_is_none_from_the_program() {
+fn a_text_that_the_folder_lacks_is_the_built_in_one() {
     let folder = tempfile::tempdir().unwrap();
-    let missing = folder.path().join("missing");
-    assert_eq!(
-        Texts::load(&missing).unwrap(),
-        (Texts::built_in(), TextsOrigin::BuiltIn)
-    );
+    let nowhere = folder.path().join("missing");
+    let all = vec!["core.md", "voice.md", "text.md"];
+    assert_eq!(Texts::load(&nowhere).unwrap(), (Texts::built_in(), all));
     for name in ["core", "voice"] {
         std::fs::write(folder.path().join(format!("{name}.md")), name).unwrap();
     }
-    let error = Texts::load(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("text.md cannot be read"), "{error}");
+    let (texts, missing) = Texts::load(folder.path()).unwrap();
+    assert_eq!(
+        (texts.core.as_str(), texts.voice.as_str()),
+        ("core", "voice")
+    );
+    assert_eq!(
+        (texts.text, missing),
+        (Texts::built_in().text, vec!["text.md"])
+    );
     std::fs::write(folder.path().join("text.md"), [0xff]).unwrap();
     let error = Texts::load(folder.path()).unwrap_err().to_string();
     assert!(error.ends_with("no UTF-8 text"), "{error}");
-    std::fs::write(folder.path().join("text.md"), "text").unwrap();
-    let (texts, origin) = Texts::load(folder.path()).unwrap();
-    assert_eq!((texts.core.as_str(), origin), ("core", TextsOrigin::Folder));
+    std::fs::remove_file(folder.path().join("text.md")).unwrap();
+    std::fs::create_dir(folder.path().join("text.md")).unwrap();
+    let error = Texts::load(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("text.md cannot be read"), "{error}");
+}
+
+#[test]
+fn the_built_in_texts_are_of_nobody_and_a_projects_own_have_its_name() {
+    let built_in = Texts::built_in();
+    let named = Texts::of_project("the Sea Hotel");
+    assert!(
+        named
+            .core
+            .starts_with("You are the assistant of the Sea Hotel. ")
+    );
+    for texts in [&built_in, &named] {
+        for text in [&texts.core, &texts.voice, &texts.text] {
+            assert!(!text.contains("Fram") && !text.contains("polar"), "{text}");
+        }
+    }
+    let rest = |core: &str| core.lines().skip(1).collect::<Vec<_>>().join("\n");
+    assert_eq!(rest(&built_in.core), rest(&named.core));
 }

@@ -105,6 +105,7 @@ impl TextSession {
                     && self.log.leave_out_newest_pictures(PICTURE_REFUSED)
                 {
                     is_without_pictures = true;
+                    self.flow.has_refused_pictures = true;
                     continue;
                 }
                 if failure.class == FailureClass::ContextTooLong && !has_shortened {

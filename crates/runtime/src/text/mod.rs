@@ -6,6 +6,7 @@ mod ask;
 pub mod completions;
 pub(crate) mod delegate;
 mod found_pictures;
+mod memory;
 mod model;
 mod once;
 mod past;
@@ -16,8 +17,9 @@ mod summary;
 mod turn;
 pub mod ui_stream;
 
+pub use memory::TurnMemory;
 pub use model::{ModelOptions, Protocol, TextModel, TextTools};
-pub use past::Past;
+pub use past::{Past, SHOWN};
 pub use session::{TextRequest, TextSession};
 
 use std::sync::Arc;
@@ -116,7 +118,7 @@ pub enum TurnInput {
 
 impl TurnInput {
     /// What the user says with it; nothing where a question is answered.
-    pub(crate) fn said(&self) -> Option<&UserInput> {
+    pub fn said(&self) -> Option<&UserInput> {
         match self {
             Self::User(said) | Self::Again(said) | Self::Edited(said) => Some(said),
             Self::Confirm(_) => None,

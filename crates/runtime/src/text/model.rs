@@ -201,7 +201,7 @@ impl TextModel {
         }
     }
 
-    pub(super) fn sees(&self) -> bool {
+    pub fn sees(&self) -> bool {
         self.profile.vision
     }
 

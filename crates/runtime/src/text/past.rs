@@ -40,6 +40,8 @@ pub struct Past {
     pub(super) questions: Vec<OpenQuestion>,
     /// The user's last message, where it has no answer.
     pub(super) open_turn: Option<OpenTurn>,
+    /// Entries that name the pictures of messages.
+    pub(super) shown: Vec<Entry>,
     /// The last entry that was read; `None` of a conversation whose id has just been made.
     pub(super) read_to: Option<EntryNumber>,
 }
@@ -72,6 +74,7 @@ impl Past {
             began: None,
             questions: Vec::new(),
             open_turn: None,
+            shown: Vec::new(),
             read_to: None,
         }
     }
@@ -109,6 +112,8 @@ impl Past {
         let is_empty = began.questions.is_empty()
             && began.unheard.is_empty()
             && began.unheard_questions.is_empty();
+        let shown = log.iter().filter(|entry| names_pictures(entry));
+        let shown = shown.cloned().collect();
         let log = said_of(&log);
         began.last_turn = log.iter().map(|(_, said)| turn_of(said)).max().unwrap_or(0);
         let is_empty = is_empty && began.last_turn == 0;
@@ -120,13 +125,24 @@ impl Past {
             began: (!is_empty).then_some(began),
             questions: asked,
             open_turn: open_turn(&log),
+            shown,
             read_to: Some(after),
         })
+    }
+
+    /// The last entry of the log when it was read; 0 of a conversation whose id has just been made.
+    pub fn read_to(&self) -> EntryNumber {
+        self.read_to.unwrap_or_default()
     }
 
     /// Whether nothing was said or done.
     pub fn is_empty(&self) -> bool {
         self.said.is_empty()
+    }
+
+    /// Entries of the log that name the pictures of messages, once.
+    pub fn take_shown(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.shown)
     }
 
     /// Puts pictures where their messages are, which the log does not keep.
@@ -153,6 +169,14 @@ impl Past {
     pub fn number_after(&mut self, call: CallNumber) {
         self.last_call = self.last_call.max(call);
     }
+}
+
+/// What the keys of entries begin with that name the pictures of a message.
+pub const SHOWN: &str = "shown:";
+
+fn names_pictures(entry: &Entry) -> bool {
+    let key = entry.key.as_deref();
+    key.is_some_and(|key| key.starts_with(SHOWN))
 }
 
 /// The questions that were denied, by the log, the newest of them, oldest first.

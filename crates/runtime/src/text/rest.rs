@@ -38,6 +38,13 @@ impl TextSession {
         Box::pin(self.leave()).await;
     }
 
+    /// The same for a session whose conversation nobody comes back to. What it has done stays known.
+    pub async fn end_for_good(mut self) {
+        self.settle_by(Input::Client(ClientEvent::Stop)).await;
+        self.calls.leave_for_good();
+        Box::pin(self.calls.finish(None)).await;
+    }
+
     /// The same for a session whose conversation goes on in another one: what the user was asked stays open. A summary that is being
     /// written is kept, unless the program ends before it is.
     pub async fn suspend(mut self, program_ends: impl Future<Output = ()>) {

@@ -1,6 +1,7 @@
 //! A text session between its turns: the core, the driver of its calls and the log of what the model reads, and how inputs and
 //! outputs pass between them. Knows no model's protocol and no client's.
 
+use super::memory::TurnMemory;
 use super::model::TextTools;
 use super::past::{Past, PastEntry};
 use super::patience::Patience;
@@ -25,7 +26,7 @@ use windlass_session::said::Said;
 use windlass_session::saved::{Began, SpentTurn};
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
-use windlass_store::{ConversationRef, EntryNumber, LegNumber, NewEntry, QuestionNumber};
+use windlass_store::{Beginner, ConversationRef, EntryNumber, LegNumber, NewEntry, QuestionNumber};
 use windlass_tool::handler::{KnowledgeReader, World};
 use windlass_tool::id::{CallNumber, ClientId, EffectId, SessionId};
 use windlass_tool::sensitive::Sensitive;
@@ -36,11 +37,14 @@ pub struct TextRequest {
     pub session: SessionConfig,
     pub client_id: ClientId,
     pub conversation: ConversationRef,
+    /// By whom it is begun, where it is new.
+    pub beginner: Beginner,
     pub world: Arc<dyn World>,
     pub shared: Shared,
     pub settings: Arc<TextSettings>,
     pub tools: Arc<TextTools>,
     pub past: Past,
+    pub memory: TurnMemory,
 }
 
 /// One text session. Everything of it lives in the futures of its methods; between them nothing moves but calls that have
@@ -71,6 +75,8 @@ pub struct TextSession {
     pub(super) broken_off: Option<MessageKey>,
     /// What was called for it, where that was in an earlier session.
     pub(super) spent: Option<SpentTurn>,
+    /// What its turns hold of memory, until it is over.
+    pub(super) memory: TurnMemory,
     pub(super) started: Instant,
     /// Requests to models so far.
     requests: u64,
@@ -102,6 +108,8 @@ pub(super) struct Flow {
     /// The log has the user's message already, and what was done for it.
     pub(super) is_taken_up: bool,
     pub(super) voice_session_start: Option<serde_json::Value>,
+    /// The model's provider refused the turn's pictures.
+    pub(super) has_refused_pictures: bool,
     /// Bytes of pictures that calls of the turn brought back.
     pub(super) picture_bytes: usize,
     pub(super) usage: Usage,
@@ -155,11 +163,13 @@ impl TextSession {
             mut session,
             client_id,
             conversation,
+            beginner,
             world,
             shared,
             settings,
             tools,
             past,
+            memory,
         } = request;
         // The log knows better than the client.
         if !past.said.is_empty() {
@@ -179,7 +189,7 @@ impl TextSession {
             registry,
             world: world.clone(),
             shared,
-            start: LegStart::Passing,
+            start: LegStart::Passing(beginner),
             questions: past.questions,
             after: past.read_to,
         });
@@ -201,6 +211,7 @@ impl TextSession {
             // What no model has heard is among what was read.
             all_heard_to: Some(past.read_to.unwrap_or_default()),
             last_entry: None,
+            memory,
             broken_off: past.open_turn.as_ref().map(|turn| turn.message),
             spent: past.open_turn.map(|turn| turn.spent),
             started: Instant::now(),
@@ -248,6 +259,11 @@ impl TextSession {
             user_id: config.user_id.clone(),
             rights: config.rights.clone(),
         }
+    }
+
+    /// Whether the model's provider refused the pictures of the last turn.
+    pub fn has_refused_pictures(&self) -> bool {
+        self.flow.has_refused_pictures
     }
 
     /// Whether the core has closed the session, so that the conversation goes on in another one.

@@ -6,6 +6,7 @@ use super::model::TextModel;
 use super::patience::Patience;
 use super::session::{Flow, GivenAnswer, TextSession, Wake};
 use super::{Confirmed, Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
+use crate::shares::Exceeded;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -268,6 +269,9 @@ impl TextSession {
                 Wake::Cancelled => return self.give_up(sink),
                 Wake::Late => return self.give_up_late(sink),
             }
+            if let Err(exceeded) = self.weigh() {
+                return self.give_up_crowded(&exceeded, sink);
+            }
             // What the model was told until here is in the log that it is asked with.
             self.flow.is_told = false;
             let asked = self.ask(system_instruction, tool_use, patience, sink).await;
@@ -393,6 +397,13 @@ impl TextSession {
         self.note(Entry::Interrupted);
         self.append(vec![notice_entry(BROKEN_OFF)]);
         FinishReason::Cancelled
+    }
+
+    /// Whoever asked holds too much memory for a further request. What was begun has ended.
+    fn give_up_crowded(&mut self, exceeded: &Exceeded, sink: &mut dyn TurnSink) -> FinishReason {
+        self.give_up(sink);
+        sink.failed(ErrorCode::Overloaded, &exceeded.to_string());
+        FinishReason::Failed
     }
 
     fn give_up_late(&mut self, sink: &mut dyn TurnSink) -> FinishReason {

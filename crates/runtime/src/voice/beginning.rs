@@ -18,7 +18,8 @@ use windlass_session::said::{self, Said};
 use windlass_session::saved::Saved;
 use windlass_store::command::{Command, NewLeg, Reply, Resumed};
 use windlass_store::{
-    Batch, ConversationRef, Hash, Leg, LegRef, LegState, NewEntry, Presented, StoreUnavailable,
+    Batch, Beginner, ConversationRef, Hash, Leg, LegRef, NewEntry, PartyKind, Presented,
+    StoreUnavailable,
 };
 use windlass_tool::sensitive::Sensitive;
 
@@ -60,7 +61,8 @@ pub(super) async fn begin(
         Some(Held { slot, .. }) => slot,
         None => SessionSlot::take(&service, &standing)?,
     };
-    let found = open(&service, &party).await?;
+    let beginner = standing.beginner();
+    let found = open(&service, &party, &beginner).await?;
     let told = std::mem::take(&mut start.history);
     let mut admission = service.host.start(&party, start, None)?;
     let mut account = Vec::new();
@@ -76,13 +78,14 @@ pub(super) async fn begin(
     }
     let leg = new_leg(&service, &party, &admission);
     let grace_seconds = admission.session.limits.restart_grace_seconds;
-    let leg_start = LegStart::New(NewLeg {
+    let attached = NewLeg {
         leg: leg.leg.clone(),
         mode: leg.mode,
         client_id: leg.client_id.clone(),
         resume_token: leg.resume_token,
         expires_in_ms: grace_seconds.saturating_mul(1_000),
-    });
+    };
+    let leg_start = LegStart::New(attached, beginner);
     let beginnings = Beginnings {
         slot,
         leg,
@@ -95,13 +98,24 @@ pub(super) async fn begin(
 }
 
 /// Opens the conversation, behind everything that is still to be written of it, and reads what it has.
-async fn open(service: &VoiceService, party: &Party) -> Result<Option<Found>, Refusal> {
-    if party.is_new {
-        return Ok(None);
-    }
+async fn open(
+    service: &VoiceService,
+    party: &Party,
+    beginner: &Beginner,
+) -> Result<Option<Found>, Refusal> {
     let (ledger, conversation) = (&*service.shared.ledger, &party.conversation);
-    if ask(service, conversation, Command::Open).await? == Reply::Foreign {
-        return Err(foreign());
+    if party.is_new {
+        // Its leg begins it, for which nobody waits.
+        let crowded = ledger.store().crowded(&conversation.tenant, beginner);
+        return match crowded.map_err(|error| unavailable(&error))? {
+            Some(kind) => Err(refused(service, kind)),
+            None => Ok(None),
+        };
+    }
+    match ask(service, conversation, Command::Open(beginner.clone())).await? {
+        Reply::Foreign => return Err(foreign()),
+        Reply::Crowded(kind) => return Err(refused(service, kind)),
+        _ => {}
     }
     let found = history::find(ledger, conversation, ENTRIES_MAX);
     found.map(Some).map_err(|error| unavailable(&error))
@@ -146,11 +160,11 @@ fn new_leg(service: &VoiceService, party: &Party, admission: &Admission) -> Leg 
         mode: session.mode,
         epoch: session.epoch,
         owner: service.shared.ledger.store().owner().clone(),
-        state: LegState::Live,
         client_id: party.caller.client_id.clone(),
         resume_token: token_hash(admission.resume_token.expose()),
         body: Sensitive(Vec::new()),
         last_number: 0,
+        is_announced: false,
         expires_at_unix_ms: u64::MAX,
     }
 }
@@ -325,6 +339,14 @@ fn unknown() -> Refusal {
     Refusal::Error {
         code: ErrorCode::ResumeRefused,
         message: "there is no session with this token any more; start a new one".to_owned(),
+    }
+}
+
+/// Its party has as many conversations as its share.
+fn refused(service: &VoiceService, kind: PartyKind) -> Refusal {
+    Refusal::Error {
+        code: ErrorCode::TooManyConversations,
+        message: service.host.crowded(kind),
     }
 }
 

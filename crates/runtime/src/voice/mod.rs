@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use windlass_session::client::ErrorCode;
 use windlass_session::session::SessionConfig;
-use windlass_store::{ConversationRef, LegRef};
+use windlass_store::{ConversationRef, LegRef, PartyKind};
 use windlass_tool::handler::World;
 use windlass_tool::id::UserId;
 use windlass_tool::sensitive::Sensitive;
@@ -121,6 +121,9 @@ pub trait Host: Send + Sync {
         conversation: &ConversationRef,
         named: Option<&str>,
     ) -> UserId;
+
+    /// A party has as many conversations as its share, so that the client gets no new one; what it is told.
+    fn crowded(&self, kind: PartyKind) -> String;
 
     /// The user of a conversation, as sessions have it.
     fn user_of(&self, conversation: &ConversationRef) -> UserId;

@@ -18,12 +18,13 @@ use windlass_session::event::SessionEvent;
 use windlass_session::limits::Limits;
 use windlass_store::command::{OpenQuestion, Reply as Answered};
 use windlass_store::{
-    Batch, Conversation, ConversationRef, Due, Effect, Entry, EntryNumber, Hash, Leg, MemoryStore,
-    OwnerId, Question, QuestionNumber, Store, StoreUnavailable, Token,
+    Batch, Beginner, Conversation, ConversationRef, Due, Effect, Entry, EntryNumber, Hash, Leg,
+    MemoryStore, OwnerId, PartyKind, Question, QuestionNumber, Searched, Store, StoreUnavailable,
+    Token, Wanted,
 };
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable, Execution, Failure, Success};
-use windlass_tool::id::{CallNumber, ConversationId, EffectId, TenantId, UserId};
+use windlass_tool::id::{CallNumber, ClientId, ConversationId, EffectId, TenantId, UserId};
 use windlass_tool::kind::{Mode, SideEffects};
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
@@ -180,6 +181,14 @@ impl Store for Disk {
         }
     }
 
+    fn crowded(
+        &self,
+        tenant: &TenantId,
+        beginner: &Beginner,
+    ) -> Result<Option<PartyKind>, StoreUnavailable> {
+        self.store.crowded(tenant, beginner)
+    }
+
     fn conversation(
         &self,
         tenant: &TenantId,
@@ -195,6 +204,28 @@ impl Store for Disk {
         entries_max: usize,
     ) -> Result<Vec<Entry>, StoreUnavailable> {
         self.store.entries(conversation, after, entries_max)
+    }
+
+    fn entries_before(
+        &self,
+        conversation: &ConversationRef,
+        before: EntryNumber,
+        entries_max: usize,
+    ) -> Result<Vec<Entry>, StoreUnavailable> {
+        self.store.entries_before(conversation, before, entries_max)
+    }
+
+    fn conversations_of(&self, wanted: &Wanted<'_>) -> Result<Vec<Conversation>, StoreUnavailable> {
+        self.store.conversations_of(wanted)
+    }
+
+    fn search(
+        &self,
+        conversation: &ConversationRef,
+        entries_max: usize,
+        is_meant: &dyn Fn(&str) -> bool,
+    ) -> Result<Searched, StoreUnavailable> {
+        self.store.search(conversation, entries_max, is_meant)
     }
 
     fn entry_of_key(
@@ -264,6 +295,14 @@ impl Store for Disk {
 
     fn prune(&self) -> Result<usize, StoreUnavailable> {
         self.store.prune()
+    }
+
+    fn end_client(&self, client_id: &ClientId) -> Result<(), StoreUnavailable> {
+        self.store.end_client(client_id)
+    }
+
+    fn ended_clients(&self) -> Result<Vec<ClientId>, StoreUnavailable> {
+        self.store.ended_clients()
     }
 
     fn now_unix_ms(&self) -> u64 {

@@ -14,8 +14,8 @@ use windlass_runtime::ids;
 use windlass_runtime::store_thread::ThreadSettings;
 use windlass_store::command::{Command, Refusal, Reply};
 use windlass_store::{
-    AttemptOutcome, Batch, DATABASE_FILE, EffectState, EntryEvent, EntryNumber, LegNumber,
-    NewEntry, SqliteStore, Store, StoreUnavailable,
+    AttemptOutcome, Batch, Beginner, DATABASE_FILE, EffectState, EntryEvent, EntryNumber,
+    LegNumber, NewEntry, SqliteStore, Store, StoreUnavailable,
 };
 use windlass_tool::id::SessionId;
 use windlass_tool::kind::Mode;
@@ -135,7 +135,7 @@ fn a_leg_by_text_is_gathered_with_its_conversation_and_what_is_asked_for_is_not(
         }
         batch
     };
-    let opened = batch("new", Command::Open);
+    let opened = batch("new", Command::Open(Beginner::default()));
     for (batch, is_gathered) in [
         (by(Mode::Text), true),
         (by(Mode::Voice), false),

@@ -696,6 +696,7 @@ fn name_of(reply: &Reply) -> &'static str {
     match reply {
         Reply::Gone => "another process speaks for this session",
         Reply::Foreign => "the conversation is another user's",
+        Reply::Crowded(_) => "who began the conversation has as many as its share",
         Reply::Missing => "it has no such effect",
         _ => "an unexpected reply",
     }

@@ -94,6 +94,7 @@ fn what_is_asked_for_in_a_later_turn_is_a_question_that_names_what_was_done() {
             client: Assistant said "Two are booked."
             client: TurnComplete { turn: 2 }
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "a table for two"
             s-1: effect-1 of book Running, attempt 1
@@ -300,6 +301,7 @@ fn a_definite_failure_may_be_asked_for_again_and_runs() {
             to model: function-call-2 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "write it"
             s-1: effect-1 of write Running, attempt 1
@@ -353,6 +355,7 @@ fn what_may_have_happened_is_asked_about_and_runs_with_a_yes() {
             client: confirmation result call-2 ok
             to model: notice "(A message of the system, not of the user.) The user approved the call of write, and it has run. Its result: {\"data\":{\"x\":2},\"status\":\"success\"}"
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "write it"
             s-1: effect-1 of write Running, attempt 1
@@ -559,6 +562,7 @@ fn a_barge_in_before_the_ledger_has_answered_starts_nothing() {
             to model: function-call-2 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "write it"
             s-1: effect-1 of write Running, attempt 1

@@ -51,6 +51,7 @@ fn a_store_that_is_down_starts_no_change_and_lets_reads_run() {
             request call-3 write
             start call-3 write (effect-1) {"text":"a"}
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "go"
             s-1: call-1 write {"text":"a"} brought {"message":"write was not started: the store does not answer"}
@@ -80,6 +81,7 @@ fn a_store_that_answers_too_late_has_begun_nothing() {
             client: ToolsComplete { tool_count: 1 }
             > store up
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "go"
             s-1: effect-1 of write Running, attempt 1
@@ -132,6 +134,7 @@ fn an_approval_that_the_store_takes_too_late_has_begun_nothing_and_is_not_used_u
             client: confirmation result call-1 TRANSIENT pay was not started: the store does not answer
             > store up
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "pay"
             s-1: question-1 about pay Open
@@ -259,6 +262,7 @@ fn an_outcome_that_is_not_stored_in_time_is_told_as_unrecorded_and_no_change_sta
             > says Done.
             client: Assistant piece "Done."
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "go"
             s-1: effect-1 of write Running, attempt 1
@@ -301,6 +305,7 @@ fn an_outcome_that_the_store_refuses_is_tried_until_it_takes_it() {
             to model: function-call-3 ok {"x":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "go"
             s-1: effect-1 of write Running, attempt 1
@@ -457,6 +462,7 @@ fn a_session_that_ends_waits_for_its_changes_and_leaves_what_it_has_asked() {
             session ended: Stopped
             close Stopped
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "go"
             s-1: question-1 about pay Open

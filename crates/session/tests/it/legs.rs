@@ -122,15 +122,16 @@ fn what_an_approved_run_wants_of_the_session_that_asked_goes_there() {
             client: confirmation result call-1 ok
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"intents\":[{\"type\":\"SUPPRESS_AUDIO\",\"value\":true}]},\"status\":\"success\"}"
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "pay"
             s-1: question-1 about pay Open
             s-1: call-1 pay {"text":"10"} brought {"message":"pay runs only after the user has confirmed it"}
-            b: begins by text
             s-1: effect-1 of pay Running, attempt 1
             s-1: question-1 about pay Approved
             s-1: asked of s-1: [SuppressAudio { value: true }]
             s-1: effect-1 of pay Done, attempt 1
+            b: begins by text
             b: call-2 pay {"text":"10"} brought {"data":{"intents":[{"type":"SUPPRESS_AUDIO","value":true}]}}
             s-1: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"intents\":[{\"type\":\"SUPPRESS_AUDIO\",\"value\":true}]},\"status\":\"success\"}"
         "#]],

@@ -30,6 +30,7 @@ fn a_handler_that_calls_a_tool_is_given_its_whole_answer() {
             turn 1 ended: calls 2 retrieval 1 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "go"
             s-1: call-1 search {"query":"Fram","top_k":3} brought {"data":{"results":[1]}}
@@ -79,6 +80,7 @@ fn changes_of_a_handler_are_the_ledgers_with_their_parent_and_count() {
             turn 1 ended: calls 4 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > log
+            s-1: begins by text
             s-1: the user begins
             s-1: User said "go"
             s-1: effect-1 of write Running, attempt 1

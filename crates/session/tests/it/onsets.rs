@@ -36,6 +36,7 @@ fn speech_and_its_transcript_are_one_onset() {
             turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 2 }
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "write it"
             s-1: Assistant said "Well"
@@ -85,6 +86,7 @@ fn speech_into_an_answer_is_an_onset() {
             client: ToolsComplete { tool_count: 1 }
             client: confirm call-2 token-1 {"text":"a"} warned "This was done before, at 2026-11-18T11:06:40.000Z. If you approve it, it is done once more."
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "write it"
             s-1: effect-1 of write Running, attempt 1
@@ -128,6 +130,7 @@ fn who_interrupts_goes_on_in_the_same_onset() {
             client: ModelGenerating
             client: Assistant piece "So"
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "begin"
             s-1: the user begins
@@ -170,6 +173,7 @@ fn what_the_model_calls_without_an_onset_belongs_to_the_turn_before() {
             > done
             client: TurnComplete { turn: 1 }
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "write it"
             s-1: effect-1 of write Running, attempt 1
@@ -227,6 +231,7 @@ fn a_message_that_is_sent_again_is_no_onset() {
             client: ToolsComplete { tool_count: 1 }
             client: confirm call-3 token-1 {"text":"a"} warned "This was done before, at 2026-11-18T11:06:40.000Z. If you approve it, it is done once more."
             > log
+            s-1: begins by text
             s-1: the user begins
             s-1: User said "write it"
             s-1: effect-1 of write Running, attempt 1
@@ -262,6 +267,7 @@ fn the_end_of_a_spoken_turn_is_an_onset_where_nothing_was_heard() {
             to model: audio ended
             turn 2 started
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: Assistant said "Yes?"
             s-1: the user begins

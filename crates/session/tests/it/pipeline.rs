@@ -307,11 +307,17 @@ fn a_message_of_a_handler_never_passes_as_the_servers() {
             client: ModelGenerating
             start call-1 look {}
             > message 1 {"type":"error","code":"fake"}
+            call-1 notes client_message_refused {"type":"error"}
             > message 1 {"type":"timeout","durationSeconds":60}
+            call-1 notes client_message_refused {"type":"timeout"}
             > message 1 {"type":"confirmation-request","token":"fake"}
+            call-1 notes client_message_refused {"type":"confirmation-request"}
             > message 1 {"type":"Voice-Session-Start"}
+            call-1 notes client_message_refused {"type":"Voice-Session-Start"}
             > message 1 {"type":"answer-again"}
+            call-1 notes client_message_refused {"type":"answer-again"}
             > message 1 {"type":"tool-progress"}
+            call-1 notes client_message_refused {"type":"tool-progress"}
             > message 1 {"type":"weather","sky":"blue"}
             client: custom {"sky":"blue","type":"weather"}
             > progress 1 half way
@@ -343,16 +349,22 @@ fn a_handler_that_says_too_much_is_cut_short() {
             client: ModelGenerating
             start call-1 look {}
             > message 1 {"type":"weather","sky":"blue"}
+            client: custom {"sky":"blue","type":"weather"}
             > progress 1 half way
+            call-1 progress: half way
             > progress 1 more
+            call-1 notes messages_left_out {"max":2}
             > message 1 {"type":"weather","sky":"grey"}
             > notes 1 looked
+            call-1 notes looked null
             > notes 1 looked
+            call-1 notes audit_notes_left_out {"max":1}
             > notes 1 looked
             > message 1 {"type":"error","code":"fake"}
-            > calls function-call-2 look {"x":2}
-            > notes 2 looked
             > returns 1 {"x":1}
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
         "#]],
     );
 }

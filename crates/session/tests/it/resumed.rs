@@ -44,6 +44,7 @@ fn an_open_question_waits_on_under_its_token() {
             turn 2 started
             client: ModelGenerating
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "pay"
             s-1: question-1 about pay Open
@@ -205,6 +206,7 @@ fn a_denial_that_the_model_has_not_heard_of_is_told() {
             heard question-1
             client: ModelGenerating
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "pay"
             s-1: question-1 about pay Open
@@ -410,6 +412,7 @@ fn what_is_written_after_a_kill_loses_nothing_to_what_was_written_before_it() {
             client: ToolsComplete { tool_count: 1 }
             client: confirm call-2 token-1 {"text":"a"} warned "This was done before, at 2026-11-18T11:06:40.000Z. If you approve it, it is done once more."
             > log
+            s-1: begins by voice
             s-1: the user begins
             s-1: User said "hello"
             s-1: Assistant said "Good day."

@@ -4,7 +4,6 @@ use super::Step;
 use crate::command::{CalledBack, Found, FoundState, Record, Reply};
 use crate::effect::{AttemptOutcome, LookupState};
 use crate::id::{AttemptNumber, Nonce, QuestionNumber};
-use crate::leg::{Leg, LegState};
 use crate::log::{EffectState, EntryEvent, LegRequest, QuestionState};
 use crate::question::Question;
 use crate::rows::Change;
@@ -75,9 +74,8 @@ impl Step<'_> {
         if self.rows.known_entries.iter().any(Option::is_some) {
             return;
         }
-        let is_live = |leg: &Leg| leg.leg == asks.leg && leg.state == LegState::Live;
         let asks = LegRequest {
-            is_rejected: !self.leg.as_ref().is_some_and(is_live),
+            is_rejected: self.leg.as_ref().is_none_or(|leg| leg.leg != asks.leg),
             ..asks.clone()
         };
         let leg = asks.leg.clone();

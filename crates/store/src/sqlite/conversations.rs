@@ -2,12 +2,21 @@
 
 use super::effects::read_reference;
 use super::tables::{bound, loaded_number, loaded_time, mode, number, odd, time};
-use crate::Hash;
 use crate::id::{ConversationRef, EffectKey, EntryNumber, Epoch, Nonce, OwnerId, QuestionNumber};
-use crate::leg::{Became, Conversation, Delivery, Leg, LegState};
+use crate::leg::{Became, Conversation, Delivery, Heading, Leg};
+use crate::party::{Parties, PartyHash};
+use crate::{Hash, Wanted};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, UserId};
 use windlass_tool::sensitive::Sensitive;
+
+/// A conversation's columns, in the order in which [`read_conversation`] takes them.
+macro_rules! conversation_columns {
+    () => {
+        "conversation_id, user_id, has_external_content, last_entry, first_entry, last_question, begun_at_unix_ms,
+         used_at_unix_ms, title, messages, address, beginner"
+    };
+}
 
 pub(super) fn find(
     connection: &Connection,
@@ -15,36 +24,89 @@ pub(super) fn find(
     conversation_id: &ConversationId,
 ) -> rusqlite::Result<Option<Conversation>> {
     connection
-        .prepare_cached(
-            "SELECT user_id, has_external_content, last_entry, first_entry, last_question, begun_at_unix_ms, used_at_unix_ms
-             FROM conversations WHERE tenant = ?1 AND conversation_id = ?2",
-        )?
+        .prepare_cached(concat!(
+            "SELECT ",
+            conversation_columns!(),
+            " FROM conversations WHERE tenant = ?1 AND conversation_id = ?2"
+        ))?
         .query_row(params![tenant.as_str(), conversation_id.as_str()], |row| {
-            Ok(Conversation {
-                tenant: tenant.clone(),
-                conversation_id: conversation_id.clone(),
-                user_id: UserId::new(row.get::<_, String>(0)?),
-                has_external_content: row.get(1)?,
-                last_entry: EntryNumber(loaded_number(row.get(2)?)),
-                first_entry: EntryNumber(loaded_number(row.get(3)?)),
-                last_question: QuestionNumber(row.get(4)?),
-                begun_at_unix_ms: loaded_time(row.get(5)?),
-                used_at_unix_ms: loaded_time(row.get(6)?),
-            })
+            read_conversation(row, tenant)
         })
         .optional()
+}
+
+/// Those of a user in which something was said, the one that was used last first.
+pub(super) fn listed(
+    connection: &Connection,
+    wanted: &Wanted<'_>,
+) -> rusqlite::Result<Vec<Conversation>> {
+    let user = wanted.user_id.as_str();
+    // Behind every name that begins so. No name holds this character where a prefix ends.
+    let (first, end) = match wanted.prefix {
+        Some(prefix) => (prefix.to_owned(), format!("{prefix}\u{10FFFF}")),
+        None => (format!("{user}\u{1}"), format!("{user}\u{1}")),
+    };
+    let (used, id) = match wanted.behind {
+        Some((used, id)) => (time(used), id.as_str()),
+        None => (i64::MAX, ""),
+    };
+    connection
+        .prepare_cached(concat!(
+            "SELECT ",
+            conversation_columns!(),
+            " FROM conversations INDEXED BY conversations_by_user
+             WHERE tenant = ?1 AND user_id >= ?2 AND user_id < ?3 AND (user_id = ?2 OR user_id >= ?4) AND messages > 0
+                 AND (used_at_unix_ms < ?5 OR (used_at_unix_ms = ?5 AND conversation_id > ?6))
+             ORDER BY used_at_unix_ms DESC, conversation_id LIMIT ?7"
+        ))?
+        .query_map(
+            params![
+                wanted.tenant.as_str(),
+                user,
+                end,
+                first,
+                used,
+                id,
+                bound(wanted.conversations_max)
+            ],
+            |row| read_conversation(row, wanted.tenant),
+        )?
+        .collect()
+}
+
+fn read_conversation(row: &Row<'_>, tenant: &TenantId) -> rusqlite::Result<Conversation> {
+    Ok(Conversation {
+        tenant: tenant.clone(),
+        conversation_id: ConversationId::new(row.get::<_, String>(0)?),
+        user_id: UserId::new(row.get::<_, String>(1)?),
+        parties: Parties {
+            address: row.get::<_, Option<[u8; 16]>>(10)?.map(PartyHash),
+            user: row.get::<_, Option<[u8; 16]>>(11)?.map(PartyHash),
+        },
+        has_external_content: row.get(2)?,
+        last_entry: EntryNumber(loaded_number(row.get(3)?)),
+        first_entry: EntryNumber(loaded_number(row.get(4)?)),
+        last_question: QuestionNumber(row.get(5)?),
+        begun_at_unix_ms: loaded_time(row.get(6)?),
+        used_at_unix_ms: loaded_time(row.get(7)?),
+        heading: Heading {
+            title: row.get::<_, Option<String>>(8)?.map(Sensitive),
+            messages: loaded_number(row.get(9)?),
+        },
+    })
 }
 
 pub(super) fn upsert(connection: &Connection, conversation: &Conversation) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "INSERT INTO conversations (tenant, conversation_id, user_id, has_external_content, last_entry, first_entry,
-                 last_question, begun_at_unix_ms, used_at_unix_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+                 last_question, begun_at_unix_ms, used_at_unix_ms, address, beginner, title, messages)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
              ON CONFLICT DO UPDATE SET
                  user_id = excluded.user_id, has_external_content = excluded.has_external_content,
                  last_entry = excluded.last_entry, first_entry = excluded.first_entry,
-                 last_question = excluded.last_question, used_at_unix_ms = excluded.used_at_unix_ms",
+                 last_question = excluded.last_question, used_at_unix_ms = excluded.used_at_unix_ms,
+                 title = excluded.title, messages = excluded.messages",
         )?
         .execute(params![
             conversation.tenant.as_str(),
@@ -56,6 +118,10 @@ pub(super) fn upsert(connection: &Connection, conversation: &Conversation) -> ru
             conversation.last_question.0,
             time(conversation.begun_at_unix_ms),
             time(conversation.used_at_unix_ms),
+            conversation.parties.address.map(|address| address.0),
+            conversation.parties.user.map(|user| user.0),
+            conversation.heading.title.as_ref().map(Sensitive::expose),
+            number(conversation.heading.messages),
         ])?;
     Ok(())
 }
@@ -113,7 +179,7 @@ pub(super) fn forget(
 /// A leg's columns, in the order in which [`read_leg`] takes them.
 macro_rules! leg_columns {
     () => {
-        "leg, mode, epoch, owner, state, client_id, resume_token, last_number, expires_at_unix_ms, coalesce((
+        "leg, mode, epoch, owner, client_id, resume_token, last_number, expires_at_unix_ms, is_announced, coalesce((
              SELECT body FROM leg_bodies WHERE tenant = legs.tenant AND conversation_id = legs.conversation_id AND leg = legs.leg
          ), x'')"
     };
@@ -179,6 +245,35 @@ pub(super) fn leg_of_any(
         .optional()
 }
 
+pub(super) fn has_live_leg(
+    connection: &Connection,
+    of: &ConversationRef,
+    owner: &OwnerId,
+) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM legs
+             WHERE tenant = ?1 AND conversation_id = ?2 AND owner = ?3)",
+        )?
+        .query_row(
+            params![of.tenant.as_str(), of.conversation_id.as_str(), owner.0],
+            |row| row.get(0),
+        )
+}
+
+/// Every leg is over, and nothing is kept of what they needed to go on.
+pub(super) fn end_legs(connection: &Connection, of: &ConversationRef) -> rusqlite::Result<()> {
+    for statement in [
+        "DELETE FROM legs WHERE tenant = ?1 AND conversation_id = ?2",
+        "DELETE FROM leg_bodies WHERE tenant = ?1 AND conversation_id = ?2",
+    ] {
+        connection
+            .prepare_cached(statement)?
+            .execute(params![of.tenant.as_str(), of.conversation_id.as_str()])?;
+    }
+    Ok(())
+}
+
 /// Writes a leg as it is to be, where the table has it in another form or not at all. Most changes are a further entry, which
 /// concerns no index and leaves the body, which may be long, where it is.
 pub(super) fn write_leg(
@@ -193,6 +288,7 @@ pub(super) fn write_leg(
     let has_appended = stored.is_some_and(|stored| {
         let appended = Leg {
             last_number: leg.last_number,
+            is_announced: leg.is_announced,
             ..stored.clone()
         };
         appended == *leg
@@ -200,13 +296,14 @@ pub(super) fn write_leg(
     if has_appended {
         return connection
             .prepare_cached(
-                "UPDATE legs SET last_number = ?4 WHERE tenant = ?1 AND conversation_id = ?2 AND leg = ?3",
+                "UPDATE legs SET last_number = ?4, is_announced = ?5 WHERE tenant = ?1 AND conversation_id = ?2 AND leg = ?3",
             )?
             .execute(params![
                 of.tenant.as_str(),
                 of.conversation_id.as_str(),
                 leg.leg.as_str(),
                 number(leg.last_number),
+                leg.is_announced,
             ])
             .map(drop);
     }
@@ -225,11 +322,12 @@ pub(super) fn write_leg(
 fn upsert_leg(connection: &Connection, of: &ConversationRef, leg: &Leg) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
-            "INSERT INTO legs (tenant, conversation_id, leg, mode, epoch, owner, state, client_id, resume_token, last_number,
-                 expires_at_unix_ms)
+            "INSERT INTO legs (tenant, conversation_id, leg, mode, epoch, owner, is_announced, client_id, resume_token,
+                 last_number, expires_at_unix_ms)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
              ON CONFLICT DO UPDATE SET
-                 mode = excluded.mode, epoch = excluded.epoch, owner = excluded.owner, state = excluded.state,
+                 mode = excluded.mode, epoch = excluded.epoch, owner = excluded.owner,
+                 is_announced = excluded.is_announced,
                  client_id = excluded.client_id, resume_token = excluded.resume_token, last_number = excluded.last_number,
                  expires_at_unix_ms = excluded.expires_at_unix_ms",
         )?
@@ -240,10 +338,7 @@ fn upsert_leg(connection: &Connection, of: &ConversationRef, leg: &Leg) -> rusql
             leg.mode.as_str(),
             leg.epoch.0,
             leg.owner.0,
-            match leg.state {
-                LegState::Live => "live",
-                LegState::Gone => "gone",
-            },
+            leg.is_announced,
             leg.client_id.as_str(),
             leg.resume_token,
             number(leg.last_number),
@@ -267,21 +362,55 @@ fn upsert_body(connection: &Connection, of: &ConversationRef, leg: &Leg) -> rusq
     Ok(())
 }
 
+pub(super) fn delete_leg(
+    connection: &Connection,
+    of: &ConversationRef,
+    leg: &SessionId,
+) -> rusqlite::Result<()> {
+    for statement in [
+        "DELETE FROM legs WHERE tenant = ?1 AND conversation_id = ?2 AND leg = ?3",
+        "DELETE FROM leg_bodies WHERE tenant = ?1 AND conversation_id = ?2 AND leg = ?3",
+    ] {
+        connection.prepare_cached(statement)?.execute(params![
+            of.tenant.as_str(),
+            of.conversation_id.as_str(),
+            leg.as_str()
+        ])?;
+    }
+    Ok(())
+}
+
+/// Whether the conversation has a leg, beside this one.
+pub(super) fn has_legs(
+    connection: &Connection,
+    of: &ConversationRef,
+    but: Option<&SessionId>,
+) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM legs WHERE tenant = ?1 AND conversation_id = ?2 AND leg IS NOT ?3)",
+        )?
+        .query_row(
+            params![
+                of.tenant.as_str(),
+                of.conversation_id.as_str(),
+                but.map(SessionId::as_str)
+            ],
+            |row| row.get(0),
+        )
+}
+
 fn read_leg(row: &Row<'_>) -> rusqlite::Result<Leg> {
     Ok(Leg {
         leg: SessionId::new(row.get::<_, String>(0)?),
         mode: mode(row, 1)?,
         epoch: Epoch(row.get(2)?),
         owner: OwnerId(row.get(3)?),
-        state: match row.get_ref(4)?.as_str()? {
-            "live" => LegState::Live,
-            "gone" => LegState::Gone,
-            _ => return Err(odd("state")),
-        },
-        client_id: ClientId::new(row.get::<_, String>(5)?),
-        resume_token: row.get(6)?,
-        last_number: loaded_number(row.get(7)?),
-        expires_at_unix_ms: loaded_time(row.get(8)?),
+        client_id: ClientId::new(row.get::<_, String>(4)?),
+        resume_token: row.get(5)?,
+        last_number: loaded_number(row.get(6)?),
+        expires_at_unix_ms: loaded_time(row.get(7)?),
+        is_announced: row.get(8)?,
         body: Sensitive(row.get(9)?),
     })
 }

@@ -1,8 +1,9 @@
 //! The table of the log: its statements, and an entry as a row.
 
 use super::tables::{bound, from_json, json, loaded_number, loaded_time, number, time};
+use crate::Searched;
 use crate::id::{ConversationRef, EntryNumber, LegNumber};
-use crate::log::{Entry, EntryEvent};
+use crate::log::{Entry, EntryEvent, SaidWords};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_tool::id::SessionId;
 use windlass_tool::sensitive::Sensitive;
@@ -32,6 +33,64 @@ pub(super) fn newest(
     let mut entries = newest_first?;
     entries.reverse();
     Ok(entries)
+}
+
+/// The newest entries before one, oldest first.
+pub(super) fn before(
+    connection: &Connection,
+    of: &ConversationRef,
+    before: EntryNumber,
+    entries_max: usize,
+) -> rusqlite::Result<Vec<Entry>> {
+    let newest_first: rusqlite::Result<Vec<Entry>> = connection
+        .prepare_cached(
+            "SELECT number, at_unix_ms, leg, leg_number, key, event FROM entries
+             WHERE tenant = ?1 AND conversation_id = ?2 AND number < ?3 ORDER BY number DESC LIMIT ?4",
+        )?
+        .query_map(
+            params![
+                of.tenant.as_str(),
+                of.conversation_id.as_str(),
+                time(before.0),
+                bound(entries_max)
+            ],
+            read,
+        )?
+        .collect();
+    let mut entries = newest_first?;
+    entries.reverse();
+    Ok(entries)
+}
+
+/// Looks for words among the newest entries, one after the other.
+pub(super) fn search(
+    connection: &Connection,
+    of: &ConversationRef,
+    entries_max: usize,
+    is_meant: &dyn Fn(&str) -> bool,
+) -> rusqlite::Result<Searched> {
+    let mut statement = connection.prepare_cached(
+        "SELECT event FROM entries
+         WHERE tenant = ?1 AND conversation_id = ?2 ORDER BY number DESC LIMIT ?3",
+    )?;
+    let mut rows = statement.query(params![
+        of.tenant.as_str(),
+        of.conversation_id.as_str(),
+        bound(entries_max)
+    ])?;
+    let mut searched = Searched::default();
+    while let Some(row) = rows.next()? {
+        searched.entries += 1;
+        let said = row.get_ref(0)?.as_str()?.strip_prefix(SAID);
+        if said
+            .and_then(SaidWords::of)
+            .is_some_and(|words| is_meant(&words.text))
+        {
+            searched.is_found = true;
+            break;
+        }
+    }
+    Ok(searched)
 }
 
 /// Newest first, as what is looked for is among the newest: the onset of the turn that speaks, or what a leg sends again. An index

@@ -2,6 +2,7 @@
 //! write durable; each table's statements are in a file of their own. Knows no rule of the ledger.
 
 mod blocks;
+mod clients;
 mod conversations;
 mod copy;
 mod effects;
@@ -9,6 +10,7 @@ mod entries;
 mod folding;
 mod key_specs;
 mod lock;
+mod parties;
 mod place;
 mod pruning;
 mod questions;
@@ -17,13 +19,18 @@ mod schema;
 mod tables;
 
 use crate::apply::{Surroundings, apply};
-use crate::command::{OpenQuestion, Reply};
+use crate::command::{Command, OpenQuestion, Reply};
 use crate::effect::Effect;
 use crate::id::{ConversationRef, EntryNumber, OwnerId, QuestionNumber, Token};
 use crate::leg::{Conversation, Leg};
 use crate::log::Entry;
+use crate::party::{Beginner, Parties, PartyKind, make_room};
 use crate::question::Question;
-use crate::{Batch, DUE_MAX, Due, Hash, Store, StoreSettings, StoreUnavailable, TIME_MAX_UNIX_MS};
+use crate::rows::Tables as _;
+use crate::{
+    Batch, DUE_MAX, Due, Hash, Searched, Store, StoreSettings, StoreUnavailable, TIME_MAX_UNIX_MS,
+    Wanted,
+};
 pub use copy::{check_database, copy_database};
 use folding::Folding;
 use place::OpenedFile;
@@ -38,7 +45,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tables::unavailable;
-use windlass_tool::id::{ConversationId, EffectId, TenantId};
+use windlass_tool::id::{ClientId, ConversationId, EffectId, TenantId};
 use windlass_tool::private;
 
 /// The file's name in the data folder.
@@ -129,6 +136,20 @@ pub struct SqliteStore {
     _lock: File,
 }
 
+/// A data folder that is this process's, and whose store is not opened yet. Whoever does not get it has touched nothing in it.
+pub struct HeldFolder {
+    lock: File,
+    folder: PathBuf,
+    settings: StoreSettings,
+}
+
+impl HeldFolder {
+    /// Opens the store; see [`SqliteStore::open`].
+    pub fn open(self) -> Result<SqliteStore, OpenError> {
+        SqliteStore::open_held(self)
+    }
+}
+
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut formatter = formatter.debug_struct("SqliteStore");
@@ -157,8 +178,26 @@ impl SqliteStore {
     /// Opens the store of a data folder, and takes the folder for this process. Makes the folder and the file where they are
     /// missing, and sets a file aside that is of an older format than any release.
     pub fn open(folder: &Path, settings: StoreSettings) -> Result<Self, OpenError> {
+        Self::hold(folder, settings)?.open()
+    }
+
+    /// Takes a data folder for this process, and opens nothing in it yet. Makes the folder where it is missing.
+    pub fn hold(folder: &Path, settings: StoreSettings) -> Result<HeldFolder, OpenError> {
         Self::make_folder(folder)?;
-        let lock = lock::take(folder, &settings)?;
+        Ok(HeldFolder {
+            lock: lock::take(folder, &settings)?,
+            folder: folder.to_owned(),
+            settings,
+        })
+    }
+
+    fn open_held(held: HeldFolder) -> Result<Self, OpenError> {
+        let HeldFolder {
+            lock,
+            folder,
+            settings,
+        } = held;
+        let folder = &*folder;
         let path = folder.join(DATABASE_FILE);
         let explain = |error| explain(error, folder, &path);
         let (mut writer, mut age) = connect_to_write(folder, &path)?;
@@ -265,15 +304,25 @@ impl Store for SqliteStore {
         let mut all_rows = BTreeMap::new();
         for batch in batches {
             let of = &batch.conversation;
-            let rows = all_rows
-                .entry((&of.tenant, &of.conversation_id))
-                .or_insert_with(|| ConversationRows::new(&transaction, of));
+            let place = (&of.tenant, &of.conversation_id);
+            let mut rows = all_rows
+                .remove(&place)
+                .unwrap_or_else(|| ConversationRows::new(&transaction, of));
+            if batch.commands.iter().any(Command::may_begin)
+                && is_new(rows.conversation()?.as_ref(), &surroundings)
+            {
+                // Which conversations may go for it is seen in the tables, where everything of the others has to be by then.
+                for (_, others) in std::mem::take(&mut all_rows) {
+                    ConversationRows::finish(others)?;
+                }
+            }
             let answers = batch
                 .commands
                 .iter()
-                .map(|command| apply(rows, of, command, &surroundings));
+                .map(|command| apply(&mut rows, of, command, &surroundings));
             // On an error the transaction is dropped, which rolls it back.
             replies.push(answers.collect::<Result<Vec<Reply>, _>>()?);
+            all_rows.insert(place, rows);
         }
         for (_, rows) in all_rows {
             rows.finish()?;
@@ -294,6 +343,25 @@ impl Store for SqliteStore {
         self.read(|connection| self.known(connection, tenant, conversation_id))
     }
 
+    fn crowded(
+        &self,
+        tenant: &TenantId,
+        beginner: &Beginner,
+    ) -> Result<Option<PartyKind>, StoreUnavailable> {
+        let StoreSettings {
+            key, owner, limits, ..
+        } = &self.settings;
+        let parties = Parties::of(beginner, tenant, key);
+        let asking = parties::Asking {
+            tenant,
+            owner,
+            now_unix_ms: self.now_unix_ms(),
+        };
+        let crowds =
+            self.read(|connection| parties::crowds(connection, &parties, &asking, limits))?;
+        Ok(make_room(&crowds).err())
+    }
+
     fn entries(
         &self,
         conversation: &ConversationRef,
@@ -302,6 +370,32 @@ impl Store for SqliteStore {
     ) -> Result<Vec<Entry>, StoreUnavailable> {
         self.read_of(conversation, |connection, _| {
             entries::newest(connection, conversation, after, entries_max)
+        })
+    }
+
+    fn entries_before(
+        &self,
+        conversation: &ConversationRef,
+        before: EntryNumber,
+        entries_max: usize,
+    ) -> Result<Vec<Entry>, StoreUnavailable> {
+        self.read_of(conversation, |connection, _| {
+            entries::before(connection, conversation, before, entries_max)
+        })
+    }
+
+    fn conversations_of(&self, wanted: &Wanted<'_>) -> Result<Vec<Conversation>, StoreUnavailable> {
+        self.read(|connection| conversations::listed(connection, wanted))
+    }
+
+    fn search(
+        &self,
+        conversation: &ConversationRef,
+        entries_max: usize,
+        is_meant: &dyn Fn(&str) -> bool,
+    ) -> Result<Searched, StoreUnavailable> {
+        self.read_of(conversation, |connection, _| {
+            entries::search(connection, conversation, entries_max, is_meant)
         })
     }
 
@@ -417,6 +511,15 @@ impl Store for SqliteStore {
         Ok(rows)
     }
 
+    fn end_client(&self, client_id: &ClientId) -> Result<(), StoreUnavailable> {
+        self.place.check()?;
+        clients::end(&mut self.writer(), client_id).map_err(unavailable)
+    }
+
+    fn ended_clients(&self) -> Result<Vec<ClientId>, StoreUnavailable> {
+        self.read(clients::all)
+    }
+
     fn now_unix_ms(&self) -> u64 {
         (self.settings.clock)().min(TIME_MAX_UNIX_MS)
     }
@@ -424,6 +527,11 @@ impl Store for SqliteStore {
     fn owner(&self) -> &OwnerId {
         &self.settings.owner
     }
+}
+
+/// Whether a conversation would begin: there is none, or it has rested for too long.
+fn is_new(known: Option<&Conversation>, surroundings: &Surroundings<'_>) -> bool {
+    known.is_none_or(|known| known.is_idle(surroundings.now_unix_ms, surroundings.limits))
 }
 
 /// Opens the file to write, and brings it up to date where it is ours.
@@ -546,8 +654,8 @@ mod tests {
     use super::SqliteStore;
     use crate::command::{Command, NewLeg};
     use crate::{
-        Batch, ConversationRef, EntryEvent, Epoch, LegRef, NewEntry, OwnerId, ServerKey, Store,
-        StoreLimits, StoreSettings, StoreUnavailable,
+        Batch, Beginner, ConversationRef, EntryEvent, Epoch, LegRef, NewEntry, OwnerId, ServerKey,
+        Store, StoreLimits, StoreSettings, StoreUnavailable,
     };
     use std::path::Path;
     use std::sync::Arc;
@@ -617,7 +725,7 @@ mod tests {
                 commands,
             }])
         };
-        let commands = vec![attach, append];
+        let commands = vec![Command::Open(Beginner::default()), attach, append];
         // Less than the file has is raised to what it has.
         set_pages_max(1);
         let full = commit(commands.clone());
@@ -658,6 +766,11 @@ mod tests {
             resume_token: [1; 32],
             expires_in_ms: 1_000,
         }));
+        let open = Batch {
+            conversation: of.clone(),
+            commands: vec![Command::Open(Beginner::default())],
+        };
+        store.commit(&[open]).unwrap();
         for (command, rows) in [(attach, 0), (save(b""), 0), (save(b"x"), 1), (save(b""), 1)] {
             let body = match &command {
                 Command::Save { body, .. } => body.expose().clone(),

@@ -2,7 +2,7 @@
 
 use super::conversations::forget;
 use super::key_specs;
-use super::tables::{ago, bound, count, time};
+use super::tables::{ago, bound, time};
 use crate::id::{ConversationRef, OwnerId};
 use crate::{ABANDONED_MS, PRUNED_ROWS_MAX, StoreLimits};
 use rusqlite::{Connection, Row, params};
@@ -26,7 +26,7 @@ const CONVERSATIONS_MAX: usize = 100;
 /// Whether something is to come of a conversation, so that it stays however long it has rested: an effect runs, a request waits for
 /// its answer, or a session is live. A session of this process is live until it says otherwise; that of another is, until its time
 /// to come back is over. `?1` is the time, `?2` the owner.
-macro_rules! is_in_use {
+macro_rules! is_used_now {
     () => {
         "(EXISTS (SELECT 1 FROM effects INDEXED BY effects_running
               WHERE tenant = conversations.tenant AND conversation_id = conversations.conversation_id AND state = 'running')
@@ -35,9 +35,10 @@ macro_rules! is_in_use {
                   AND expires_at_unix_ms > ?1)
           OR EXISTS (SELECT 1 FROM legs
               WHERE tenant = conversations.tenant AND conversation_id = conversations.conversation_id
-                  AND state = 'live' AND (expires_at_unix_ms > ?1 OR owner = ?2)))"
+                  AND (expires_at_unix_ms > ?1 OR owner = ?2)))"
     };
 }
+pub(super) use is_used_now;
 
 /// Whether a conversation is in use. Asked of one that has rested for too long.
 pub(super) fn is_in_use(
@@ -49,7 +50,7 @@ pub(super) fn is_in_use(
     connection
         .prepare_cached(concat!(
             "SELECT EXISTS (SELECT 1 FROM conversations WHERE tenant = ?3 AND conversation_id = ?4 AND ",
-            is_in_use!(),
+            is_used_now!(),
             ")"
         ))?
         .query_row(
@@ -90,11 +91,7 @@ pub(super) fn slice(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Resul
                 .execute(params![end_unix_ms, bound(left(rows))])?;
         }
     }
-    // What has run out goes first: a conversation may be left without effects.
-    match rows {
-        0 => surplus(connection, ends),
-        rows => Ok(rows),
-    }
+    Ok(rows)
 }
 
 /// How many more rows one slice may delete.
@@ -107,26 +104,11 @@ fn idle(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<usize> {
     let rest_ms = ends.limits.conversation_ms.max(ends.limits.effect_ms);
     match ago(ends.now_unix_ms, rest_ms) {
         Some(end_unix_ms) => {
-            let unused = unused_until(connection, IDLE, ends, end_unix_ms, CONVERSATIONS_MAX)?;
+            let unused = unused_until(connection, ends, end_unix_ms)?;
             forget_all(connection, unused)
         }
         None => Ok(0),
     }
-}
-
-/// Those that are idle for longest where there are too many: of these only such as have no effects, because no number ends the time
-/// for which an effect is kept.
-fn surplus(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<usize> {
-    let kept: usize = connection
-        .prepare_cached("SELECT count(*) FROM conversations")?
-        .query_row([], count)?;
-    let surplus = kept.saturating_sub(ends.limits.conversations_max.max(1));
-    if surplus == 0 {
-        return Ok(0);
-    }
-    let conversations_max = surplus.min(CONVERSATIONS_MAX);
-    let unused = unused_until(connection, SURPLUS, ends, i64::MAX, conversations_max)?;
-    forget_all(connection, unused)
 }
 
 fn forget_all(connection: &Connection, unused: Vec<ConversationKey>) -> rusqlite::Result<usize> {
@@ -146,34 +128,23 @@ fn forget_all(connection: &Connection, unused: Vec<ConversationKey>) -> rusqlite
 const IDLE: &str = concat!(
     "SELECT tenant, conversation_id FROM conversations INDEXED BY conversations_by_use
      WHERE used_at_unix_ms <= ?3 AND NOT ",
-    is_in_use!(),
+    is_used_now!(),
     " ORDER BY used_at_unix_ms, tenant, conversation_id LIMIT ?4"
 );
-/// The same of those that hold no effect.
-const SURPLUS: &str = concat!(
-    "SELECT tenant, conversation_id FROM conversations INDEXED BY conversations_by_use
-     WHERE used_at_unix_ms <= ?3 AND NOT EXISTS (SELECT 1 FROM effects
-         WHERE tenant = conversations.tenant AND conversation_id = conversations.conversation_id) AND NOT ",
-    is_in_use!(),
-    " ORDER BY used_at_unix_ms, tenant, conversation_id LIMIT ?4"
-);
-
-/// The conversations that a statement picks of those that were last used by then.
+/// Conversations that were last used by then.
 fn unused_until(
     connection: &Connection,
-    statement: &str,
     ends: &Ends<'_>,
     end_unix_ms: i64,
-    conversations_max: usize,
 ) -> rusqlite::Result<Vec<ConversationKey>> {
     connection
-        .prepare_cached(statement)?
+        .prepare_cached(IDLE)?
         .query_map(
             params![
                 time(ends.now_unix_ms),
                 ends.owner.0,
                 end_unix_ms,
-                bound(conversations_max)
+                bound(CONVERSATIONS_MAX)
             ],
             place,
         )?
@@ -255,7 +226,7 @@ fn legs(connection: &Connection, ends: &Ends<'_>, rows_max: usize) -> rusqlite::
         .prepare_cached(
             "DELETE FROM legs WHERE (tenant, conversation_id, leg) IN (
                  SELECT tenant, conversation_id, leg FROM legs
-                 WHERE expires_at_unix_ms <= ?1 AND NOT (state = 'live' AND owner = ?3) LIMIT ?2)
+                 WHERE expires_at_unix_ms <= ?1 AND owner <> ?3 LIMIT ?2)
              RETURNING tenant, conversation_id",
         )?
         .query_map(params![end_unix_ms, bound(rows_max), ends.owner.0], place)?

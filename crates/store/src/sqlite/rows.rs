@@ -2,16 +2,17 @@
 //! and its leg's, is read once and written once. Knows no statement.
 
 use super::tables::unavailable;
-use super::{conversations, effects, entries, pruning, questions};
+use super::{conversations, effects, entries, parties, pruning, questions};
 use crate::effect::Effect;
 use crate::id::{
     ConversationRef, EffectKey, EntryNumber, LegNumber, Nonce, OwnerId, QuestionNumber,
 };
 use crate::leg::{Conversation, Delivery, Leg};
 use crate::log::Entry;
+use crate::party::{ConversationPlace, Crowd, Parties};
 use crate::question::Question;
 use crate::rows::{Change, Counts, Tables};
-use crate::{Hash, StoreUnavailable};
+use crate::{Hash, StoreLimits, StoreUnavailable};
 use rusqlite::Connection;
 use windlass_tool::id::{EffectId, SessionId, ToolId};
 
@@ -99,6 +100,7 @@ impl<'a> ConversationRows<'a> {
         match &change {
             Change::Conversation(conversation) => self.change_conversation(conversation),
             Change::Leg(leg) => self.change_leg(leg),
+            Change::LegOver(leg) => self.end_leg(leg),
             Change::Effect(effect) => effects::upsert(connection, of, effect),
             Change::Question(question) => questions::upsert(connection, of, question),
             Change::Delivery(delivery) => conversations::upsert_delivery(connection, of, delivery),
@@ -106,16 +108,20 @@ impl<'a> ConversationRows<'a> {
             Change::Abandoned { nonce, at_unix_ms } => {
                 conversations::abandon(connection, of, nonce, *at_unix_ms)
             }
+            Change::Forgotten(place) => self.forget_place(place),
+            Change::LegsEnded => {
+                self.leg = None;
+                conversations::end_legs(connection, of)
+            }
         }
     }
 
     fn change_conversation(&mut self, conversation: &Conversation) -> rusqlite::Result<()> {
         let Some(row) = &mut self.conversation else {
             self.is_read = true;
-            self.conversation = Some(Row {
-                stored: None,
-                now: conversation.clone(),
-            });
+            // At once: the next conversation of the same party that begins counts it.
+            conversations::upsert(self.connection, conversation)?;
+            self.conversation = Some(Row::of(conversation));
             return Ok(());
         };
         let known = std::mem::replace(&mut row.now, conversation.clone());
@@ -123,6 +129,24 @@ impl<'a> ConversationRows<'a> {
             true => entries::trim(self.connection, self.of, conversation.first_entry),
             false => Ok(()),
         }
+    }
+
+    fn end_leg(&mut self, leg: &SessionId) -> rusqlite::Result<()> {
+        if self.leg.as_ref().is_some_and(|row| row.now.leg == *leg) {
+            self.leg = None;
+        }
+        conversations::delete_leg(self.connection, self.of, leg)
+    }
+
+    /// Deletes everything of a conversation. Of another one nothing waits to be written.
+    fn forget_place(&mut self, place: &ConversationPlace) -> rusqlite::Result<()> {
+        let (tenant, conversation_id) = place;
+        conversations::forget(self.connection, tenant, conversation_id, usize::MAX)?;
+        if (tenant, conversation_id) == (&self.of.tenant, &self.of.conversation_id) {
+            self.leg = None;
+            (self.conversation, self.is_read) = (None, true);
+        }
+        Ok(())
     }
 
     fn change_leg(&mut self, leg: &Leg) -> rusqlite::Result<()> {
@@ -152,8 +176,28 @@ impl Tables for ConversationRows<'_> {
         Ok(found)
     }
 
+    fn crowds(
+        &mut self,
+        parties: &Parties,
+        owner: &OwnerId,
+        now_unix_ms: u64,
+        limits: &StoreLimits,
+    ) -> Result<Vec<Crowd>, StoreUnavailable> {
+        let asking = parties::Asking {
+            tenant: &self.of.tenant,
+            owner,
+            now_unix_ms,
+        };
+        parties::crowds(self.connection, parties, &asking, limits).map_err(unavailable)
+    }
+
     fn leg(&mut self, leg: &SessionId) -> Result<Option<Leg>, StoreUnavailable> {
         self.read_leg(leg).map_err(unavailable)
+    }
+
+    fn has_legs(&mut self, but: Option<&SessionId>) -> Result<bool, StoreUnavailable> {
+        self.write_leg().map_err(unavailable)?;
+        conversations::has_legs(self.connection, self.of, but).map_err(unavailable)
     }
 
     fn leg_by_token(&mut self, token: &Hash) -> Result<Option<Leg>, StoreUnavailable> {
@@ -192,6 +236,11 @@ impl Tables for ConversationRows<'_> {
 
     fn is_in_use(&mut self, owner: &OwnerId, now_unix_ms: u64) -> Result<bool, StoreUnavailable> {
         pruning::is_in_use(self.connection, self.of, owner, now_unix_ms).map_err(unavailable)
+    }
+
+    fn has_live_leg(&mut self, owner: &OwnerId) -> Result<bool, StoreUnavailable> {
+        self.write_leg().map_err(unavailable)?;
+        conversations::has_live_leg(self.connection, self.of, owner).map_err(unavailable)
     }
 
     fn running(&mut self) -> Result<Vec<Effect>, StoreUnavailable> {
@@ -264,10 +313,8 @@ impl Tables for ConversationRows<'_> {
     }
 
     fn forget(&mut self) -> Result<(), StoreUnavailable> {
-        let (tenant, conversation_id) = (&self.of.tenant, &self.of.conversation_id);
-        let rows = conversations::forget(self.connection, tenant, conversation_id, usize::MAX);
-        self.leg = None;
-        (self.conversation, self.is_read) = (None, true);
-        rows.map(drop).map_err(unavailable)
+        let of = self.of;
+        let place = (of.tenant.clone(), of.conversation_id.clone());
+        self.forget_place(&place).map_err(unavailable)
     }
 }

@@ -1,6 +1,10 @@
 //! The file's tables, and how a file stands to this program. Knows no statement but those that make tables.
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use crate::leg::Heading;
+use crate::log::SaidWords;
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use std::collections::BTreeMap;
+use windlass_tool::sensitive::Sensitive;
 
 /// Marks a file as ours: "WNDL" in ASCII. See <https://sqlite.org/fileformat.html#application_id>.
 const APPLICATION_ID: i64 = 0x574E_444C;
@@ -15,6 +19,8 @@ const STEPS: &[Step] = &[
     drop_index_by_leg,
     compare_keys,
     find_by_near_keys,
+    count_parties,
+    name_conversations,
 ];
 
 /// How a file stands to this program.
@@ -306,4 +312,90 @@ fn find_by_near_keys(connection: &Connection) -> rusqlite::Result<()> {
     DROP INDEX effects_by_key;
 ",
     )
+}
+
+/// Conversations are counted by who began them: those from before this step by their tenant alone. A session that is over has no row.
+fn count_parties(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "
+    DELETE FROM leg_bodies WHERE (tenant, conversation_id, leg) IN (
+        SELECT tenant, conversation_id, leg FROM legs WHERE state = 'gone');
+    DELETE FROM legs WHERE state = 'gone';
+    ALTER TABLE legs DROP COLUMN state;
+    ALTER TABLE legs ADD COLUMN is_announced INTEGER NOT NULL DEFAULT 1;
+
+    ALTER TABLE conversations ADD COLUMN address BLOB;
+    ALTER TABLE conversations ADD COLUMN beginner BLOB;
+    CREATE INDEX conversations_empty_of_address ON conversations (address, used_at_unix_ms)
+        WHERE address IS NOT NULL AND last_entry = 0;
+    CREATE INDEX conversations_empty_of_beginner ON conversations (beginner, used_at_unix_ms)
+        WHERE beginner IS NOT NULL AND last_entry = 0;
+    CREATE INDEX conversations_empty_of_tenant ON conversations (tenant, used_at_unix_ms) WHERE last_entry = 0;
+
+    -- How many conversations each party has; triggers alone write it, so that it is right whoever adds or deletes a conversation.
+    CREATE TABLE parties (
+        kind TEXT NOT NULL,
+        party BLOB NOT NULL,
+        conversations INTEGER NOT NULL,
+        PRIMARY KEY (kind, party)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO parties (kind, party, conversations)
+        SELECT 'tenant', CAST(tenant AS BLOB), count(*) FROM conversations GROUP BY tenant;
+    CREATE TRIGGER conversation_begins AFTER INSERT ON conversations BEGIN
+        INSERT INTO parties (kind, party, conversations)
+            SELECT 'address', new.address, 1 WHERE new.address IS NOT NULL
+            ON CONFLICT DO UPDATE SET conversations = conversations + 1;
+        INSERT INTO parties (kind, party, conversations)
+            SELECT 'user', new.beginner, 1 WHERE new.beginner IS NOT NULL
+            ON CONFLICT DO UPDATE SET conversations = conversations + 1;
+        INSERT INTO parties (kind, party, conversations) VALUES ('tenant', CAST(new.tenant AS BLOB), 1)
+            ON CONFLICT DO UPDATE SET conversations = conversations + 1;
+    END;
+    CREATE TRIGGER conversation_ends AFTER DELETE ON conversations BEGIN
+        UPDATE parties SET conversations = conversations - 1 WHERE kind = 'address' AND party = old.address;
+        DELETE FROM parties WHERE kind = 'address' AND party = old.address AND conversations < 1;
+        UPDATE parties SET conversations = conversations - 1 WHERE kind = 'user' AND party = old.beginner;
+        DELETE FROM parties WHERE kind = 'user' AND party = old.beginner AND conversations < 1;
+        UPDATE parties SET conversations = conversations - 1 WHERE kind = 'tenant' AND party = CAST(old.tenant AS BLOB);
+        DELETE FROM parties WHERE kind = 'tenant' AND party = CAST(old.tenant AS BLOB) AND conversations < 1;
+    END;
+",
+    )
+}
+
+/// What a list shows of each conversation, which those of before get from their logs; and the clients that were ended.
+fn name_conversations(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "
+    ALTER TABLE conversations ADD COLUMN title TEXT;
+    ALTER TABLE conversations ADD COLUMN messages INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX conversations_by_user ON conversations (tenant, user_id);
+    CREATE TABLE ended_clients (number INTEGER PRIMARY KEY, client_id TEXT NOT NULL UNIQUE) STRICT;
+",
+    )?;
+    let mut headings: BTreeMap<(String, String), Heading> = BTreeMap::new();
+    let mut entries = connection.prepare(
+        "SELECT tenant, conversation_id, substr(event, 2) FROM entries
+         WHERE substr(event, 1, 16) = '={\"kind\":\"words\"' ORDER BY tenant, conversation_id, number",
+    )?;
+    let mut rows = entries.query([])?;
+    while let Some(row) = rows.next()? {
+        let said: String = row.get(2)?;
+        let Some(words) = SaidWords::of(&said) else {
+            continue;
+        };
+        let heading = headings.entry((row.get(0)?, row.get(1)?)).or_default();
+        heading.messages += 1;
+        if words.is_users && heading.title.is_none() {
+            heading.title = words.title().map(Sensitive);
+        }
+    }
+    for ((tenant, conversation_id), heading) in headings {
+        let title = heading.title.as_ref().map(Sensitive::expose);
+        connection.execute(
+            "UPDATE conversations SET title = ?3, messages = ?4 WHERE tenant = ?1 AND conversation_id = ?2",
+            params![tenant, conversation_id, title, heading.messages.cast_signed()],
+        )?;
+    }
+    Ok(())
 }

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use windlass_store::command::{Command, Reply};
 use windlass_store::{
-    AttemptOutcome, Batch, DATABASE_FILE, EntryNumber, LOCK_FILE, OpenError, PRUNED_ROWS_MAX,
-    SqliteStore, Store, StoreLimits, StoreSettings, StoreUnavailable,
+    AttemptOutcome, Batch, Beginner, DATABASE_FILE, EntryNumber, LOCK_FILE, OpenError,
+    PRUNED_ROWS_MAX, SqliteStore, Store, StoreLimits, StoreSettings, StoreUnavailable,
 };
 use windlass_tool::handler::Blocks;
 use windlass_tool::id::UserId;
@@ -34,7 +34,7 @@ fn is_blocked(store: &SqliteStore, user: &str) -> bool {
 fn opened(store: &SqliteStore) -> Result<Vec<Vec<Reply>>, StoreUnavailable> {
     store.commit(&[Batch {
         conversation: conversation("talk", "alice"),
-        commands: vec![Command::Open],
+        commands: vec![Command::Open(Beginner::default())],
     }])
 }
 
@@ -298,12 +298,12 @@ fn a_newer_schema_is_refused_with_both_versions() {
                 error,
                 OpenError::NewerSchema {
                     found: 99,
-                    known: 4,
+                    known: 6,
                     ..
                 }
             )
         },
-        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 4; \
+        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 6; \
          run the newer one, or name another data folder",
     );
 }
@@ -311,7 +311,26 @@ fn a_newer_schema_is_refused_with_both_versions() {
 #[test]
 fn an_older_schema_is_brought_up_to_date_and_keeps_its_rows() {
     let folder = tempfile::tempdir().unwrap();
-    drop(open(folder.path()));
+    let store = open(folder.path());
+    let talk = conversation("talk", "alice");
+    let leg = attach(&store, &talk, "leg");
+    let words = |number, role, text| {
+        let text = format!(r#"{{"kind":"words","role":"{role}","text":"{text}"}}"#);
+        said(number, None, &text)
+    };
+    let spoken = vec![
+        words(1, "assistant", "Hello!"),
+        words(2, "user", "Order tea."),
+        said(3, None, "{}"),
+        words(4, "user", "And wine."),
+    ];
+    one(&store, &talk, appended(&leg, spoken));
+    let known = |store: &SqliteStore| {
+        let found = store.conversation(&talk.tenant, &talk.conversation_id);
+        found.unwrap().unwrap()
+    };
+    let before = known(&store);
+    drop(store);
     let path = folder.path().join(DATABASE_FILE);
     let connection = Connection::open(&path).unwrap();
     let older = connection.execute_batch(
@@ -320,12 +339,22 @@ fn an_older_schema_is_brought_up_to_date_and_keeps_its_rows() {
          CREATE INDEX effects_by_key ON effects (tenant, conversation_id, key);
          ALTER TABLE effects DROP COLUMN near; ALTER TABLE effects DROP COLUMN key_spec;
          ALTER TABLE effects DROP COLUMN key_fingerprint; ALTER TABLE questions DROP COLUMN near;
+         DROP TRIGGER conversation_begins; DROP TRIGGER conversation_ends; DROP TABLE parties;
+         DROP INDEX conversations_empty_of_address; DROP INDEX conversations_empty_of_beginner;
+         DROP INDEX conversations_empty_of_tenant;
+         ALTER TABLE conversations DROP COLUMN address; ALTER TABLE conversations DROP COLUMN beginner;
+         ALTER TABLE legs DROP COLUMN is_announced; ALTER TABLE legs ADD COLUMN state TEXT NOT NULL DEFAULT 'live';
+         DROP INDEX conversations_by_user; DROP TABLE ended_clients;
+         ALTER TABLE conversations DROP COLUMN title; ALTER TABLE conversations DROP COLUMN messages;
          UPDATE meta SET value = 1 WHERE name = 'schema';
          INSERT INTO blocks VALUES ('t', 'mallory', 1, '');",
     );
     older.unwrap();
     drop(connection);
-    drop(open(folder.path()));
+    let store = open(folder.path());
+    assert_eq!(known(&store), before);
+    assert_eq!(before.heading.messages, 3);
+    drop(store);
     let connection = Connection::open(&path).unwrap();
     let statement = "SELECT count(*) FROM sqlite_schema WHERE name = 'entries_by_leg'";
     let indices: i64 = connection
@@ -538,32 +567,26 @@ fn a_conversation_whose_time_is_ahead_stands_still_until_the_clock_has_come_so_f
 fn a_step_of_pruning_deletes_no_more_rows_than_a_commit_may_wait_for() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(AtomicU64::new(START_UNIX_MS));
-    let limits = StoreLimits {
-        conversations_max: 1,
-        ..StoreLimits::default()
-    };
+    let limits = StoreLimits::default();
     let store = SqliteStore::open(folder.path(), settings(&clock, "process 1", limits)).unwrap();
-    let (surplus, kept) = (
-        conversation("surplus", "alice"),
-        conversation("kept", "alice"),
-    );
-    let leg = attach(&store, &surplus, "surplus");
+    let (old, kept) = (conversation("old", "alice"), conversation("kept", "alice"));
+    let leg = attach(&store, &old, "old");
     for hundred in 0..6 {
         let entries = (1..=100).map(|number| said(hundred * 100 + number, None, "text"));
-        one(&store, &surplus, appended(&leg, entries.collect()));
+        one(&store, &old, appended(&leg, entries.collect()));
     }
-    one(&store, &surplus, requested(1, &leg));
-    one(&store, &surplus, recorded(1, AttemptOutcome::Succeeded));
-    one(&store, &surplus, Command::Leave(leg));
+    one(&store, &old, requested(1, &leg));
+    one(&store, &old, recorded(1, AttemptOutcome::Succeeded));
+    one(&store, &old, Command::Leave(leg));
     let leg = attach(&store, &kept, "kept");
     for number in 2..302 {
         one(&store, &kept, requested(number, &leg));
         one(&store, &kept, recorded(number, AttemptOutcome::Succeeded));
     }
     clock.fetch_add(12 * HOUR_MS, Ordering::Relaxed);
-    one(&store, &kept, Command::Open);
+    one(&store, &kept, Command::Open(Beginner::default()));
     clock.fetch_add(12 * HOUR_MS, Ordering::Relaxed);
-    one(&store, &kept, Command::Open);
+    one(&store, &kept, Command::Open(Beginner::default()));
     let file = Connection::open(folder.path().join(DATABASE_FILE)).unwrap();
     let count = |statement: &str| -> usize {
         let counted: i64 = file.query_row(statement, [], |row| row.get(0)).unwrap();
@@ -582,10 +605,10 @@ fn a_step_of_pruning_deletes_no_more_rows_than_a_commit_may_wait_for() {
         assert!(pruned <= PRUNED_ROWS_MAX, "{pruned} rows in one step");
         // Whatever a step leaves is whole: a log begins where it says, and no delivery names an effect that is gone.
         if let Some(found) = store
-            .conversation(&surplus.tenant, &surplus.conversation_id)
+            .conversation(&old.tenant, &old.conversation_id)
             .unwrap()
         {
-            let entries = store.entries(&surplus, EntryNumber(0), 1).unwrap();
+            let entries = store.entries(&old, EntryNumber(0), 1).unwrap();
             let first = entries
                 .first()
                 .map_or(found.first_entry, |entry| entry.number);

@@ -13,9 +13,9 @@ use windlass_store::command::{
     Refusal, Reply, Request, RequestOrigin, Run, ToolFacts, WithdrawnQuestion,
 };
 use windlass_store::{
-    AttemptNumber, AttemptOutcome, Batch, ConversationRef, EffectState, LOCK_FILE, LegNumber,
-    LegRef, MemoryStore, Nonce, OwnerId, Presented, QuestionNumber, ServerKey, SqliteStore, Store,
-    StoreLimits, StoreSettings,
+    AttemptNumber, AttemptOutcome, Batch, Beginner, ConversationRef, EffectState, LOCK_FILE,
+    LegNumber, LegRef, MemoryStore, Nonce, OwnerId, Presented, QuestionNumber, ServerKey,
+    SqliteStore, Store, StoreLimits, StoreSettings,
 };
 use windlass_tool::id::{ClientId, EffectId, SessionId, ToolId, UserId};
 use windlass_tool::kind::Mode;
@@ -408,6 +408,7 @@ impl World {
     fn attach(&mut self) {
         let process = self.alive();
         let name = format!("leg {}", self.legs.len());
+        self.apply(process, Command::Open(Beginner::default()));
         let reply = self.apply(process, Command::Attach(Box::new(new_leg(&name))));
         let Reply::Attached { epoch } = reply else {
             self.violation(&format!("attach: {reply:?}"));

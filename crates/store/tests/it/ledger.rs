@@ -8,9 +8,9 @@ use windlass_store::command::{
     WithdrawnQuestion,
 };
 use windlass_store::{
-    AttemptNumber, AttemptOutcome, Batch, Certainty, ConversationRef, Effect, EffectState,
-    EntryEvent, Epoch, LegNumber, LegRef, MemoryStore, NewEntry, Nonce, OwnerId, Presented,
-    Question, QuestionNumber, ServerKey, Store, StoreLimits, StoreSettings, Token,
+    AttemptNumber, AttemptOutcome, Batch, Beginner, Certainty, ConversationRef, Effect,
+    EffectState, EntryEvent, Epoch, LegNumber, LegRef, MemoryStore, NewEntry, Nonce, OwnerId,
+    Presented, Question, QuestionNumber, ServerKey, Store, StoreLimits, StoreSettings, Token,
 };
 use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
 use windlass_tool::kind::Mode;
@@ -403,6 +403,7 @@ impl Ledger {
                 self.legs += 1;
                 let name = format!("leg {}", self.legs);
                 let leg = SessionId::new(name.as_str());
+                self.send(Command::Open(Beginner::default()));
                 let reply = self.send(Command::Attach(Box::new(new_leg(&name))));
                 let Reply::Attached { epoch } = &reply else {
                     panic!("{reply:?}");

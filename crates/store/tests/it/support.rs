@@ -10,8 +10,8 @@ use windlass_store::command::{
     RequestOrigin, Run, ToolFacts,
 };
 use windlass_store::{
-    AttemptNumber, AttemptOutcome, ConversationRef, EntryEvent, LegNumber, LegRef, MemoryStore,
-    NewEntry, SqliteStore, Store, StoreLimits,
+    AttemptNumber, AttemptOutcome, Beginner, ConversationRef, EntryEvent, LegNumber, LegRef,
+    MemoryStore, NewEntry, SqliteStore, Store, StoreLimits,
 };
 use windlass_tool::handler::Block;
 use windlass_tool::id::{EffectId, SessionId, ToolId, UserId};
@@ -115,6 +115,8 @@ pub(crate) fn open(folder: &Path) -> SqliteStore {
 }
 
 pub(crate) fn attach(store: &dyn Store, conversation: &ConversationRef, leg: &str) -> LegRef {
+    let opened = one(store, conversation, Command::Open(Beginner::default()));
+    assert!(matches!(opened, Reply::Opened(_)), "{opened:?}");
     let reply = one(store, conversation, Command::Attach(Box::new(new_leg(leg))));
     let Reply::Attached { epoch } = reply else {
         panic!("{reply:?}");

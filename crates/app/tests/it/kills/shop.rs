@@ -154,7 +154,12 @@ fn take(stream: &mut TcpStream, books: &Mutex<Books>) -> Option<Reply> {
     }
     let head = String::from_utf8(head).unwrap();
     let mut lines = head.lines();
-    let key = lines.find_map(|line| line.strip_prefix("Idempotency-Key: "))?;
+    // Clients write names of headers as they like.
+    let key = lines.find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("Idempotency-Key")
+            .then_some(value)
+    })?;
     let mut books = books.lock().unwrap();
     let of_key = |(known, _): &(String, String)| known == key;
     if head.starts_with("GET") {

@@ -10,6 +10,22 @@ pub(crate) struct HttpAnswer {
 }
 
 impl HttpAnswer {
+    /// Reads a whole answer.
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
+        let answer = String::from_utf8_lossy(bytes);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let body = if head.to_lowercase().contains("transfer-encoding: chunked") {
+            without_chunks(body)
+        } else {
+            body.to_owned()
+        };
+        Self {
+            status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+            head: head.to_owned(),
+            body,
+        }
+    }
+
     /// The value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
@@ -38,13 +54,7 @@ pub(crate) fn request(
     stream.write_all(text.as_bytes()).unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
-    let answer = String::from_utf8_lossy(&bytes);
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    HttpAnswer {
-        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
-        head: head.to_owned(),
-        body: body.to_owned(),
-    }
+    HttpAnswer::parse(&bytes)
 }
 
 /// Posts a body and reads the answer to its end.
@@ -72,18 +82,7 @@ pub(crate) fn post_with(
     let _ = stream.write_all(body);
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
-    let answer = String::from_utf8_lossy(&bytes);
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let body = if head.to_lowercase().contains("transfer-encoding: chunked") {
-        without_chunks(body)
-    } else {
-        body.to_owned()
-    };
-    HttpAnswer {
-        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
-        head: head.to_owned(),
-        body,
-    }
+    HttpAnswer::parse(&bytes)
 }
 
 /// The next answer on a connection that goes on; `None` where the server has ended it.

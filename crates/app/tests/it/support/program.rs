@@ -8,7 +8,13 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// Variables of the machine that would change what the program does.
-const OURS: [&str; 3] = ["GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY"];
+const OURS: [&str; 5] = [
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "OPENAI_API_KEY",
+    "PORT",
+    "NO_COLOR",
+];
 
 /// The program in a folder, without any configuration of the machine's.
 pub(crate) fn command(folder: &Path) -> Command {

@@ -8,12 +8,12 @@ use windlass_driver::Committed;
 use windlass_runtime::store_thread::{StoreThread, Surroundings, ThreadSettings};
 use windlass_store::command::{OpenQuestion, Reply};
 use windlass_store::{
-    AttemptOutcome, Batch, Conversation, ConversationRef, Due, Effect, EffectState, Entry,
-    EntryNumber, Hash, Leg, MemoryStore, OwnerId, Question, QuestionNumber, Store,
-    StoreUnavailable, Token,
+    AttemptOutcome, Batch, Beginner, Conversation, ConversationRef, Due, Effect, EffectState,
+    Entry, EntryNumber, Hash, Leg, MemoryStore, OwnerId, PartyKind, Question, QuestionNumber,
+    Searched, Store, StoreUnavailable, Token, Wanted,
 };
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
-use windlass_tool::id::{ConversationId, EffectId, TenantId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, EffectId, TenantId, UserId};
 
 /// A store that counts its transactions, and whose disk can be full.
 pub(super) struct Disk {
@@ -51,6 +51,14 @@ impl Store for Disk {
         self.store.commit(batches)
     }
 
+    fn crowded(
+        &self,
+        tenant: &TenantId,
+        beginner: &Beginner,
+    ) -> Result<Option<PartyKind>, StoreUnavailable> {
+        self.store.crowded(tenant, beginner)
+    }
+
     fn conversation(
         &self,
         tenant: &TenantId,
@@ -66,6 +74,28 @@ impl Store for Disk {
         entries_max: usize,
     ) -> Result<Vec<Entry>, StoreUnavailable> {
         self.store.entries(of, after, entries_max)
+    }
+
+    fn entries_before(
+        &self,
+        of: &ConversationRef,
+        before: EntryNumber,
+        entries_max: usize,
+    ) -> Result<Vec<Entry>, StoreUnavailable> {
+        self.store.entries_before(of, before, entries_max)
+    }
+
+    fn conversations_of(&self, wanted: &Wanted<'_>) -> Result<Vec<Conversation>, StoreUnavailable> {
+        self.store.conversations_of(wanted)
+    }
+
+    fn search(
+        &self,
+        of: &ConversationRef,
+        entries_max: usize,
+        is_meant: &dyn Fn(&str) -> bool,
+    ) -> Result<Searched, StoreUnavailable> {
+        self.store.search(of, entries_max, is_meant)
     }
 
     fn entry_of_key(
@@ -137,6 +167,14 @@ impl Store for Disk {
         self.old_steps
             .store(left.saturating_sub(1), Ordering::SeqCst);
         Ok(left.min(1))
+    }
+
+    fn end_client(&self, client_id: &ClientId) -> Result<(), StoreUnavailable> {
+        self.store.end_client(client_id)
+    }
+
+    fn ended_clients(&self) -> Result<Vec<ClientId>, StoreUnavailable> {
+        self.store.ended_clients()
     }
 
     fn now_unix_ms(&self) -> u64 {

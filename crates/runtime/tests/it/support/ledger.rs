@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use windlass_store::command::{Command, NewLeg, Record, Reply, Request, RequestOrigin, ToolFacts};
 use windlass_store::{
-    AttemptNumber, AttemptOutcome, Batch, ConversationRef, EffectState, Epoch, LegRef, Nonce, Store,
+    AttemptNumber, AttemptOutcome, Batch, Beginner, ConversationRef, EffectState, Epoch, LegRef,
+    Nonce, Store,
 };
 use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
 use windlass_tool::kind::Mode;
@@ -38,7 +39,7 @@ pub(crate) fn attach(conversation_id: &str) -> Batch {
     Batch {
         conversation: conversation(conversation_id),
         commands: vec![
-            Command::Open,
+            Command::Open(Beginner::default()),
             Command::Attach(Box::new(NewLeg {
                 leg: leg().leg,
                 mode: Mode::Voice,

@@ -27,7 +27,7 @@ use windlass_runtime::transport::websocket::{
 use windlass_runtime::voice::{
     Admission, Connection, Host, Party, Refusal, VoiceService, VoiceSettings,
 };
-use windlass_store::{ConversationRef, LegRef};
+use windlass_store::{ConversationRef, LegRef, PartyKind};
 use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::{Registry, Tool};
@@ -212,6 +212,10 @@ struct OneSession {
 }
 
 impl Host for OneSession {
+    fn crowded(&self, kind: PartyKind) -> String {
+        format!("the {} has its share", kind.as_str())
+    }
+
     fn admit(&self, caller: &Caller, start: &Start) -> Result<Party, Refusal> {
         if let Some(refusal) = &self.start_refusal {
             return Err(refusal.clone());

@@ -14,7 +14,7 @@ use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::text::ui_stream::{Outlet, UiStream};
 use windlass_runtime::text::{
     Consent, ModelOptions, Past, Protocol, TextLimits, TextModel, TextRequest, TextSession,
-    TextSettings, TextTools, TurnEnd, TurnInput, UserInput,
+    TextSettings, TextTools, TurnEnd, TurnInput, TurnMemory, UserInput,
 };
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
 use windlass_session::client::MessageKey;
@@ -402,11 +402,13 @@ impl Chat {
             session,
             conversation,
             client_id: ClientId::new("client"),
+            beginner: windlass_store::Beginner::default(),
             world,
             shared,
             settings: Arc::new(settings),
             tools: declared,
             past,
+            memory: TurnMemory::default(),
         });
         Self { session, turns: 0 }
     }

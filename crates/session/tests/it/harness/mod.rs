@@ -28,7 +28,7 @@ use windlass_session::saved::{Began, Saved};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_store::command::{Command, NewLeg, Reply};
-use windlass_store::{Entry, EntryNumber, Epoch, LegRef, Presented, Store, Token};
+use windlass_store::{Beginner, Entry, EntryNumber, Epoch, LegRef, Presented, Store, Token};
 use windlass_tool::id::{CallNumber, ClientId, SessionId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
@@ -101,7 +101,7 @@ impl Bench {
             .entries(&self.ledger.of, EntryNumber(0), 1_000);
         config.last_call = last_call(&log.unwrap());
         let leg = config.leg();
-        self.ledger.commit(Command::Open);
+        self.ledger.commit(Command::Open(Beginner::default()));
         self.ledger.commit(Command::Attach(Box::new(NewLeg {
             leg: leg.leg.clone(),
             mode,

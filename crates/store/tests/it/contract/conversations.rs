@@ -5,10 +5,13 @@ use crate::ledger::{HOUR_MS, conversation, nonce};
 use crate::support::{START_UNIX_MS, World, appended, ran, request, requested, said};
 use std::sync::atomic::Ordering;
 use windlass_store::command::{Command, Record, Refusal, Reply};
+use windlass_store::party::Parties;
 use windlass_store::{
-    AttemptOutcome, Batch, Conversation, ConversationRef, EntryNumber, QuestionNumber, StoreLimits,
+    AttemptOutcome, Batch, Beginner, Conversation, ConversationRef, EntryNumber, Heading,
+    QuestionNumber, StoreLimits,
 };
 use windlass_tool::id::{EffectId, TenantId, UserId};
+use windlass_tool::sensitive::Sensitive;
 
 fn find(world: &World, of: &ConversationRef) -> Option<Conversation> {
     let found = world.store().conversation(&of.tenant, &of.conversation_id);
@@ -24,14 +27,16 @@ fn a_conversation_begins_when_it_is_opened_and_goes_on_when_it_is_opened_again()
             tenant: TenantId::default(),
             conversation_id: talk.conversation_id.clone(),
             user_id: talk.user_id.clone(),
+            parties: Parties::default(),
             has_external_content: false,
             last_entry: EntryNumber(0),
             first_entry: EntryNumber(1),
             last_question: QuestionNumber(0),
             begun_at_unix_ms: START_UNIX_MS,
             used_at_unix_ms: START_UNIX_MS,
+            heading: Heading::default(),
         };
-        let reply = world.send(&talk, Command::Open);
+        let reply = world.send(&talk, Command::Open(Beginner::default()));
         assert_eq!(reply, Reply::Opened(Box::new(begun.clone())));
         assert_eq!(find(world, &talk), Some(begun.clone()));
         world.pass(1_000);
@@ -40,7 +45,7 @@ fn a_conversation_begins_when_it_is_opened_and_goes_on_when_it_is_opened_again()
             used_at_unix_ms: START_UNIX_MS + 1_000,
             ..begun
         };
-        let reply = world.send(&talk, Command::Open);
+        let reply = world.send(&talk, Command::Open(Beginner::default()));
         assert_eq!(reply, Reply::Opened(Box::new(used.clone())));
         assert_eq!(find(world, &talk), Some(used));
     });
@@ -55,9 +60,11 @@ fn another_user_changes_nothing_of_a_conversation_and_reads_nothing() {
         world.send(&alice, requested(1, &leg));
         let before = find(world, &alice);
         for command in [
-            Command::Open,
+            Command::Open(Beginner::default()),
             Command::Taint,
             Command::Settle,
+            Command::Rename(Sensitive("Mine".to_owned())),
+            Command::Erase,
             Command::Leave(leg.clone()),
             appended(&leg, vec![said(2, None, "I am alice")]),
             requested(2, &leg),
@@ -112,7 +119,7 @@ fn nothing_of_a_conversation_is_known_once_it_was_idle_for_too_long() {
         assert_eq!(world.store().entry_of_key(&talk, "key"), Ok(None));
         // The next user of that name begins anew.
         let bob = conversation("talk", "bob");
-        let reply = world.send(&bob, Command::Open);
+        let reply = world.send(&bob, Command::Open(Beginner::default()));
         let Reply::Opened(opened) = reply else {
             panic!("{reply:?}");
         };
@@ -141,7 +148,7 @@ fn a_conversation_with_a_running_effect_is_known_however_long_it_was_idle() {
 fn what_others_wrote_is_remembered_of_a_conversation() {
     check(|world| {
         let talk = conversation("talk", "alice");
-        world.send(&talk, Command::Open);
+        world.send(&talk, Command::Open(Beginner::default()));
         assert_eq!(world.send(&talk, Command::Taint), Reply::Done);
         world.restart("process 2");
         assert!(find(world, &talk).unwrap().has_external_content);

@@ -8,8 +8,9 @@ use windlass_store::command::{
     ToolFacts, WithdrawnQuestion,
 };
 use windlass_store::{
-    AttemptNumber, AttemptOutcome, Batch, ConversationRef, Effect, EntryEvent, EntryNumber, Epoch,
-    Hash, LegNumber, LegRef, NewEntry, Presented, QuestionNumber, StoreLimits,
+    AttemptNumber, AttemptOutcome, Batch, Beginner, ConversationRef, ConversationShares, Effect,
+    EntryEvent, EntryNumber, Epoch, Hash, LegNumber, LegRef, NewEntry, Presented, QuestionNumber,
+    StoreLimits,
 };
 use windlass_tool::id::{ClientId, EffectId, SessionId, TenantId, UserId};
 use windlass_tool::sensitive::Sensitive;
@@ -28,7 +29,11 @@ const LIMITS: StoreLimits = StoreLimits {
     questions_max: 3,
     question_bytes_max: 60,
     conversation_ms: 12 * HOUR_MS,
-    conversations_max: 4,
+    shares: ConversationShares {
+        address_max: 2,
+        user_max: 3,
+        tenant_max: 4,
+    },
     entries_max: 25,
     entry_bytes_max: 40,
     leg_bytes_max: 20,
@@ -143,8 +148,11 @@ fn draw_command(draw: &mut Draw, seen: &mut Seen, talk: usize) -> Command {
     let number = seen.made;
     let leg = seen.leg(draw, talk);
     match draw.below(30) {
-        0 => Command::Open,
-        1..=4 => {
+        0..=1 => Command::Open(Beginner {
+            address: Some(Sensitive([192, 0, 2, draw.below(2) as u8].into())),
+            user: Some(ClientId::new(format!("user-{}", draw.below(2)))),
+        }),
+        2..=4 => {
             let which = draw.below(2);
             let mut new = new_leg(&format!("leg {which}"));
             new.resume_token = token(talk, which);
@@ -167,6 +175,8 @@ fn draw_command(draw: &mut Draw, seen: &mut Seen, talk: usize) -> Command {
         7 => Command::Leave(leg),
         8..=11 => appended(&leg, draw_entries(draw)),
         12 if draw.is(10) => Command::Taint,
+        12 if draw.is(10) => Command::Rename(Sensitive(draw.text(20))),
+        12 if draw.is(10) => Command::Erase,
         12 => Command::Settle,
         13..=19 => draw_request(draw, seen, talk, &leg),
         20 | 21 => match seen.asked.iter().rev().find(|(of, _)| *of == talk) {

@@ -172,7 +172,7 @@ fn an_entry_that_is_too_long_keeps_the_others_of_its_command_out() {
         let entries = vec![said(1, None, "12345"), said(2, None, "123456")];
         let reply = world.send(&talk, appended(&leg, entries));
         assert_eq!(reply, Reply::EntryTooLong);
-        assert_eq!(read(world, &talk, 0, 10), [1]);
+        assert!(read(world, &talk, 0, 10).is_empty());
         let longest = appended(&leg, vec![said(1, None, "12345")]);
         assert_eq!(world.send(&talk, longest), replied(&[2]));
     });

@@ -6,7 +6,9 @@ mod effects;
 mod engines;
 mod entries;
 mod legs;
+mod lists;
 mod pruning;
+mod shares;
 mod versions;
 
 use crate::support::World;

@@ -1,10 +1,10 @@
 //! What has run out goes, and nothing that is still needed.
 
-use super::{check, check_with};
+use super::check;
 use crate::ledger::{HOUR_MS, conversation, new_leg};
 use crate::support::{World, appended, asked, asking, recorded, requested, said};
 use windlass_store::command::{Command, Reply};
-use windlass_store::{AttemptOutcome, ConversationRef, StoreLimits};
+use windlass_store::{AttemptOutcome, Beginner, ConversationRef};
 use windlass_tool::id::{EffectId, TenantId};
 use windlass_tool::sensitive::Sensitive;
 
@@ -36,8 +36,8 @@ fn a_conversation_that_was_idle_for_too_long_goes_with_everything() {
         world.send(&talk, Command::Leave(leg));
         assert_eq!(world.prune(), 0);
         world.pass(24 * HOUR_MS);
-        // The conversation, a leg, an effect, a question, two deliveries, and six entries.
-        assert_eq!(world.prune(), 12);
+        // The conversation, an effect, a question, two deliveries, and six entries.
+        assert_eq!(world.prune(), 11);
         assert!(!has_effect(world, 1));
         assert!(!has_leg(world, "leg"));
         assert_eq!(world.prune(), 0);
@@ -90,7 +90,7 @@ fn effects_and_questions_of_a_conversation_that_goes_on_go_once_they_are_old() {
         world.pass(12 * HOUR_MS);
         world.send(&talk, recorded(2, AttemptOutcome::Succeeded));
         world.pass(12 * HOUR_MS);
-        world.send(&talk, Command::Open);
+        world.send(&talk, Command::Open(Beginner::default()));
         // The first effect and its delivery.
         assert_eq!(world.prune(), 2);
         assert_eq!(kept(world), [false, true, true]);
@@ -120,73 +120,6 @@ fn an_effect_that_was_pruned_may_run_again() {
         assert_eq!(world.prune(), 2);
         let reply = world.send(&talk, requested(1, &leg));
         assert!(matches!(reply, Reply::Run(_)), "{reply:?}");
-    });
-}
-
-#[test]
-fn the_conversations_that_were_idle_for_longest_make_room() {
-    let limits = StoreLimits {
-        conversations_max: 3,
-        ..StoreLimits::default()
-    };
-    check_with(limits, |world| {
-        let names = (0..6).map(|number| conversation(&format!("talk-{number}"), "alice"));
-        let talks: Vec<ConversationRef> = names.collect();
-        let known = |world: &World| -> Vec<bool> {
-            talks.iter().map(|talk| is_known(world, talk)).collect()
-        };
-        for talk in &talks {
-            world.send(talk, Command::Open);
-            world.pass(1);
-        }
-        world.attach(&talks[5], "leg");
-        world.pass(1);
-        world.send(&talks[0], Command::Open);
-        assert_eq!(world.prune(), 3);
-        assert_eq!(known(world), [true, false, false, false, true, true]);
-        // A live leg keeps its conversation, though it was idle for longer than others.
-        for talk in &talks[1..4] {
-            world.pass(1);
-            world.send(talk, Command::Open);
-        }
-        world.prune();
-        assert_eq!(known(world), [false, false, true, true, false, true]);
-    });
-}
-
-#[test]
-fn no_number_ends_the_time_of_an_effect_or_of_an_open_request() {
-    let limits = StoreLimits {
-        conversations_max: 1,
-        ..StoreLimits::default()
-    };
-    check_with(limits, |world| {
-        let names = ["done", "asks", "rests", "newest"];
-        let talks = names.map(|name| conversation(name, "alice"));
-        for (number, talk) in (1..).zip(&talks) {
-            let leg = world.attach(talk, &format!("leg-{number}"));
-            match number {
-                1 => {
-                    world.send(talk, requested(1, &leg));
-                    world.send(talk, recorded(1, AttemptOutcome::Succeeded));
-                }
-                2 => drop(asked(world.send(talk, asking(2, &leg)))),
-                _ => {}
-            }
-            world.send(talk, Command::Leave(leg));
-            world.pass(1);
-        }
-        let known = |world: &World| talks.each_ref().map(|talk| is_known(world, talk));
-        // The leg's own time does not keep a conversation that it has left.
-        world.prune();
-        assert_eq!(known(world), [true, true, false, false]);
-        assert!(has_effect(world, 1));
-        world.pass(HOUR_MS);
-        world.prune();
-        assert_eq!(known(world), [true, false, false, false]);
-        world.pass(23 * HOUR_MS);
-        world.prune();
-        assert_eq!(known(world), [false; 4]);
     });
 }
 
@@ -255,9 +188,9 @@ fn more_rows_than_one_slice_has_are_deleted_bit_by_bit() {
         }
         world.send(&talk, Command::Leave(leg));
         let other = conversation("other", "alice");
-        world.send(&other, Command::Open);
+        world.send(&other, Command::Open(Beginner::default()));
         world.pass(24 * HOUR_MS);
-        // Two conversations, a leg and its entries.
-        assert_eq!(world.prune(), 1_205);
+        // Two conversations and the entries of one.
+        assert_eq!(world.prune(), 1_204);
     });
 }

@@ -1,0 +1,14 @@
+//! Who asks by text, and what its request uses of the server. Knows no conversation.
+
+use windlass_runtime::caller::Caller;
+use windlass_runtime::text::TurnMemory;
+use windlass_store::Beginner;
+
+/// A caller whose request begins a turn.
+pub(crate) struct Asker {
+    pub(crate) caller: Caller,
+    /// The same, as its conversations are counted.
+    pub(crate) beginner: Beginner,
+    /// What the turn holds of memory.
+    pub(crate) memory: TurnMemory,
+}
