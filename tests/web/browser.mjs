@@ -1,9 +1,17 @@
 // Owns the browser that the tests drive, and the watch that every test keeps: no console errors, no violations of the
 // content security policy, no request to another host. Knows no server.
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
-import { chromium } from "playwright-core";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { chromium, firefox } from "playwright-core";
 
+/** Which browser the tests run in: the same ones run in both. */
+export const IS_FIREFOX = process.env.WINDLASS_BROWSER === "firefox";
 const CANDIDATES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 const ARGUMENTS = [
   "--no-sandbox",
@@ -16,6 +24,13 @@ const ARGUMENTS = [
   "--use-fake-device-for-media-stream",
   "--autoplay-policy=no-user-gesture-required",
 ];
+const FIREFOX_CANDIDATES = ["/usr/bin/firefox-esr", "/usr/bin/firefox"];
+const PREFERENCES = {
+  "media.navigator.streams.fake": true,
+  "media.autoplay.default": 0,
+  "media.autoplay.blocking_policy": 0,
+  "browser.shell.checkDefaultBrowser": false,
+};
 /** How long a test waits for what must come; only a broken page waits that long. */
 export const PATIENCE_MS = 20_000;
 export const DESK = { viewport: { width: 1280, height: 800 } };
@@ -23,6 +38,7 @@ export const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, ha
 
 /** `microphone`: whether the user allows it. `speechFile`: what it hears, in place of beeps. */
 export function launch({ microphone = true, speechFile = null, more = [] } = {}) {
+  if (IS_FIREFOX) return launchFirefox({ microphone });
   const executablePath = process.env.WINDLASS_CHROMIUM ?? CANDIDATES.find((path) => existsSync(path));
   assert.ok(executablePath, `no Chromium at ${CANDIDATES.join(", ")}: install one, or name it in WINDLASS_CHROMIUM`);
   const chosen = [
@@ -34,6 +50,38 @@ export function launch({ microphone = true, speechFile = null, more = [] } = {})
 }
 
 /**
+ * A test that feigns something that no command of WebDriver BiDi feigns in Firefox (a zone, a theme of the system, another network, speech), that reads what a
+ * request held, or that needs a device for
+ * sound that starts at once, or the Tab key to come back from the browser's own buttons.
+ */
+export function testInChromium(name, steps) {
+  if (!IS_FIREFOX) test(name, steps);
+}
+
+/** Firefox as the system has it, over WebDriver BiDi. Without a device for sound it plays nothing, so it gets one that nobody hears. */
+async function launchFirefox({ microphone }) {
+  const program = process.env.WINDLASS_FIREFOX ?? FIREFOX_CANDIDATES.find((path) => existsSync(path));
+  assert.ok(program, `no Firefox at ${FIREFOX_CANDIDATES.join(", ")}: install one, or name it in WINDLASS_FIREFOX`);
+  const folder = mkdtempSync(join(tmpdir(), "windlass-firefox-"));
+  const executablePath = join(folder, "firefox");
+  const bridge = fileURLToPath(new URL("bidi-bridge.mjs", import.meta.url));
+  writeFileSync(executablePath, `#!/bin/sh\nexec "${process.execPath}" "${bridge}" "${program}" "$@"\n`, { mode: 0o755 });
+  const socket = `unix:${join(folder, "sound")}`;
+  const sound = spawn("pulseaudio", ["-n", "--exit-idle-time=-1", "--load=module-null-sink", `--load=module-native-protocol-unix auth-anonymous=1 socket=${join(folder, "sound")}`], {
+    env: { ...process.env, HOME: folder, XDG_RUNTIME_DIR: folder, PULSE_RUNTIME_PATH: folder, PULSE_STATE_PATH: folder },
+    stdio: "ignore",
+  });
+  await once(sound, "spawn");
+  const permission = { "permissions.default.microphone": microphone ? 1 : 2, "media.navigator.permission.disabled": microphone };
+  const browser = await firefox.launch({ channel: "moz-firefox", executablePath, firefoxUserPrefs: { ...PREFERENCES, ...permission }, env: { ...process.env, PULSE_SERVER: socket } });
+  browser.on("disconnected", () => {
+    sound.kill();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return browser;
+}
+
+/**
  * Opens a page in a context of its own, runs `steps(page)`, and then asserts that nothing was wrong on the way.
  * `prepare(page)` runs before the page is loaded; messages on the console that match `excused` are none that are wrong.
  */
@@ -41,11 +89,12 @@ export async function visit(browser, url, { context = DESK, prepare = async () =
   const opened = await browser.newContext(context);
   const wrong = [];
   try {
+    if (IS_FIREFOX) await allowEval(opened, url);
     const page = await opened.newPage();
     page.setDefaultTimeout(PATIENCE_MS);
     page.on("console", (message) => {
       const isWrong = message.type() === "error" || message.type() === "warning";
-      if (isWrong && !excused.test(message.text())) wrong.push(message.text());
+      if (isWrong && !excused.test(message.text())) wrong.push(`${message.text()} ${message.location().url}`);
     });
     page.on("pageerror", (error) => wrong.push(String(error.stack)));
     page.on("request", (request) => {
@@ -65,6 +114,16 @@ export async function visit(browser, url, { context = DESK, prepare = async () =
     await opened.close();
   }
   assert.deepEqual(wrong, []);
+}
+
+/** Playwright evaluates with `eval`, which Firefox lets the page's policy forbid: for its sake that one thing is allowed. */
+async function allowEval(context, url) {
+  await context.route((address) => address.href.split(/[?#]/)[0] === url, async (route) => {
+    const response = await route.fetch();
+    const headers = response.headers();
+    headers["content-security-policy"] += "; script-src 'self' 'unsafe-eval'";
+    await route.fulfill({ response, headers });
+  });
 }
 
 /** Types into the message field and sends with the Enter key. */

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { startModel } from "../sdk/model.mjs";
-import { ask, launch, state, untilState, visit } from "./browser.mjs";
+import { ask, launch, state, testInChromium, untilState, visit } from "./browser.mjs";
 import { speechFile, startServer } from "./real.mjs";
 
 let model;
@@ -173,7 +173,7 @@ test("a clock of this device that is wrong does not take the time to answer away
   });
 });
 
-test("an answer in writing that is not stored is asked for once more", async () => {
+testInChromium("an answer in writing that is not stored is asked for once more", async () => {
   const request = { toolCallId: "call-1", token: "token-1", tool: "pay", args: { text: "10" }, preview: null, expiresAt: new Date(Date.now() + 300_000).toISOString() };
   const streams = [
     [{ type: "data-confirmation-request", data: request }],
@@ -198,7 +198,7 @@ test("an answer in writing that is not stored is asked for once more", async () 
   });
 });
 
-test("an answer to an approval that does not reach the server can be given once more", async () => {
+testInChromium("an answer to an approval that does not reach the server can be given once more", async () => {
   const request = { toolCallId: "call-1", token: "token-1", tool: "pay", args: { text: "10" }, preview: null, expiresAt: new Date(Date.now() + 300_000).toISOString() };
   const sent = [];
   const prepare = (page) => page.route("**/api/chat", (route) => {
@@ -246,7 +246,7 @@ test("a message that did not arrive keeps its text, says so, and goes out again"
   });
 });
 
-test("an answer that is cut off stays until its repeat begins", async () => {
+testInChromium("an answer that is cut off stays until its repeat begins", async () => {
   for (const cut of [[says("Colin")], [says("Colin"), { type: "error", errorText: "The model is gone." }, { type: "finish", finishReason: "error" }]]) {
     await onStreams([cut, [says("Colin Archer."), FINISH]], async (page, sent) => {
       await ask(page, "Who?");
@@ -261,7 +261,7 @@ test("an answer that is cut off stays until its repeat begins", async () => {
   }
 });
 
-test("the newest answer can be given again, and the newest message be changed", async () => {
+testInChromium("the newest answer can be given again, and the newest message be changed", async () => {
   await onStreams([[says("One."), FINISH], [says("Two."), FINISH], [says("Three."), FINISH]], async (page, sent) => {
     await ask(page, "Count");
     await untilAnswered(page);
@@ -279,7 +279,7 @@ test("the newest answer can be given again, and the newest message be changed", 
   });
 });
 
-test("pictures go with the message, small enough, and can be taken away before", async () => {
+testInChromium("pictures go with the message, small enough, and can be taken away before", async () => {
   await onStreams([[says("A picture."), FINISH]], async (page, sent) => {
     const png = Buffer.from(await page.evaluate(async () => {
       const canvas = new OffscreenCanvas(3000, 1500);
@@ -333,6 +333,53 @@ test("the place of the reader and what is being written outlive a reload", async
     assert.equal(await page.getByLabel("Message", { exact: true }).inputValue(), "Half a th");
     await page.getByRole("button", { name: "To the newest message" }).click();
     await page.locator("#to-end").waitFor({ state: "hidden" });
+  });
+});
+
+test("conversations are found again, renamed and deleted at the server", async () => {
+  // The browser itself reports that what was deleted is asked for once more.
+  await visit(browser, server.url, { excused: /404/ }, async (page) => {
+    const list = page.getByRole("button", { name: "Conversations" });
+    const titles = () => page.locator(".history-open .history-title").allTextContents();
+    await ask(page, "Who designed the Fram?");
+    await untilAnswered(page);
+    await page.getByRole("button", { name: "New conversation" }).click();
+    await ask(page, "Thank you");
+    await untilAnswered(page, 2);
+    await list.click();
+    await page.locator(".history-open").nth(1).waitFor();
+    assert.deepEqual(await titles(), ["Thank you", "Who designed the Fram?"]);
+    await page.locator("#history-search").fill("DESIGNED");
+    await page.getByText("1 found").waitFor();
+    await page.getByRole("button", { name: "Rename Who designed the Fram?" }).click();
+    await page.getByLabel("Title").fill("Ships");
+    await page.getByLabel("Title").press("Enter");
+    await page.locator(".history-open", { hasText: "Ships" }).click();
+    await page.locator(".line.assistant").getByText("Colin Archer did.").waitFor();
+    assert.match(await page.locator(".call").innerText(), /kb_search[^]*Done[^]*Result/);
+    await list.click();
+    await page.getByRole("button", { name: "Delete Ships" }).click();
+    await page.getByRole("button", { name: "Delete it" }).click();
+    await page.locator(".history-open", { hasText: "Ships" }).waitFor({ state: "detached" });
+    await page.reload();
+    await list.click();
+    await page.locator(".history-open").waitFor();
+    assert.deepEqual(await titles(), ["Thank you"]);
+  });
+});
+
+test("an answer that is being written goes on after a reload, and is stopped at the server", async () => {
+  await visit(browser, server.url, {}, async (page) => {
+    await ask(page, "Tell me slowly");
+    await page.locator(".line.assistant").getByText("One moment").waitFor();
+    await page.reload();
+    await page.locator(".line.assistant").getByText("One moment").waitFor();
+    await untilState(page, { generating: true });
+    assert.equal(await page.locator(".line.user").count(), 1);
+    await page.getByRole("button", { name: /Stop the answer/ }).click();
+    await untilState(page, { generating: false });
+    await ask(page, "Thank you");
+    await untilAnswered(page);
   });
 });
 

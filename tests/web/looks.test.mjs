@@ -13,17 +13,31 @@ const SIDEWAYS = { ...PHONE, viewport: { width: 844, height: 390 } };
 const DEVICES = { desk: DESK, phone: PHONE, sideways: SIDEWAYS };
 const ANSWER = "# Fram\n\nThe **Fram** was designed by *Colin Archer*:\n\n1. Strong hull\n2. Round bottom\n\n> A ship for the ice.\n\n| Voyage | Years |\n|---|---:|\n| Nansen | 1893–96 |\n\n```js\nconst ship = \"Fram\";\n```\n\nSee [the museum](https://frammuseum.no/).";
 
+const TITLES = ["Who designed the ship Fram?", "A title that is much longer than the list is wide, so that it is cut", null, "מי בנה את הספינה?"];
+
 let files;
+let written;
 let browser;
+
+/** A server that answers in writing: with half an answer at first, and with a request for approval that is already answered. */
+function answerInWriting({ path }) {
+  if (path === "/api/conversations") {
+    const rows = TITLES.map((title, at) => ({ id: `c${at}`, title, createdAt: "2026-11-20T10:00:00Z", updatedAt: "2026-11-20T10:00:00Z", messages: 2 * at + 1 }));
+    return { json: { conversations: rows, next: "more" } };
+  }
+  return path === "/api/chat" ? { events: [{ type: "text-delta", id: "t", delta: "Colin Arch" }, { type: "error", errorText: "The model is gone." }, { type: "finish", finishReason: "error" }] } : null;
+}
 
 before(async () => {
   files = await servePage({ suggestions: ["Who designed the ship Fram?", "Where is the Fram Museum?"] });
+  written = await servePage({ text: { available: true, provider: "test", model: "test-model" } }, answerInWriting);
   browser = await launch();
 });
 
 after(async () => {
   await browser?.close();
   files?.close();
+  written?.close();
 });
 
 async function look(page, name) {
@@ -69,8 +83,44 @@ async function goThrough(page, endpoint, show) {
   await show("unreachable");
 }
 
+/** The states of a conversation in writing, and of the list of conversations. */
+async function goThroughWriting(page, show) {
+  await page.locator("#history-button").click();
+  await page.locator(".history-item").nth(TITLES.length - 1).waitFor();
+  await show("list");
+  await page.getByRole("button", { name: "Rename Who designed" }).click();
+  await page.getByRole("button", { name: "Delete A title" }).click();
+  await show("list-changing");
+  await page.getByRole("button", { name: "Close the list" }).click();
+  await page.locator("#files").setInputFiles([{ name: "ship.png", mimeType: "image/png", buffer: await picture(page) }]);
+  await page.locator(".attachment").waitFor();
+  await page.getByLabel("Message", { exact: true }).fill("Who designed this ship?");
+  await show("attached");
+  await page.getByLabel("Message", { exact: true }).press("Enter");
+  await page.getByRole("button", { name: "Retry" }).waitFor();
+  await page.getByRole("button", { name: "Edit this message" }).click();
+  await page.locator("#editing").waitFor();
+  await show("failed-editing");
+}
+
+async function picture(page) {
+  return Buffer.from(await page.evaluate(async () => {
+    const canvas = new OffscreenCanvas(600, 400);
+    const context = canvas.getContext("2d");
+    context.fillStyle = "#2d6a77";
+    context.fillRect(0, 0, 600, 400);
+    return [...new Uint8Array(await (await canvas.convertToBlob()).arrayBuffer())];
+  }));
+}
+
 for (const [device, context] of Object.entries(DEVICES)) {
   for (const colorScheme of ["light", "dark"]) {
+    test(`axe finds nothing in writing and in the list, ${device}, ${colorScheme}`, async () => {
+      await visit(browser, written.url, { context: { ...context, colorScheme } }, async (page) => {
+        await goThroughWriting(page, (state) => look(page, `${device}-${colorScheme}-${state}`));
+      });
+    });
+
     test(`axe finds nothing in any state, ${device}, ${colorScheme}`, async () => {
       const endpoint = new VoiceEndpoint();
       const prepare = async (page) => {

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { DESK, PHONE, ask, launch, lowContrasts, overflowPixels, state, untilState, visit } from "./browser.mjs";
+import { DESK, PHONE, ask, launch, lowContrasts, overflowPixels, state, testInChromium, untilState, visit } from "./browser.mjs";
 import { speechFile, startServer } from "./real.mjs";
 
 const QUESTION = "Who designed the ship Fram?";
@@ -77,7 +77,7 @@ test("the demo model says what it is and offers questions to click", async () =>
   });
 });
 
-test("a goodbye ends the session after the farewell was heard", async () => {
+testInChromium("a goodbye ends the session after the farewell was heard", async () => {
   await visit(browser, server.url, {}, async (page) => {
     await ask(page, "Let's stop here");
     await page.locator(".ending").waitFor();
@@ -124,7 +124,7 @@ test("Escape stops the answer at once, and the session goes on", async () => {
   });
 });
 
-test("spoken input reaches the model, and the demo model answers with questions to click", async () => {
+testInChromium("spoken input reaches the model, and the demo model answers with questions to click", async () => {
   await visit(browser, server.url, {}, async (page) => {
     await page.getByRole("button", { name: "Talk" }).click();
     await untilState(page, { microphone: "on", phase: "live" });
@@ -151,7 +151,7 @@ test("a microphone that is refused is explained, and typing works", async () => 
   }
 });
 
-test("the whole conversation works by keyboard alone", async () => {
+testInChromium("the whole conversation works by keyboard alone", async () => {
   await visit(browser, server.url, {}, async (page) => {
     // The field has the focus at load.
     await page.keyboard.type(QUESTION);
@@ -167,7 +167,7 @@ test("the whole conversation works by keyboard alone", async () => {
       });
       assert.equal(outline, "solid");
     }
-    for (const place of ["sound", "settings-button", "end", "talk", "message", "send", "citation", "suggestion", "icon copy", "icon for-newest"]) {
+    for (const place of ["history-button", "sound", "settings-button", "end", "talk", "message", "send", "citation", "suggestion", "icon copy", "icon for-newest"]) {
       assert.ok(reached.has(place), `${place} is not reached by Tab; reached: ${[...reached].join(", ")}`);
     }
   });

@@ -1,7 +1,10 @@
 // The microphone's resampler: speech passes, what would fold into it does not, and the rate is exact.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Resampler } from "../../crates/app/ui/resample.js";
+
+// What the browser's audio thread has in place of modules.
+Object.assign(globalThis, { AudioWorkletProcessor: class {}, registerProcessor() {} });
+const { Resampler } = await import("../../clients/javascript/src/capture-worklet.js");
 
 /** Loudness of a tone after resampling to 16 kHz, in decibels relative to what went in. */
 function gainDecibels(fromHz, toneHz) {

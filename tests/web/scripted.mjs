@@ -6,14 +6,27 @@ import { extname } from "node:path";
 import { PATIENCE_MS } from "./browser.mjs";
 
 const FILES = new URL("../../crates/app/ui/", import.meta.url);
+/** The package that the page uses is served from where it lies. */
+const CLIENT = new URL("../../clients/javascript/src/", import.meta.url);
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
 const POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
-/** Serves the page; returns `{ url, port, close }`. */
-export async function servePage(info = {}) {
+/**
+ * Serves the page; returns `{ url, port, close }`. `answer({ method, path, query, body })` may answer what else is asked, with
+ * `{ status, json }` or `{ events }`, the chunks of a stream.
+ */
+export async function servePage(info = {}, answer = () => null) {
   const answerInfo = { name: "Windlass", version: "0.0.0", provider: "test", model: "test-model", demo: false, suggestions: [] };
-  const server = createServer((request, response) => {
-    const path = new URL(request.url, "http://localhost").pathname;
+  const server = createServer(async (request, response) => {
+    const { pathname: path, searchParams: query } = new URL(request.url, "http://localhost");
+    const text = (await request.toArray()).join("");
+    const given = answer({ method: request.method, path, query, body: text === "" ? null : JSON.parse(text) });
+    if (given) {
+      const { status = 200, json = null, events = null } = given;
+      response.writeHead(status, { "content-type": events ? "text/event-stream" : "application/json" });
+      response.end(events ? events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("") : json === null ? "" : JSON.stringify(json));
+      return;
+    }
     if (path === "/api/info") {
       response.writeHead(200, { "content-type": "application/json" });
       response.end(JSON.stringify({ ...answerInfo, ...info }));
@@ -25,13 +38,13 @@ export async function servePage(info = {}) {
       return;
     }
     const name = path === "/" ? "index.html" : path.slice(1);
-    if (!/^(?:vendor\/)?[a-z-]+\.[a-z]+$/.test(name)) {
+    if (!/^(?:(?:vendor|client)\/)?[a-z-]+\.[a-z]+$/.test(name)) {
       response.writeHead(404).end();
       return;
     }
     const type = `${TYPES[extname(name)]}; charset=utf-8`;
     response.writeHead(200, { "content-type": type, "content-security-policy": POLICY });
-    response.end(readFileSync(new URL(name, FILES)));
+    response.end(readFileSync(name.startsWith("client/") ? new URL(name.slice("client/".length), CLIENT) : new URL(name, FILES)));
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address();

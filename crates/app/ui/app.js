@@ -2,15 +2,17 @@
 import { Approvals } from "./approvals.js";
 import { Attachments } from "./attachments.js";
 import { Calls } from "./calls.js";
+import { rememberedSession } from "./client/index.js";
+import { keep, kept, keptObject } from "./client/storage.js";
 import { countdown, countdownText, learnServerTime } from "./clock.js";
 import { button, element, textOf } from "./dom.js";
+import { History } from "./history.js";
 import { Notices } from "./notices.js";
 import { Reach } from "./reach.js";
 import { Session } from "./session.js";
 import { Settings } from "./settings.js";
 import { SignIn } from "./sign-in.js";
-import { rememberedSession } from "./socket.js";
-import { keep, kept, keptObject } from "./storage.js";
+import { Tabs } from "./tabs.js";
 import { Transcript } from "./transcript.js";
 
 const byId = (id) => document.getElementById(id);
@@ -21,11 +23,14 @@ const ASKED_EARLY_MAX = 8;
 const HEADER_COARSE_MS = 2_000;
 const DRAFT_KEY = "windlass.draft";
 const PLACE_KEY = "windlass.place";
+/** Pages of earlier messages that are read to find the reader's place again. */
+const PAGES_BACK_MAX = 20;
 /** Loudness is shown as people hear it: the middle of the meter is quiet speech. */
 const METER_POWER = 0.5;
 
 let hasInfo = false;
 let isSettingUp = false;
+let isSetUp = false;
 let lastAsked = "";
 /** What is asked before it is known how the server answers, and whether a session is to be taken up; null from then on. */
 let asked = [];
@@ -68,6 +73,11 @@ const signIn = new SignIn({
 });
 const view = { checkSignIn: () => signIn.ensure(), transcript, calls, approvals, notices, reach, render, started, turnCompleted, soundBlocked, blocked, ended, backToChat };
 const session = new Session(view);
+const tabs = new Tabs((id, { isDeleted }) => changedElsewhere(id, isDeleted));
+new History(
+  { panel: byId("history"), search: byId("history-search"), status: byId("history-status"), list: byId("history-list"), more: byId("history-more") },
+  { conversations: session.conversations, current: () => session.conversationId, onOpen: openConversation, onDeleted: deleted },
+);
 const settings = new Settings(
   {
     themes: document.querySelectorAll("[name=theme]"),
@@ -98,6 +108,7 @@ function render() {
   byId("interrupt").hidden = !speaking && !generating;
   byId("sound").setAttribute("aria-pressed", String(sound));
   byId("welcome").hidden = !transcript.isEmpty || approvals.waiting > 0;
+  byId("earlier").hidden = !session.hasEarlier || transcript.isFull;
   byId("attach").hidden = info.demo && !session.canChat;
   byId("levels").hidden = microphone !== "on" && !speaking;
   const { waiting } = approvals;
@@ -141,6 +152,7 @@ function started({ tools }) {
 
 /** The rules of the demo model answer little but the questions that it names, so it names them after each of its turns. */
 function turnCompleted() {
+  tabs.tell(session.conversationId);
   const others = info.suggestions.filter((question) => question !== lastAsked);
   if (info.demo && session.isRunning && others.length > 0) transcript.offer(others, ask);
 }
@@ -173,8 +185,12 @@ function backToChat({ title, text }) {
   if (hadFocus) byId("message").focus();
 }
 
-function startAnew() {
-  session.forget();
+/** Empties the page for a new conversation, or for the one with an id. */
+function startAnew(id = null) {
+  // What waited for another conversation is not sent here unasked.
+  if (isSetUp && asked?.length > 0) byId("message").value = [...asked.map(([text]) => text), byId("message").value].join("\n").trim();
+  if (isSetUp) asked = null;
+  session.forget(id);
   transcript.clear();
   calls.clear();
   approvals.closeAll();
@@ -182,6 +198,34 @@ function startAnew() {
   notices.hide("error");
   render();
   byId("message").focus();
+}
+
+async function openConversation(id) {
+  if (id === session.conversationId && !transcript.isEmpty) return;
+  startAnew(id);
+  asked ??= [];
+  if (await session.recall()) askWhatWaited();
+}
+
+function deleted(id) {
+  tabs.tell(id, { isDeleted: true });
+  if (id === session.conversationId) startAnew();
+}
+
+/** Another tab has gone on with the conversation that is shown here, or has deleted it. */
+async function changedElsewhere(id, isDeleted) {
+  if (id !== session.conversationId || session.isRunning || session.state.generating) return;
+  if (isDeleted) {
+    startAnew();
+    notices.show("elsewhere", { title: "This conversation was deleted", text: "Another tab has deleted it. What you ask now begins a new one." });
+    return;
+  }
+  const { place } = transcript;
+  const { activeElement } = document;
+  startAnew(id);
+  await session.recall();
+  if (place) transcript.goTo(place);
+  if (activeElement?.isConnected) activeElement.focus({ preventScroll: true });
 }
 
 function ended({ title, text }) {
@@ -284,23 +328,31 @@ async function setUp() {
   await session.recall();
   const remembered = rememberedSession();
   if (remembered) session.begin(remembered);
-  restorePlace();
+  await restorePlace();
   render();
-  const early = asked;
+  isSetUp = true;
+  askWhatWaited();
+}
+
+/** What the user asked while the conversation was being read comes below what was said in it. */
+function askWhatWaited() {
+  const early = asked ?? [];
   asked = null;
   early.forEach((given) => ask(...given));
 }
 
 /** A reload begins where the reader was. */
-function restorePlace() {
+async function restorePlace() {
   const place = keptObject("sessionStorage", PLACE_KEY);
+  if (place?.conversation !== session.conversationId) return;
+  for (let pages = 0; pages < PAGES_BACK_MAX && session.hasEarlier && place.read?.fromEnd > transcript.length; pages += 1) await session.recallEarlier();
   if (place?.read) transcript.goTo(place.read);
   if (place?.calls) byId("calls").open = true;
   if (Number.isFinite(place?.callsTop)) byId("calls-scroll").scrollTop = place.callsTop;
 }
 
 function rememberPlace() {
-  keep("sessionStorage", PLACE_KEY, { read: transcript.place, calls: byId("calls").open, callsTop: byId("calls-scroll").scrollTop });
+  keep("sessionStorage", PLACE_KEY, { conversation: session.conversationId, read: transcript.place, calls: byId("calls").open, callsTop: byId("calls-scroll").scrollTop });
 }
 
 function listen() {
@@ -339,10 +391,15 @@ function listen() {
     byId("message").focus();
   });
   byId("end").addEventListener("click", () => session.stop());
-  byId("anew").addEventListener("click", startAnew);
+  byId("anew").addEventListener("click", () => startAnew());
+  byId("history-new").addEventListener("click", () => {
+    byId("history").hidePopover();
+    startAnew();
+  });
+  byId("earlier").addEventListener("click", () => session.recallEarlier());
   byId("sound").addEventListener("click", () => session.setSound(!session.state.sound));
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !byId("settings").matches(":popover-open")) session.interrupt();
+    if (event.key === "Escape" && !document.querySelector(":popover-open")) session.interrupt();
   });
   for (const kind of ["pointerdown", "keydown"]) {
     document.addEventListener(kind, () => {
@@ -382,8 +439,9 @@ function showLevels() {
   let isDrawing = false;
   const draw = () => {
     const { microphone, speaking } = session.state;
-    shown.in += ((microphone === "on" ? session.level : 0) - shown.in) * 0.3;
-    shown.out += (session.voiceLevel - shown.out) * 0.3;
+    const { levels } = session;
+    shown.in += ((microphone === "on" ? levels.in : 0) - shown.in) * 0.3;
+    shown.out += (levels.out - shown.out) * 0.3;
     wheel.style.setProperty("--level", Math.min(1, shown.in * 6).toFixed(3));
     for (const [name, level] of Object.entries(shown)) byId(`level-${name}`).value = Math.min(1, level ** METER_POWER);
     isDrawing = microphone === "on" || speaking || shown.in > 0.002;

@@ -115,6 +115,17 @@ export class Calls {
     this.#conclude(row, { ok: ok === true, errorType: textOf(errorType), message: textOf(message), result });
   }
 
+  /** Calls of messages before all that are shown, oldest first, as long as there is room. */
+  earlier(calls) {
+    const known = new Set(this.#groups);
+    this.#isTurnOver = true;
+    for (const call of calls.slice(-Math.max(0, ROWS_MAX - this.#rows.length))) this.recalled(call);
+    const added = this.#groups.filter((group) => !known.has(group));
+    this.#groups = [...added, ...known];
+    this.#list.append(...added.toReversed().map(({ item }) => item));
+    this.#isTurnOver = true;
+  }
+
   /** The outcome of a call that had waited for the user's approval. */
   confirmed({ callId, tool, ok, response }) {
     const row = this.#find(callId, tool);

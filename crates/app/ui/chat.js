@@ -1,47 +1,65 @@
-// Owns the conversation by text: posts what is typed, reads the answer's stream, and remembers which conversation it is. Knows
+// Owns the conversation by text: sends what is typed, shows the answer's stream, and remembers which conversation it is. Knows
 // no layout and no audio; what people see goes through `view`, as in session.js.
+import { WindlassError } from "./client/index.js";
+import { keep, kept } from "./client/storage.js";
 import { textOf } from "./dom.js";
-import { readJson } from "./json.js";
 import { SEND_AGAIN_NOTICE } from "./notices.js";
-import { keep, kept } from "./storage.js";
 
 const STORAGE_KEY = "windlass.conversation";
-const EVENT_CHARACTERS_MAX = 4_000_000;
+/** Messages that a page of a conversation brings. */
+const RECALLED_MAX = 200;
 
 /** The conversation of this tab: a name of 128 random bits, kept over a reload. */
 export class Conversation {
-  constructor() {
+  #conversations;
+
+  /** `conversations`: those of the client. */
+  constructor(conversations) {
+    this.#conversations = conversations;
     this.id = kept("sessionStorage", STORAGE_KEY);
     this.wasKept = this.id !== "";
     if (!this.wasKept) this.renew();
   }
 
-  /** What was said and done in it before this page was loaded, as the server has it; null where there is nothing. */
-  async recall() {
+  /** A page of what was said and done in it, the newest or the one before a cursor; null where there is nothing. */
+  async read(cursor = null) {
     if (!this.wasKept) return null;
     try {
-      const answer = await fetch(`api/conversations/${encodeURIComponent(this.id)}`, { headers: { accept: "application/json" } });
-      return answer.ok ? readJson(await answer.text()) : null;
+      return await this.#conversations.read(this.id, { limit: RECALLED_MAX, cursor });
     } catch (error) {
-      console.debug("the conversation is not recalled", error.message);
-      return null;
+      if (error instanceof WindlassError && [401, 403, 404].includes(error.status)) return null;
+      throw error;
     }
+  }
+
+  /** Goes on with another one. */
+  take(id) {
+    this.id = id;
+    this.wasKept = true;
+    keep("sessionStorage", STORAGE_KEY, id);
   }
 
   renew() {
     const bytes = crypto.getRandomValues(new Uint8Array(16));
+    this.wasKept = false;
     this.id = `c-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+    keep("sessionStorage", STORAGE_KEY, null);
+  }
+
+  /** Something is said in it: from here on the server knows it, and a reload takes it up. */
+  use() {
+    this.wasKept = true;
     keep("sessionStorage", STORAGE_KEY, this.id);
+    return this.id;
   }
 }
 
-/** The server did not take a request, and says why. */
-class Refusal extends Error {}
-
 export class Chat {
   #view;
+  #transport;
   #conversation;
   #running = null;
+  #reader = null;
   #whole = Promise.resolve();
   #citations = [];
   #tools = new Map();
@@ -52,9 +70,10 @@ export class Chat {
 
   /** `onChange({generating})`, `onTurn()` after each answer, `onVoice()` where the conversation goes on by voice,
    * `onTimeout(data)` where the user is paused, `onUnreachable()` where the server does not answer at all. */
-  constructor({ view, conversation, onChange, onTurn, onVoice, onTimeout, onUnreachable }) {
+  constructor({ view, transport, conversation, onChange, onTurn, onVoice, onTimeout, onUnreachable }) {
     Object.assign(this, { onChange, onTurn, onVoice, onTimeout, onUnreachable });
     this.#view = view;
+    this.#transport = transport;
     this.#conversation = conversation;
   }
 
@@ -87,21 +106,34 @@ export class Chat {
   async answerConfirmation(token, approved) {
     while (this.#running) await this.#whole;
     const part = { type: "dynamic-tool", state: "approval-responded", approval: { id: token, approved } };
-    const body = { id: this.#conversation.id, messages: [{ id: "approval", role: "assistant", parts: [part] }] };
-    this.#begin(body, (wasTaken) => {
+    this.#post({ messages: [{ id: "approval", role: "assistant", parts: [part] }] }, (wasTaken) => {
       if (wasTaken) this.#view.approvals.settled(token);
       else this.#view.approvals.notSent(token);
     });
   }
 
-  /** What follows belongs to another conversation. */
+  /** What the user said last before the page was loaded can be changed, or answered anew, where its id is the one that it was sent with. */
+  recalled(message) {
+    const isOurs = message?.role === "user" && textOf(message.id) !== "" && !message.id.startsWith("entry-");
+    this.#message = isOurs ? { id: message.id, role: "user", parts: message.parts } : null;
+  }
+
+  /** Goes on showing an answer that was being written when the page was loaded. */
+  resume() {
+    this.#begin((request) => this.#transport.reconnectToStream(request));
+  }
+
+  /** What follows belongs to another conversation. An answer under way goes on at the server, without being read. */
   forget() {
-    this.stop();
+    const reader = this.#running && this.#reader;
+    this.#running = null;
+    reader?.cancel().catch((error) => console.debug("the answer was left", error.name));
+    this.onChange({ generating: false });
     this.#message = null;
   }
 
   #send(trigger) {
-    this.#begin({ id: this.#conversation.id, messages: [this.#message], trigger });
+    this.#post({ messages: [this.#message], trigger });
   }
 
   /** Sends the last message once more: the server goes on where its turn broke off. */
@@ -110,8 +142,12 @@ export class Chat {
     this.#send("submit-message");
   }
 
-  #begin(body, onEnd = null) {
-    this.#whole = this.#run(body, onEnd);
+  #post(request, onEnd = null) {
+    this.#begin((more) => this.#transport.sendMessages({ ...request, ...more }), onEnd);
+  }
+
+  #begin(ask, onEnd = null) {
+    this.#whole = this.#run(ask, onEnd);
   }
 
   /** Breaks the answer off; the server gives the turn up. */
@@ -124,7 +160,8 @@ export class Chat {
     this.onChange({ generating: false });
   }
 
-  async #run(body, onEnd) {
+  /** `ask(request)` brings the answer's chunks, or null where there is no answer any more. */
+  async #run(ask, onEnd) {
     const running = new AbortController();
     this.#running = running;
     this.#citations = [];
@@ -132,16 +169,16 @@ export class Chat {
     this.onChange({ generating: true });
     let wasTaken = false;
     try {
-      const headers = { "content-type": "application/json" };
-      const answer = await fetch("api/chat", { method: "POST", headers, body: JSON.stringify(body), signal: running.signal });
-      if (answer.status === 401) this.#view.checkSignIn();
-      if (!answer.ok) throw new Refusal((await refusalText(answer)) || `The server answers with status ${answer.status}.`);
+      const chunks = await ask({ chatId: this.#conversation.use(), abortSignal: running.signal });
       wasTaken = true;
-      await this.#read(answer.body.getReader(), running);
+      if (chunks === null) this.#answer.isWhole = true;
+      else await this.#read(chunks.getReader(), running);
     } catch (error) {
       if (this.#running !== running) return;
-      this.#answer.problem = error instanceof Refusal ? error.message : "The connection to the server broke.";
-      if (!(error instanceof Refusal)) this.onUnreachable();
+      const isRefused = error instanceof WindlassError;
+      if (error.status === 401) this.#view.checkSignIn();
+      this.#answer.problem = isRefused ? error.message : "The connection to the server broke.";
+      if (!isRefused) this.onUnreachable();
     }
     if (this.#running !== running) return;
     this.#running = null;
@@ -169,24 +206,17 @@ export class Chat {
   }
 
   async #read(reader, running) {
-    const decoder = new TextDecoder();
-    let waiting = "";
+    this.#reader = reader;
     for (;;) {
-      const { done, value } = await reader.read();
-      if (done || this.#running !== running) return;
-      waiting += decoder.decode(value, { stream: true });
-      const events = waiting.split("\n\n");
-      waiting = events.pop();
-      if (waiting.length > EVENT_CHARACTERS_MAX) throw new Refusal("The answer is no stream of events.");
-      for (const event of events) this.#event(event);
+      if (this.#running !== running) {
+        await reader.cancel();
+        return;
+      }
+      const { done, value: chunk } = await reader.read();
+      if (done) return;
+      if (this.#running !== running) continue;
+      if (Object.hasOwn(this.#answers, chunk?.type)) this.#answers[chunk.type](chunk);
     }
-  }
-
-  #event(event) {
-    if (!event.startsWith("data: {")) return;
-    const chunk = readJson(event.slice("data: ".length));
-    const answers = this.#answers;
-    if (Object.hasOwn(answers, chunk.type)) answers[chunk.type](chunk);
   }
 
   #answers = {
@@ -235,13 +265,5 @@ export class Chat {
     this.#tools.delete(callId);
     this.#view.calls.finished({ callId, tool, durationMs: performance.now() - startedAt, ...outcome });
     if (outcome.errorType !== "CONFIRMATION_REQUIRED") this.#view.approvals.resolve(callId);
-  }
-}
-
-async function refusalText(answer) {
-  try {
-    return textOf((await answer.json())?.error?.message);
-  } catch {
-    return "";
   }
 }

@@ -41,6 +41,7 @@ export const DRAWINGS = {
   edit: "M4 20h4L19 9l-4-4L4 16zM13 7l4 4",
   again: "M19 12a7 7 0 1 1-2-5l2 2m0-5v5h-5",
   remove: "m6 6 12 12M18 6 6 18",
+  bin: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13M10.5 11v5m3-5v5",
 };
 
 /** Copies `text()` on a click and shows for a moment that it did. */

@@ -1,62 +1,48 @@
-// Owns one session's course: what the user asks for, what the server says, and which of both comes first. Knows no layout;
-// what people see goes through `view`: transcript, calls, approvals, notices, reach, and what app.js does with them.
+// Owns one conversation's course on the page: what the user asks for, whether it goes by voice or in writing, and what the server
+// says to it. Knows no layout; what people see goes through `view`: transcript, calls, approvals, notices, reach, and what app.js
+// does with them.
+import { ChatTransport, Conversations, Server, Voice, WindlassError } from "./client/index.js";
 import { Chat, Conversation } from "./chat.js";
-import { openMicrophone } from "./capture.js";
-import { unixMs } from "./clock.js";
-import { textOf } from "./dom.js";
-import { numberOf } from "./json.js";
+import { learnServerTime, unixMs } from "./clock.js";
+import { button, textOf } from "./dom.js";
+import { numberOf, readJson } from "./json.js";
 import { ERROR_NOTICES, MICROPHONE_NOTICES, outcomeNotice, SEND_AGAIN_NOTICE } from "./notices.js";
-import { Playback } from "./playback.js";
-import { Connection, forgetSession } from "./socket.js";
+import { linesOf } from "./recalled.js";
 
-// Loudness above which a frame of the microphone may hold speech, and how long ago it must lie to be finished.
-const SPEECH_LEVEL = 0.015;
-const SPEECH_TAIL_MS = 1000;
+/** Why voice is over, by the reasons of the client. */
+const ENDINGS = {
+  stopped: { title: "Session ended", text: "You ended it." },
+  lost: { title: "The connection was lost", text: "The server could not be reached for a minute." },
+  taken: { title: "Session ended here", text: "Another window has taken the conversation up." },
+  refused: { title: "The session could not begin", text: "" },
+  server: { title: "Session ended", text: "" },
+};
 
 export class Session {
   #view;
-  #connection;
-  #playback;
-  #closeMicrophone = null;
-  #lastLoudAt = -Infinity;
-  #turnOpen = false;
-  /** The user's own interruption: `sent`, `heard` once the server has followed, and `none` once a newer answer begins. */
-  #interruption = "none";
-  /** Whether the answer that was being given when the connection broke may be given again. */
-  #mayRepeat = false;
-  #ending = null;
-  #conversation = new Conversation();
+  #voice;
+  #conversation;
   #chat;
+  /** Where what is shown of the conversation goes on at its beginning. */
+  #earlier = null;
+  /** What is being read of the conversation: an answer to an older question is not shown. */
+  #recalling = null;
 
-  /** What is the case, for the view and for tests. `phase`: idle, connecting, live, reconnecting, ended or blocked. */
-  state = {
-    phase: "idle",
-    microphone: "off",
-    generating: false,
-    speaking: false,
-    sound: true,
-    turnsCompleted: 0,
-    interruptions: 0,
-    framesSent: 0,
-    framesReceived: 0,
-    framesPlayed: 0,
-    framesDropped: 0,
-  };
-  level = 0;
-  devices = { microphone: "", speaker: "" };
+  /** What is the case, for the view and for tests: the voice's state, and `phase`: idle, connecting, live, reconnecting, ended or blocked. */
+  state = { phase: "idle" };
   /** Whether the server answers by text as well. */
   canChat = false;
 
   constructor(view) {
     this.#view = view;
-    this.#playback = new Playback({
-      counters: this.state,
-      onDone: () => this.#playbackDone(),
-      onChange: () => this.#changed({ speaking: this.#playback.isActive }),
-      onBlocked: () => this.#view.soundBlocked(),
-    });
+    const server = new Server({ parse: readJson });
+    this.conversations = new Conversations({ server });
+    this.#voice = new Voice({ server, state: this.state });
+    for (const [type, listener] of Object.entries(this.#answers)) this.#voice.on(type, listener);
+    this.#conversation = new Conversation(this.conversations);
     this.#chat = new Chat({
       view,
+      transport: new ChatTransport({ server }),
       conversation: this.#conversation,
       onChange: (change) => this.#changed(change),
       onTurn: () => this.#chatTurnComplete(),
@@ -64,103 +50,121 @@ export class Session {
       onTimeout: (data) => this.#timeout(data),
       onUnreachable: () => view.reach.lost(),
     });
-    this.#connection = new Connection({
-      counters: this.state,
-      onMessage: (message) => this.#received(message),
-      onAudio: (frame) => this.#heard(frame),
-      onState: (state) => this.#connectionChanged(state),
-      onWait: (delayMs) => view.reach.waits(delayMs, () => this.#connection.dialNow()),
-    });
   }
 
   get isRunning() {
-    return !this.#connection.isClosed;
+    return this.#voice.isRunning;
   }
 
   /** Lets sound play; to be called in any click or key press. */
   unlock() {
-    this.#playback.unlock();
+    this.#voice.unlock();
   }
 
-  /** How loud the agent is. */
-  get voiceLevel() {
-    return this.#playback.level;
+  /** How loud the user is, and the agent. */
+  get levels() {
+    return { in: this.#voice.level, out: this.#voice.voiceLevel };
   }
 
   /** Uses another microphone from here on. */
-  async useMicrophone(deviceId) {
-    this.devices.microphone = deviceId;
-    if (this.state.microphone !== "on") return;
-    this.#stopMicrophone();
-    await this.toggleMicrophone();
+  useMicrophone(deviceId) {
+    return this.#voice.useMicrophone(deviceId);
   }
 
   useSpeaker(deviceId) {
-    this.devices.speaker = deviceId;
-    this.#playback.useSpeaker(deviceId);
+    this.#voice.useSpeaker(deviceId);
   }
 
   setSound(on) {
-    this.#playback.mute(!on);
-    this.#changed({ sound: on });
+    this.#voice.setSound(on);
   }
 
   /** Begins a session, or takes up the one that `kept` names. */
   begin(kept = null) {
     if (this.isRunning || this.state.phase === "blocked") return;
-    this.#ending = null;
-    this.#turnOpen = false;
-    this.#interruption = "none";
     this.#chat.stop();
     this.#view.transcript.withdrawOffers();
-    this.#connection.open(kept ?? { conversationId: this.#conversation.id });
+    this.#voice.open(kept ?? { conversationId: this.#conversation.use() });
   }
 
-  /** Shows what was said and asked in this tab's conversation before the page was loaded. */
+  get conversationId() {
+    return this.#conversation.id;
+  }
+
+  /** Shows what was said and asked in this tab's conversation before. False where another conversation was asked for meanwhile. */
   async recall() {
-    const { entries, questions } = (await this.#conversation.recall()) ?? {};
     const { transcript, calls, approvals } = this.#view;
-    for (const entry of Array.isArray(entries) ? entries : []) {
-      if (entry?.kind === "words") transcript.receive({ ...entry, final: true });
-      if (entry?.kind === "call") calls.recalled(entry);
+    const recalling = (this.#recalling = {});
+    const { messages, questions, next, running } = (await this.#read(() => this.recall())) ?? {};
+    if (this.#recalling !== recalling) return false;
+    for (const line of linesOf(messages)) {
+      if (line.kind === "words") transcript.receive({ ...line, final: true, isOld: true });
+      if (line.kind === "call") calls.recalled(line);
     }
     const asked = Array.isArray(questions) ? questions : [];
     asked.forEach((question) => approvals.request(question));
     calls.settle(asked.map(({ callId }) => callId));
+    this.#earlier = textOf(next) || null;
+    this.#chat.recalled(Array.isArray(messages) ? messages.findLast(({ role }) => role === "user") : null);
+    if (running === true && !this.isRunning) this.#chat.resume();
+    this.#view.render();
+    return true;
+  }
+
+  /** Whether the server has more of this conversation than is shown. */
+  get hasEarlier() {
+    return this.#earlier !== null;
+  }
+
+  /** Shows the page of messages before those that are shown. */
+  async recallEarlier() {
+    const recalling = (this.#recalling = {});
+    const page = await this.#read(() => this.recallEarlier(), this.#earlier);
+    if (page === null || this.#recalling !== recalling) return;
+    const lines = linesOf(page.messages);
+    this.#view.transcript.earlier(lines.filter(({ kind }) => kind === "words"));
+    this.#view.calls.earlier(lines.filter(({ kind }) => kind === "call"));
+    this.#earlier = textOf(page.next) || null;
     this.#view.render();
   }
 
-  /** What follows has nothing to do with what was said. */
-  forget() {
+  /** A page of the conversation; null where there is none, and where it cannot be read now, which is said with a way to try again. */
+  async #read(again, cursor = null) {
+    const { notices } = this.#view;
+    try {
+      const page = await this.#conversation.read(cursor);
+      notices.hide("recall");
+      return page;
+    } catch (error) {
+      const text = error instanceof WindlassError ? error.message : "The server does not answer.";
+      const action = button("small", "Try again", again);
+      notices.show("recall", { tone: "warning", title: "What was said before cannot be shown now", text, action });
+      return null;
+    }
+  }
+
+  /** What follows has nothing to do with what was said: it belongs to a new conversation, or to the one with an id. */
+  forget(id = null) {
+    if (this.isRunning) this.#voice.stop();
     this.#chat.forget();
-    this.#conversation.renew();
+    this.#voice.forgetTyped();
+    this.#view.notices.hide("recall");
+    this.#recalling = null;
+    this.#earlier = null;
+    if (id === null) this.#conversation.renew();
+    else this.#conversation.take(id);
+    if (this.state.phase === "ended") this.#changed({ phase: "idle" });
   }
 
   /** Turns the microphone on, beginning a session where there is none, or off. */
   async toggleMicrophone() {
     if (this.state.microphone === "on") {
-      this.#stopMicrophone();
+      this.#voice.stopMicrophone();
       return;
     }
-    if (this.state.microphone === "asking" || this.state.phase === "blocked") return;
-    this.#changed({ microphone: "asking" });
-    try {
-      const close = await openMicrophone({
-        onFrame: (frame, level) => this.#captured(frame, level),
-        onLost: () => this.#microphoneFailed("lost"),
-        deviceId: this.devices.microphone,
-      });
-      if (this.state.microphone !== "asking") {
-        close();
-        return;
-      }
-      this.#closeMicrophone = close;
-      this.#view.notices.hide("microphone");
-      this.#changed({ microphone: "on" });
-      this.begin();
-    } catch (error) {
-      this.#microphoneFailed(error.reason ?? "unsupported");
-    }
+    if (this.state.phase === "blocked" || !(await this.#voice.startMicrophone())) return;
+    this.#view.notices.hide("microphone");
+    this.begin();
   }
 
   /**
@@ -175,16 +179,14 @@ export class Session {
     if (this.canChat && !this.isRunning) {
       this.#chat.stop();
       transcript.typed(text, pictures.map(({ shown }) => shown));
+      this.#voice.typed(text);
       this.#chat.say(text, pictures.map(({ part }) => part), { isEdit });
       return true;
     }
     this.begin();
-    this.interrupt();
-    this.#turnOpen = true;
+    this.#voice.interrupt();
     transcript.typed(text, pictures.map(({ shown }) => shown));
-    for (const { part } of pictures) this.#connection.deliver({ type: "image", mimeType: part.mediaType, data: part.url.split(",")[1] });
-    this.#connection.deliver({ type: "text", text: text || "(a picture)" });
-    this.#changed({ generating: true });
+    this.#voice.say(text || "(a picture)", pictures.map(({ part }) => ({ mimeType: part.mediaType, data: part.url.split(",")[1] })));
     return true;
   }
 
@@ -212,22 +214,17 @@ export class Session {
       this.#chat.stop();
       return;
     }
-    this.#connection.send({ type: "interrupt" });
-    this.#interruption = this.#connection.state === "live" ? "sent" : "none";
-    if (this.#turnOpen) this.#playback.discard();
-    this.#cutOff();
+    this.#voice.interrupt();
   }
 
   answerConfirmation(token, approved) {
-    if (this.isRunning) this.#connection.deliver({ type: "confirm", token, approved });
+    if (this.isRunning) this.#voice.answer(token, approved);
     else this.#chat.answerConfirmation(token, approved);
   }
 
   /** The user ends the session. */
   stop() {
-    this.#connection.send({ type: "stop" });
-    this.#playback.stop();
-    this.#end({ title: "Session ended", text: "You ended it." });
+    this.#voice.stop();
   }
 
   /** A block is over: sessions may begin again. */
@@ -235,131 +232,51 @@ export class Session {
     if (this.state.phase === "blocked") this.#changed({ phase: "idle" });
   }
 
-  #captured(frame, level) {
-    this.level = level;
-    if (level > SPEECH_LEVEL) this.#lastLoudAt = performance.now();
-    this.#connection.sendAudio(frame);
-  }
-
-  #microphoneFailed(reason) {
-    this.#stopMicrophone();
-    this.#view.notices.show("microphone", { tone: "warning", ...MICROPHONE_NOTICES[reason] });
-  }
-
-  #stopMicrophone() {
-    const wasOn = this.#closeMicrophone !== null;
-    this.#closeMicrophone?.();
-    this.#closeMicrophone = null;
-    this.level = 0;
-    // Who switches off in the middle of a sentence has finished it: the silence that would say so is not sent any more.
-    if (wasOn && performance.now() - this.#lastLoudAt < SPEECH_TAIL_MS) this.#connection.send({ type: "turn_complete" });
-    this.#changed({ microphone: "off" });
-  }
-
-  #heard(frame) {
-    this.state.framesReceived += 1;
-    this.#turnOpen = true;
-    this.#playback.enqueue(frame);
-  }
-
-  #interrupted() {
-    this.#playback.accept();
-    // What the user asked for has been done already, and a newer question may be on its way.
-    if (this.#interruption === "sent") {
-      this.#interruption = "heard";
-      return;
-    }
-    this.#turnOpen = false;
-    if (this.state.speaking || this.state.generating) this.#cutOff();
-  }
-
-  #cutOff() {
-    this.#playback.stop();
-    this.#view.transcript.markInterrupted();
-    this.state.interruptions += 1;
-    this.#changed({ generating: false });
-  }
-
-  #playbackDone() {
-    this.#connection.send({ type: "playback_done" });
-    if (this.#ending) this.#end(this.#ending);
-  }
-
-  #connectionChanged(state) {
-    if (state === "closed") return;
-    if (state === "lost") {
-      this.#view.reach.lost();
-      this.#end({ title: "The connection was lost", text: "The server could not be reached for a minute." });
-      return;
-    }
-    if ((state === "reconnecting" || state === "taken") && (this.#ending || this.state.phase === "blocked")) {
-      this.#connection.close();
-      if (!this.#ending) this.#end({ title: "Session ended", text: "" });
-      return;
-    }
-    if (state === "taken") {
-      this.#end({ title: "Session ended here", text: "Another window has taken the conversation up." });
-      return;
-    }
-    if (state === "reconnecting") {
-      // A browser does not say why a connection was refused.
-      this.#view.checkSignIn();
-      this.#mayRepeat = true;
-      this.#view.approvals.hold();
-    }
-    if (state === "reconnecting" && this.state.phase === "live") this.#changed({ generating: false });
-    if (state === "live") this.#view.reach.back();
-    if (this.state.phase !== "blocked") this.#changed({ phase: state });
-  }
-
-  #received(message) {
-    const answers = this.#answers;
-    if (Object.hasOwn(answers, message.type)) answers[message.type](message);
-    else console.debug("ignored a message of an unknown type", message.type);
-  }
-
   #answers = {
-    connected: () => {},
+    state: () => this.#view.render(),
+    connection: (event) => this.#connectionChanged(event),
+    retry: ({ delayMs }) => this.#view.reach.waits(delayMs, () => this.#voice.retryNow()),
+    ended: (ending) => this.#ended(ending),
+    cut_off: () => this.#view.transcript.markInterrupted(),
+    sound_blocked: () => this.#view.soundBlocked(),
+    microphone_failed: ({ reason }) => this.#view.notices.show("microphone", { tone: "warning", ...MICROPHONE_NOTICES[reason] }),
+    connected: ({ timestamp }) => learnServerTime(timestamp),
     started: (message) => {
-      this.#interruption = "none";
       this.#view.started(message);
       this.#view.approvals.reconnected();
     },
     transcript: (message) => {
-      const isLate = message.role === "assistant" && this.#interruption !== "none";
-      const isSpeech = this.#view.transcript.receive({ ...message, isLate });
-      if (isSpeech) this.#turnOpen = true;
-      if (isSpeech && message.final === true) this.#view.calls.turnBegins();
+      if (message.isEcho) return;
+      this.#view.transcript.receive(message);
+      if (message.role === "user" && message.final === true) this.#view.calls.turnBegins();
     },
-    model_generating: () => {
-      if (this.#interruption === "sent") return;
-      this.#interruption = "none";
-      this.#turnOpen = true;
-      if (this.#mayRepeat) this.#view.transcript.takeBack();
-      this.#mayRepeat = false;
-      this.#playback.accept();
-      this.#changed({ generating: true });
-    },
-    tool_call_started: (message) => {
-      this.#turnOpen = true;
-      this.#view.calls.started(message);
-    },
+    model_generating: ({ isRepeat }) => isRepeat && this.#view.transcript.takeBack(),
+    tool_call_started: (message) => this.#view.calls.started(message),
     tool_progress: (message) => this.#view.calls.progress(message),
     tool_call_finished: (message) => this.#view.calls.finished(message),
-    tools_complete: () => this.#changed({}),
+    tools_complete: () => this.#view.render(),
     confirmation_request: (message) => this.#view.approvals.request(message),
     confirmation_result: (message) => this.#confirmed(message),
-    interrupted: () => this.#interrupted(),
-    turn_complete: () => this.#turnComplete(),
+    turn_complete: () => {
+      this.#view.transcript.closeTurn();
+      this.#view.render();
+      this.#view.turnCompleted();
+    },
     image: (message) => this.#view.transcript.image(message),
     timeout: (message) => this.#timeout(message),
-    end_voice_session: (message) => this.#endAfterPlayback(message),
-    session_complete: () => this.#endAfterPlayback({}),
-    stopped: () => this.#endAfterPlayback({}),
-    reconnecting: () => this.#changed({ phase: "reconnecting", generating: false }),
-    reconnected: () => this.#changed({ phase: "live" }),
     error: (message) => this.#error(message),
+    message: ({ type }) => console.debug("ignored a message of an unknown type", type),
   };
+
+  #connectionChanged({ connection, isProvider = false }) {
+    if (connection === "reconnecting" && !isProvider) {
+      // A browser does not say why a connection was refused.
+      this.#view.checkSignIn();
+      this.#view.approvals.hold();
+    }
+    if (connection === "live") this.#view.reach.back();
+    if (this.state.phase !== "blocked") this.#changed({ phase: connection });
+  }
 
   /** What came of a question. One that is open as before is shown again. */
   #confirmed(message) {
@@ -377,18 +294,6 @@ export class Session {
     calls.confirmed(message);
   }
 
-  #turnComplete() {
-    this.state.turnsCompleted += 1;
-    this.#playback.endTurn();
-    if (this.#interruption === "sent") return;
-    this.#interruption = "none";
-    this.#mayRepeat = false;
-    this.#turnOpen = false;
-    this.#view.transcript.closeTurn();
-    this.#changed({ generating: false });
-    this.#view.turnCompleted();
-  }
-
   #chatTurnComplete() {
     this.state.turnsCompleted += 1;
     this.#view.turnCompleted();
@@ -398,59 +303,37 @@ export class Session {
   /** The agent answers aloud from here on, beginning with what was asked last. */
   #goOnByVoice() {
     this.begin();
-    if (this.state.microphone === "off") this.toggleMicrophone();
+    if (this.state.microphone === "off") this.#voice.startMicrophone();
   }
 
   #timeout({ durationSeconds, timeoutUntil, farewellMessage }) {
     const until = unixMs(timeoutUntil) ?? Date.now() + 1000 * (numberOf(durationSeconds) || 0);
-    this.#stopMicrophone();
+    this.#voice.stopMicrophone();
     this.#changed({ phase: "blocked" });
     this.#view.blocked(until, textOf(farewellMessage));
   }
 
-  /** The server has ended the session; what is still being spoken is heard to its end. */
-  #endAfterPlayback({ closingMessage, textResponse }) {
-    const said = textOf(textResponse);
-    if (said) this.#view.transcript.receive({ role: "assistant", text: said, final: true });
-    const text = textOf(closingMessage) || this.#ending?.text || "";
-    this.#ending = { title: "Session ended", text };
-    this.#stopMicrophone();
-    if (!this.#playback.isActive) this.#end(this.#ending);
-    else this.#playback.endTurn();
-  }
-
   #error({ code, message }) {
     const known = Object.hasOwn(ERROR_NOTICES, code) ? ERROR_NOTICES[code] : null;
-    const title = known?.title ?? "Something went wrong";
-    const text = known?.text ?? textOf(message);
-    if (this.#connection.state !== "live" || code === "provider_auth" || code === "SESSION_ACTIVE") {
-      this.#view.notices.show("error", { tone: "warning", title, text });
-      this.#end({ title: "The session could not begin", text: "" });
-      return;
-    }
-    this.#view.notices.show("error", { tone: "warning", title, text });
-    this.#changed({ generating: false });
+    this.#view.notices.show("error", { tone: "warning", title: known?.title ?? "Something went wrong", text: known?.text ?? textOf(message) });
   }
 
-  #end(ending) {
+  #ended({ reason, text }) {
+    const ending = { ...ENDINGS[reason], ...(text ? { text } : {}) };
     const wasBlocked = this.state.phase === "blocked";
     const hadEnded = this.state.phase === "ended";
-    this.#ending = null;
-    this.#turnOpen = false;
-    this.#stopMicrophone();
-    this.#connection.close();
-    forgetSession();
+    if (reason === "lost") this.#view.reach.lost();
     this.#view.calls.settle(this.canChat ? this.#view.approvals.callIds : []);
     this.#view.reach.takeOver();
     if (this.canChat && !wasBlocked) {
       // Every session of the conversation can take an answer.
       this.#view.approvals.release();
-      this.#changed({ phase: "idle", generating: false });
+      this.#changed({ phase: "idle" });
       this.#view.backToChat(ending);
       return;
     }
     this.#view.approvals.closeAll();
-    this.#changed({ phase: wasBlocked ? "blocked" : "ended", generating: false });
+    this.#changed({ phase: wasBlocked ? "blocked" : "ended" });
     if (!hadEnded) this.#view.ended(ending);
   }
 

@@ -1,6 +1,6 @@
 // Owns the settings of this browser: theme, microphone and speaker. They are kept here and nowhere else. Knows no session.
+import { keep, kept } from "./client/storage.js";
 import { element } from "./dom.js";
-import { keep, kept } from "./storage.js";
 
 const KINDS = { microphone: "audioinput", speaker: "audiooutput" };
 

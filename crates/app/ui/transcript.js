@@ -4,9 +4,9 @@ import { announce, button, copyButton, DRAWINGS, element, iconButton, link, shor
 import { Markdown } from "./markdown.js";
 
 const LINES_MAX = 10_000;
-/** So many lines are skipped, laid out and drawn together: a browser looks at each such part in every frame. */
-const PART_LINES = 40;
-const TYPED_MAX = 20;
+/** So many lines are skipped, laid out and drawn together, and so many of those parts: a browser looks at each of them in every frame. */
+const PART_LINES = 20;
+const CHAPTER_PARTS = 25;
 const CITATIONS_MAX = 12;
 const SPOKEN_CHARACTERS_MAX = 4_000;
 /** So far from its end a reader still reads the end. */
@@ -51,7 +51,7 @@ export class Transcript {
   /** The lines with which most can be done. */
   #newest = [];
   #count = 0;
-  #typed = [];
+  #parts = 0;
   /** The answer is given once more: its first words take the place of those that stand there. */
   #isReplaced = false;
   /** Addresses of the pictures since the user spoke last: each comes at once and again with the whole answer. */
@@ -76,28 +76,42 @@ export class Transcript {
   }
 
   get isEmpty() {
-    return this.#log.querySelector(":scope > .part > *") === null;
+    return this.#log.querySelector(".part > *") === null;
+  }
+
+  /** Whether older lines would have no room. */
+  get isFull() {
+    return this.#parts >= LINES_MAX / PART_LINES;
+  }
+
+  /** How many entries stand in the conversation. */
+  get length() {
+    return this.#entries.length;
   }
 
   /** Everything that stands in the conversation, oldest first. */
   get #entries() {
-    return [...this.#log.querySelectorAll(":scope > .part > *")];
+    return [...this.#log.querySelectorAll(".part > *")];
   }
 
   /** Puts something at the end. */
   #add(entry) {
-    let part = this.#log.lastElementChild;
+    let part = this.#log.lastElementChild?.lastElementChild;
     if (!part || part.childElementCount >= PART_LINES) {
       part = element("div", "part");
-      this.#log.append(part);
+      let chapter = this.#log.lastElementChild;
+      if (!chapter || chapter.childElementCount >= CHAPTER_PARTS) {
+        chapter = element("div", "chapter");
+        this.#log.append(chapter);
+      }
+      chapter.append(part);
+      this.#parts += 1;
     }
     part.append(entry);
   }
 
-  /** Words that the user typed: shown at once, and not once more when the server tells them back. */
+  /** Words that the user typed. */
   typed(text, pictures = []) {
-    this.#typed.push(text.trim());
-    if (this.#typed.length > TYPED_MAX) this.#typed.shift();
     for (const way of this.#log.querySelectorAll(".problem button")) way.remove();
     const line = this.#newLine("user", text);
     if (pictures.length > 0) line.article.querySelector(".words").after(element("div", "attached", ...pictures));
@@ -106,16 +120,16 @@ export class Transcript {
   }
 
   /**
-   * Takes a `transcript` message. Returns whether it was the user's speech (and not typed words coming back). What is late, of
-   * an answer that the user has cut off, completes its line or is dropped: below the line stands a newer question.
+   * Takes a `transcript` message. What is late, of an answer that the user has cut off, completes its line or is dropped: below
+   * the line stands a newer question. What is old is not said to screen readers.
    */
-  receive({ role, text, final, citations, images, isLate = false }) {
-    if (!Object.hasOwn(SPEAKERS, role)) return false;
+  receive({ role, text, final, citations, images, isLate = false, isOld = false }) {
+    if (!Object.hasOwn(SPEAKERS, role)) return;
     const words = textOf(text);
-    if (role === "user" && this.#isEcho(words)) return false;
     if (role === "assistant" && this.#isReplaced && words !== "") this.#removeAnswer();
     const line = this.#lineFor(role, words, final === true, isLate);
-    if (!line) return false;
+    if (!line) return;
+    line.isOld = isOld;
     if (final !== true) line.words.append(words);
     else if (words !== "") line.words.set(words);
     if (Array.isArray(citations)) this.#cite(line, citations);
@@ -124,7 +138,31 @@ export class Transcript {
       if (address) this.#addImage(line, address, image);
     }
     if (final === true) this.#settle(line);
-    return role === "user";
+  }
+
+  /** Shows words that were said before all that stands here, oldest first; what the reader sees stays where it is. */
+  earlier(words) {
+    const { scrollHeight, scrollTop } = this.#scroller;
+    const lines = words.map(({ role, text, citations, images }) => this.#oldLine(role, textOf(text), citations, images));
+    const parts = inPieces(lines, PART_LINES).map((piece) => element("div", "part", ...piece));
+    this.#log.prepend(...inPieces(parts, CHAPTER_PARTS).map((piece) => element("div", "chapter", ...piece)));
+    this.#parts += parts.length;
+    this.#measure();
+    if (!this.#isAtEnd) this.#scroller.scrollTop = scrollTop + this.#scroller.scrollHeight - scrollHeight;
+  }
+
+  #oldLine(role, text, citations, images) {
+    const line = this.#made(role, text);
+    line.words.settle();
+    if (Array.isArray(citations)) this.#cite(line, citations);
+    for (const image of Array.isArray(images) ? images : []) {
+      const address = webAddress(textOf(image?.url));
+      if (address) this.#addImage(line, address, image);
+    }
+    const copy = copyButton("Copy this message", () => line.words.text);
+    copy.tabIndex = -1;
+    line.actions.append(copy);
+    return line.article;
   }
 
   /** An `image` message: a line of the agent's, or part of the one that is being spoken. */
@@ -155,7 +193,7 @@ export class Transcript {
   /** The agent was cut off: what it said last is marked so. */
   markInterrupted() {
     const line = this.#open.assistant ?? this.#last.assistant;
-    if (line && !line.article.classList.contains("interrupted") && line.article === this.#log.lastElementChild.lastElementChild) this.#remark(line, "interrupted");
+    if (line && !line.article.classList.contains("interrupted") && line.article === this.#log.lastElementChild.lastElementChild.lastElementChild) this.#remark(line, "interrupted");
     this.closeTurn();
   }
 
@@ -211,10 +249,10 @@ export class Transcript {
 
   clear() {
     this.#log.replaceChildren();
+    this.#parts = 0;
     this.#open = { user: null, assistant: null };
     this.#last = { user: null, assistant: null };
     this.#newest = [];
-    this.#typed = [];
     this.#isReplaced = false;
     this.#shown.clear();
     this.#isAtEnd = true;
@@ -236,17 +274,14 @@ export class Transcript {
     if (!line || !Number.isFinite(offset)) return;
     this.#isAtEnd = false;
     this.#toEndButton.hidden = false;
-    // Lines that were never in sight have the height that they are guessed to have; all are measured once.
-    this.#log.classList.add("measured");
-    requestAnimationFrame(() => requestAnimationFrame(() => this.#log.classList.remove("measured")));
+    this.#measure();
     this.#scroller.scrollTop += line.getBoundingClientRect().top - this.#scroller.getBoundingClientRect().top - offset;
   }
 
-  #isEcho(words) {
-    const at = this.#typed.indexOf(words.trim());
-    if (at < 0) return false;
-    this.#typed.splice(0, at + 1);
-    return true;
+  /** Lines that were never in sight have the height that they are guessed to have; all are measured once. */
+  #measure() {
+    this.#log.classList.add("measured");
+    requestAnimationFrame(() => requestAnimationFrame(() => this.#log.classList.remove("measured")));
   }
 
   /** The line that a message continues; a new one, or none for a message that says nothing. */
@@ -258,23 +293,32 @@ export class Transcript {
     return isLate || words.trim() === "" ? null : this.#newLine(role, "");
   }
 
-  #newLine(role, text) {
+  #made(role, text) {
     const box = element(role === "user" ? "p" : "div", "words");
     box.dir = "auto";
     const words = role === "user" ? new PlainText(box) : new Markdown(box);
     const actions = element("div", "actions");
     const article = element("article", `line ${role}`, element("h2", "speaker", SPEAKERS[role]), box, actions);
     words.append(text);
+    return { role, article, words, actions, order: 0, isSettled: false, isOld: false };
+  }
+
+  #newLine(role, text) {
+    const line = this.#made(role, text);
+    const { article } = line;
     article.dataset.open = "";
     // Recognised speech often arrives when its answer has begun already; it still belongs before it.
     const answer = role === "user" ? this.#open.assistant : null;
     this.#count += 1;
-    const line = { role, article, words, actions, order: answer ? answer.order - 0.5 : this.#count, isSettled: false };
+    line.order = answer ? answer.order - 0.5 : this.#count;
     if (role === "user" && !answer) this.#shown.clear();
     if (answer) answer.article.before(article);
     else this.#add(article);
     this.#open[role] = line;
-    while (this.#log.childElementCount > LINES_MAX / PART_LINES) this.#log.firstElementChild.remove();
+    for (; this.#parts > LINES_MAX / PART_LINES; this.#parts -= 1) {
+      const chapter = this.#log.firstElementChild;
+      (chapter.childElementCount > 1 ? chapter.firstElementChild : chapter).remove();
+    }
     return line;
   }
 
@@ -293,7 +337,7 @@ export class Transcript {
     line.actions.append(copyButton("Copy this message", () => line.words.text));
     // Screen readers hear an answer once, when it is whole, not piece by piece.
     const said = line.article.querySelector(".words").textContent;
-    if (line.role === "assistant" && said !== "") announce(shorten(said, SPOKEN_CHARACTERS_MAX));
+    if (line.role === "assistant" && said !== "" && !line.isOld) announce(shorten(said, SPOKEN_CHARACTERS_MAX));
     this.#offerActions();
   }
 
@@ -391,4 +435,8 @@ export class Transcript {
     this.#toEndButton.hidden = true;
     this.#scroller.scrollTop = this.#scroller.scrollHeight;
   }
+}
+
+function inPieces(items, size) {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, at) => items.slice(at * size, (at + 1) * size));
 }

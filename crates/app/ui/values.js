@@ -111,6 +111,14 @@ export function clockTime(unixMs) {
   return inWords(unixMs, { hour: "numeric", minute: "2-digit" });
 }
 
+/** The time of day where it is today's, else the day. */
+export function dayOrTime(unixMs) {
+  const [day, today] = [new Date(unixMs), new Date()];
+  if (day.toDateString() === today.toDateString()) return clockTime(unixMs);
+  const isThisYear = day.getFullYear() === today.getFullYear();
+  return inWords(unixMs, isThisYear ? { day: "numeric", month: "short" } : { day: "numeric", month: "short", year: "numeric" });
+}
+
 /** A sentence that a template was filled with values for: times and JSON in it become words. */
 export function phrase(text) {
   const nodes = [];
