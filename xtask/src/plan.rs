@@ -1,6 +1,6 @@
 //! The steps of `check` and `test`, in order. Knows each tool's command line; runs none itself.
 
-use crate::parts::{self, Missing};
+use crate::parts::{self, CHROMIUM, FIREFOX, Missing};
 use crate::postgres::{self, Server};
 use crate::report::{Problem, Report};
 use crate::supply::{self, Tools};
@@ -15,12 +15,23 @@ const BENCHES: &str = "windlass-benches";
 const OPT_LEVEL_VARIABLE: &str = "CARGO_PROFILE_TEST_OPT_LEVEL";
 const WEB_TESTS: &str = "tests/web";
 const SDK_TESTS: &str = "tests/sdk";
+const PACKAGE_TESTS: &str = "tests/packages";
 /// Sessions of the real services. They are no part of the repository, so that not every machine has them.
 const RECORDINGS: &str = "../shared/fixtures/realtime";
 /// The tool that the benches measure, which is no part of the repository either.
 const MEASURED_TOOL: &str = "../shared/bench/peers/shared/kb_search.schema.json";
 /// One file at a time: each starts a server, and most a browser.
 const NODE_TEST_ARGUMENTS: &[&str] = &["--test", "--test-concurrency=1", "--test-reporter=spec"];
+
+/// The tests of the page that run in Firefox, too.
+const FIREFOX_TESTS: &[&str] = &[
+    "chat.test.mjs",
+    "history.test.mjs",
+    "markdown.test.mjs",
+    "page.test.mjs",
+    "protocol.test.mjs",
+    "trouble.test.mjs",
+];
 
 /// What is built on demand, and tested with the rest.
 const FEATURES: &str = "windlass-app/documents,windlass-app/postgres,windlass-app/typescript";
@@ -229,14 +240,51 @@ fn instruction_gate(workspace: &Workspace, report: &mut Report) {
     report.run("instructions of one call", command);
 }
 
+/// What users install, with the program of the tests in place of a release's.
+pub(crate) fn package_tests(workspace: &Workspace, report: &mut Report) {
+    let mut node = workspace.command("node", "");
+    node.arg("--version");
+    if !succeeds(node) {
+        report.leave_out("tests of packages", "Node is not installed");
+        return;
+    }
+    let mut command = workspace.command("node", PACKAGE_TESTS);
+    command.args(NODE_TEST_ARGUMENTS);
+    command.env("WINDLASS_BINARY", workspace.program(PROGRAM));
+    report.run("tests of packages", command);
+}
+
 fn web_tests(workspace: &Workspace, report: &mut Report, binary: &PathBuf) -> Result<(), Missing> {
     parts::npm_packages(workspace, report, WEB_TESTS)?;
-    let chromium = parts::chromium(workspace, report)?;
+    let chromium = parts::browser(workspace, report, &CHROMIUM)?;
     let mut command = workspace.command("node", WEB_TESTS);
     command.args(NODE_TEST_ARGUMENTS);
     command.env("WINDLASS_BINARY", binary);
-    command.env(parts::CHROMIUM_VARIABLE, chromium);
+    command.env(CHROMIUM.variable, chromium);
     report.run("browser tests", command);
+    Ok(())
+}
+
+/// The page's main flows once more, in the other browser.
+pub(crate) fn firefox(workspace: &Workspace, report: &mut Report) {
+    let build = Build::Whole { database: None };
+    if report.run("build", compile(workspace, build))
+        && let Err(Missing(reason)) = firefox_tests(workspace, report)
+    {
+        report.leave_out("browser tests in Firefox", &reason);
+    }
+}
+
+fn firefox_tests(workspace: &Workspace, report: &mut Report) -> Result<(), Missing> {
+    parts::npm_packages(workspace, report, WEB_TESTS)?;
+    let firefox = parts::browser(workspace, report, &FIREFOX)?;
+    let mut command = workspace.command("node", WEB_TESTS);
+    command.args(NODE_TEST_ARGUMENTS);
+    command.args(FIREFOX_TESTS);
+    command.env("WINDLASS_BINARY", workspace.program(PROGRAM));
+    command.env("WINDLASS_BROWSER", "firefox");
+    command.env(FIREFOX.variable, firefox);
+    report.run("browser tests in Firefox", command);
     Ok(())
 }
 
