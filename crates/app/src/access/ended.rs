@@ -50,7 +50,7 @@ impl EndedClients {
         known.all.contains(client_id)
     }
 
-    /// Whoever shows the id from now on is nobody whom the server knows.
+    /// A client that shows the id from now on is unknown to the server.
     pub(crate) fn end(&self, client_id: ClientId) -> Result<(), StoreUnavailable> {
         self.store.end_client(&client_id)?;
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);

@@ -51,7 +51,7 @@ struct Ended {
 }
 
 impl SignedOut {
-    /// Those of a data folder.
+    /// Reads the list of a data folder.
     pub(crate) fn open(data_folder: &Path, now_unix_ms: u64) -> Result<Self, SignedOutError> {
         let path = data_folder.join(FILE_NAME);
         let ended = match fs::metadata(&path) {

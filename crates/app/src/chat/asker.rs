@@ -9,6 +9,6 @@ pub(crate) struct Asker {
     pub(crate) caller: Caller,
     /// The same, as its conversations are counted.
     pub(crate) beginner: Beginner,
-    /// What the turn holds of memory.
+    /// The memory that the turn holds, as it is counted.
     pub(crate) memory: TurnMemory,
 }

@@ -19,7 +19,7 @@ const RECORDED_BYTES_MAX: usize = 64 * 1024;
 /// Answers to questions whose outcome is at hand.
 const ANSWERS_MAX: usize = 64;
 const KEYS_MAX: usize = 64;
-/// What a conversation takes beside what is said in it, and what the name of a message takes; about.
+/// About how many bytes a conversation takes beside its words, and the name of a message takes.
 const CONVERSATION_BYTES: usize = 1_024;
 const NAME_BYTES: usize = 256;
 
@@ -124,7 +124,7 @@ fn written_bytes(value: &impl serde::Serialize) -> usize {
         }
     }
     let mut counter = Counter(0);
-    // What cannot be written takes nothing.
+    // A message that cannot be written takes no bytes.
     match serde_json::to_writer(&mut counter, value) {
         Ok(()) => counter.0,
         Err(_) => 0,
@@ -229,7 +229,7 @@ impl Conversation {
         }
     }
 
-    /// What was said in it is deleted.
+    /// Its words were deleted.
     pub(super) fn forget(&self) {
         let mut state = self.lock();
         let turns = std::mem::take(&mut state.turns).into_iter();
@@ -278,7 +278,7 @@ impl Conversation {
             && !state.answers.iter().any(KnownAnswer::is_awaited)
     }
 
-    /// Of memory, about.
+    /// About how many bytes of memory it takes.
     pub(crate) fn bytes(&self) -> usize {
         let state = self.lock();
         let turns = state.turns.iter().map(|turn| turn.record.bytes());

@@ -40,7 +40,7 @@ impl Line {
         )
     }
 
-    /// Of memory, about.
+    /// About how many bytes of memory it takes.
     pub(super) fn bytes(&self) -> usize {
         match &self.entry.event {
             EntryEvent::Said(text) => text.expose().len(),

@@ -128,7 +128,7 @@ impl TurnRecord {
         }
     }
 
-    /// Gives its turn up, whoever reads.
+    /// Gives its turn up, also while clients read.
     pub(crate) fn stop(&self) {
         self.lock().is_given_up = true;
         self.stopped.notify_one();

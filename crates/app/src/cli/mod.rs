@@ -572,7 +572,7 @@ fn user_id(text: &str) -> Result<String, String> {
   windlass schema handler > handler.schema.json
   windlass schema config > windlass.schema.json")]
 struct SchemaArguments {
-    /// Of which file
+    /// The file that the schema is for
     #[arg(value_enum)]
     name: SchemaName,
 }

@@ -91,7 +91,7 @@ fn say_ready(server: &Server) {
     );
 }
 
-/// A key that was made for whoever reads the output of the first start.
+/// A key that was made for the reader of the first start's output.
 struct FirstKey {
     key: Sensitive<String>,
     data: PathBuf,

@@ -85,7 +85,7 @@ pub(crate) struct Plan {
     pub(crate) language: Language,
     /// The folder of tools. One of another program's keeps its own.
     pub(crate) tools: &'static str,
-    /// Tools that the project gets from elsewhere, by the names of their directories.
+    /// The directories of tools that an import writes in place of this.
     pub(crate) without: Vec<String>,
 }
 
