@@ -172,12 +172,6 @@ impl Printer {
         io::stderr().is_terminal() && self.manner().loudness > Loudness::Quiet
     }
 
-    /// A part of a line on standard error, which others follow.
-    pub(crate) fn problem_part(self, part: &str) {
-        let mut errors = io::stderr().lock();
-        let _ = write!(errors, "{part}").and_then(|()| errors.flush());
-    }
-
     /// Leaves the line of progress.
     pub(crate) fn progress_over(self) {
         let _ = writeln!(io::stderr().lock());

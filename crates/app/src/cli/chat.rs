@@ -31,6 +31,8 @@ use windlass_tool::sensitive::Sensitive;
 
 /// Whose conversation it is.
 const USER: &str = "command-line";
+/// What was typed at a terminal, in the data folder.
+const HISTORY_FILE: &str = "chat_history";
 
 pub(super) fn run(arguments: &ChatArguments, handlers: Handlers) -> Result<(), Failure> {
     arguments.flags.check()?;
@@ -80,6 +82,7 @@ async fn chat(
     };
     let is_demo_unasked = setup.config.text.provider == TextProviderKind::Auto
         && setup.config.text_provider == TextProvider::Demo;
+    let history = setup.config.folders.data.join(HISTORY_FILE);
     let server = server::start(setup).await?;
     let outcome = match server.chat() {
         Some(host) => {
@@ -89,7 +92,7 @@ async fn chat(
                 );
             }
             let person = Person {
-                lines: Lines::new()?,
+                lines: Lines::new(history)?,
                 interrupt: Interrupt::new()?,
                 ending,
             };
@@ -208,11 +211,14 @@ async fn converse(
     if is_terminal {
         Printer.hint("Type a message, or /help. Ctrl-C stops an answer, Ctrl-D ends.");
     }
+    let mut has_interrupted = false;
     loop {
         if is_terminal {
             serves(host)?;
         }
-        match person.message().await {
+        let typed = person.message().await;
+        let is_again = std::mem::replace(&mut has_interrupted, typed == Typed::Interrupted);
+        match typed {
             Typed::Line(line) => match line.trim() {
                 "" => {}
                 command if is_command(command) => {
@@ -224,7 +230,11 @@ async fn converse(
                     exchange(host, session, message, person).await?;
                 }
             },
-            Typed::End => return Ok(()),
+            // The line is taken back, as in every shell.
+            Typed::Interrupted if !is_again => {
+                Printer.hint("Ctrl-C once more, Ctrl-D or /exit ends.");
+            }
+            Typed::Interrupted | Typed::End => return Ok(()),
         }
     }
 }
@@ -243,7 +253,7 @@ impl Person {
             biased;
             () = ends(&mut self.ending) => Typed::End,
             () = self.interrupt.next() => Typed::End,
-            typed = self.lines.next("> ") => typed,
+            typed = self.lines.message("> ") => typed,
         }
     }
 
@@ -256,11 +266,11 @@ impl Person {
             biased;
             () = ends(&mut self.ending) => Typed::End,
             () = self.interrupt.next() => Typed::End,
-            typed = self.lines.next(question) => typed,
+            typed = self.lines.answer(question) => typed,
         };
         match typed {
             Typed::Line(line) => Some(line),
-            Typed::End => None,
+            Typed::Interrupted | Typed::End => None,
         }
     }
 

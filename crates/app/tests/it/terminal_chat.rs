@@ -6,10 +6,14 @@ use crate::processes::copy;
 use crate::support::model_server::{ModelServer, Says};
 use crate::support::program::{Running, command, run};
 use crate::support::root;
+use crate::terminal::terminal;
+use nix::sys::termios::{LocalFlags, tcgetattr};
 use serde_json::{Value, json};
 use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// The repository's tools, in which a search counts as a change.
 fn careful_tools(folder: &Path, needs_consent: bool) {
@@ -189,6 +193,67 @@ fn a_signal_ends_the_program_where_nobody_types() {
     }
 }
 
+/// A chat at a terminal of its own, and what is to be read there.
+struct Screen {
+    terminal: File,
+    /// A terminal that nobody has open any more has nothing to say.
+    _other_end: File,
+    shown: String,
+    chat: Child,
+}
+
+impl Screen {
+    fn start(command: &mut Command) -> Self {
+        let (controller, terminal) = terminal();
+        let other_end = terminal.try_clone().unwrap();
+        let chat = command
+            .env("TERM", "xterm")
+            .stdin(terminal.try_clone().unwrap())
+            .stdout(terminal.try_clone().unwrap())
+            .stderr(terminal)
+            .spawn()
+            .unwrap();
+        Self {
+            terminal: File::from(controller),
+            _other_end: other_end,
+            shown: String::new(),
+            chat,
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Reads until a text is shown, which then counts as seen.
+    fn expect(&mut self, text: &str) {
+        let mut bytes = [0; 4_096];
+        loop {
+            if let Some(start) = self.shown.find(text) {
+                self.shown.drain(..start + text.len());
+                return;
+            }
+            let count = self.terminal.read(&mut bytes).unwrap();
+            self.shown += &String::from_utf8_lossy(&bytes[..count]);
+        }
+    }
+
+    /// Whether what is typed is shown and handed over a line at a time, as a shell expects it.
+    fn is_plain(&self) -> bool {
+        let plain = LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG;
+        tcgetattr(&self.terminal)
+            .unwrap()
+            .local_flags
+            .contains(plain)
+    }
+
+    fn end(mut self) -> Option<i32> {
+        let code = self.chat.wait().unwrap().code();
+        assert!(self.is_plain(), "the terminal is as it was");
+        code
+    }
+}
+
 fn demo_chat(folder: &Path) -> Command {
     let mut command = command(folder);
     command.args(["chat", "--text-provider", "demo"]);
@@ -199,6 +264,67 @@ fn project() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(run(command(folder.path()).arg("init")).code, 0);
     folder
+}
+
+#[test]
+fn lines_are_edited_remembered_and_may_be_commands() {
+    let folder = project();
+    let mut screen = Screen::start(&mut demo_chat(folder.path()));
+    screen.expect("Type a message, or /help.");
+    screen.expect("> ");
+    screen.press("/helqq\u{7f}\u{7f}p\r");
+    screen.expect("/tools   the tools that the agent has");
+    screen.press("/tools\r");
+    screen.expect("say_hello: ");
+    screen.press("/nothing\r");
+    screen.expect("there is no command /nothing; /help lists those that there are");
+    screen.press("\r");
+    screen.press("call say_hello {\"query\": \"Ada\"}\r");
+    screen.expect("say_hello heard: Ada");
+    screen.expect("> ");
+    // What was typed last, again.
+    screen.press("\u{1b}[A\r");
+    screen.expect("say_hello heard: Ada");
+    screen.expect("> ");
+    screen.press("half a line\u{3}");
+    screen.expect("Ctrl-C once more");
+    screen.press("/exit\r");
+    assert_eq!(screen.end(), Some(0));
+
+    let history = folder.path().join("data/chat_history");
+    let mode = history.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // The next conversation remembers it, too.
+    let mut screen = Screen::start(&mut demo_chat(folder.path()));
+    screen.expect("> ");
+    screen.press("\u{1b}[A\u{1b}[A\r");
+    screen.expect("say_hello heard: Ada");
+    screen.expect("> ");
+    screen.press("\u{4}");
+    assert_eq!(screen.end(), Some(0));
+}
+
+#[test]
+fn the_terminal_is_given_back_as_it_was_where_a_line_is_half_typed() {
+    let folder = project();
+    for is_signalled in [false, true] {
+        let mut screen = Screen::start(&mut demo_chat(folder.path()));
+        screen.expect("> ");
+        screen.press("half");
+        screen.expect("half");
+        assert!(!screen.is_plain(), "the line is edited");
+        if is_signalled {
+            let id = screen.chat.id().to_string();
+            let sent = Command::new("kill").args(["-TERM", &id]).status();
+            assert!(sent.unwrap().success());
+        } else {
+            screen.press("\u{3}");
+            screen.expect("Ctrl-C once more");
+            screen.expect("> ");
+            screen.press("\u{3}");
+        }
+        assert_eq!(screen.end(), Some(0));
+    }
 }
 
 #[test]
