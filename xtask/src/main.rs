@@ -45,9 +45,10 @@ usage: cargo xtask <command>
   supply  licences, sources and advisories of the dependencies; installs cargo-deny for this machine
   advisories FOLDER
           copies what is known against dependencies out of a clone of github.com/rustsec/advisory-db
-  release [MACHINE…]
+  release [--trial] [MACHINE…]
           the program as it is given out, under target/dist, for x86_64, aarch64, or else this machine: a static program in an
-          archive, its checksum, npm's packages, and its list of parts (SBOM)
+          archive, its checksum, npm's packages, and its list of parts (SBOM); refused where the copy of the advisories is older
+          than 30 days or a dependency was taken back, but for a trial
   firefox the page's main flows in Firefox, which it installs where it runs as root
   packages
           the installer, the package for npm, and the image's root file system, with the program of the tests
@@ -77,8 +78,8 @@ fn main() -> ExitCode {
         ("database", []) => postgres::keep(&workspace, &mut report),
         ("supply", []) => supply::check(&workspace, &mut report, supply::Tools::Install),
         ("advisories", [folder]) => supply::copy(&workspace, &mut report, Path::new(folder)),
-        ("release", rest) if let Some(machines) = release::machines(rest) => {
-            release::release(&workspace, &mut report, &machines);
+        ("release", rest) if let Some(request) = release::Request::parse(rest) => {
+            release::release(&workspace, &mut report, &request);
         }
         ("firefox", []) => plan::firefox(&workspace, &mut report),
         ("packages", []) => plan::package_tests(&workspace, &mut report),

@@ -3,8 +3,8 @@
 
 use crate::parts::Missing;
 use crate::report::{Problem, Report};
-use crate::tools;
 use crate::workspace::{Workspace, output_of, succeeds};
+use crate::{supply, tools};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,16 +45,37 @@ const MACHINES: [Machine; 2] = [
     },
 ];
 
-/// The machines of these names; this one where none is named. `None` where a name is none of ours.
-pub(crate) fn machines(names: &[String]) -> Option<Vec<&'static Machine>> {
-    let here = [std::env::consts::ARCH.to_owned()];
-    let names = if names.is_empty() { &here } else { names };
-    let known = |name: &String| MACHINES.iter().find(|machine| machine.name == name);
-    names.iter().map(known).collect()
+/// What is asked for on the command line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    machines: Vec<&'static Machine>,
+    /// Made to be tried and not to be given out: nothing is refused for what its parts are.
+    is_trial: bool,
 }
 
-pub(crate) fn release(workspace: &Workspace, report: &mut Report, machines: &[&Machine]) {
-    for machine in machines {
+impl Request {
+    /// The machines that are named; this one where none is. `None` where a name is none of ours.
+    pub(crate) fn parse(arguments: &[String]) -> Option<Self> {
+        let (is_trial, names) = match arguments {
+            [first, names @ ..] if first == "--trial" => (true, names),
+            names => (false, names),
+        };
+        let here = [std::env::consts::ARCH.to_owned()];
+        let names = if names.is_empty() { &here } else { names };
+        let known = |name: &String| MACHINES.iter().find(|machine| machine.name == name);
+        let machines = names.iter().map(known).collect::<Option<_>>()?;
+        Some(Self { machines, is_trial })
+    }
+}
+
+pub(crate) fn release(workspace: &Workspace, report: &mut Report, request: &Request) {
+    if request.is_trial {
+        report.notice("a trial, whose parts nobody looked at: it is not to be given out");
+    } else if !supply::release_check(workspace, report) {
+        report.notice("nothing was built (`cargo xtask release --trial` builds it without these checks, to be tried)");
+        return;
+    }
+    for machine in &request.machines {
         let name = format!("program for {}", machine.name);
         if let Err(problem) = machine.can_be_built_for(workspace) {
             report.check(&name, || vec![problem]);
@@ -251,22 +272,28 @@ mod tests {
 
     #[test]
     fn machines_are_those_that_were_named_and_this_one_else() {
-        let named = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-            let machines = machines(&names)?;
-            Some(
-                machines
-                    .iter()
-                    .map(|machine| machine.name)
-                    .collect::<Vec<_>>(),
-            )
+        let parsed = |arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+            let request = Request::parse(&arguments)?;
+            let names: Vec<_> = request
+                .machines
+                .iter()
+                .map(|machine| machine.name)
+                .collect();
+            Some((names, request.is_trial))
         };
+        let here = std::env::consts::ARCH;
         assert_eq!(
-            named(&["aarch64", "x86_64"]),
-            Some(vec!["aarch64", "x86_64"])
+            parsed(&["aarch64", "x86_64"]),
+            Some((vec!["aarch64", "x86_64"], false))
         );
-        assert_eq!(named(&["z80"]), None);
-        assert_eq!(named(&[]), Some(vec![std::env::consts::ARCH]));
+        assert_eq!(
+            parsed(&["--trial", "aarch64"]),
+            Some((vec!["aarch64"], true))
+        );
+        assert_eq!(parsed(&["--trial"]), Some((vec![here], true)));
+        assert_eq!(parsed(&["z80"]), None);
+        assert_eq!(parsed(&[]), Some((vec![here], false)));
     }
 
     #[test]

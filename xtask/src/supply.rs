@@ -12,6 +12,7 @@ use std::process::Command;
 
 /// The copy: one advisory after the other, an empty line between them.
 const COPY: &str = "xtask/advisories.txt";
+const RULES: &str = "deny.toml";
 /// cargo-deny's folder for the database at its usual address, under its `db-path`: the last part of the address and a hash of it
 /// (`url_to_db_path` in its `src/advisories/helpers/db.rs`).
 const DATABASE: &str = "advisory-db-3157b0e258782691";
@@ -19,6 +20,12 @@ const DATABASE: &str = "advisory-db-3157b0e258782691";
 const FOLDER_VARIABLE: &str = "WINDLASS_ADVISORIES";
 /// After so many days a copy is called old. The database gets about one entry a day.
 const DAYS_MAX: u64 = 120;
+/// Days after which a copy is too old for a release.
+const RELEASE_DAYS_MAX: u64 = 30;
+/// The line of `deny.toml` for crates that were taken back, and what a release says in its place: the builds of every day do not ask
+/// the index.
+const YANKED: &str = "\nyanked = \"allow\"\n";
+const RELEASE_YANKED: &str = "\nyanked = \"deny\"\n";
 /// What a tool like ours asks of an advisory. Texts and links stay where they are, at <https://rustsec.org>.
 const ADVISORY_FIELDS: &[&str] = &["id", "package", "date", "informational", "withdrawn"];
 const AFFECTED_FIELDS: &[&str] = &["arch", "os"];
@@ -61,10 +68,79 @@ pub(crate) fn check(workspace: &Workspace, report: &mut Report, missing: Tools) 
     if !report.run("packages", workspace.cargo(&["fetch", "--locked"])) {
         return;
     }
-    let mut deny = workspace.cargo(&["deny", "--offline", "check"]);
+    let deny = deny(workspace, Path::new(RULES));
+    report.run("licences, sources and advisories", deny);
+}
+
+fn deny(workspace: &Workspace, rules: &Path) -> Command {
+    let mut deny = workspace.cargo(&["deny", "--offline", "--config"]);
+    deny.arg(rules).arg("check");
     deny.env(FOLDER_VARIABLE, databases(workspace));
     tools::with(workspace, &mut deny, tools::DENY);
-    report.run("licences, sources and advisories", deny);
+    deny
+}
+
+/// What a release asks beyond the check of every day: a copy of the advisories that is recent, and no dependency that was taken back.
+/// True if it may be made.
+pub(crate) fn release_check(workspace: &Workspace, report: &mut Report) -> bool {
+    let failed = report.failed();
+    check(workspace, report, Tools::Install);
+    if !tools::is_there(workspace, tools::DENY) {
+        return false;
+    }
+    report.check("age of the advisories", || match unpack(workspace) {
+        Ok(taken) => too_old(&taken, days_since(&taken)).into_iter().collect(),
+        Err(problem) => vec![problem],
+    });
+    // cargo-deny reads what cargo last read of the index, and this has cargo read it.
+    let index = workspace.cargo(&["update", "--dry-run", "--quiet"]);
+    if report.run("index of crates", index) {
+        match release_rules(workspace) {
+            Ok(rules) => {
+                report.run("crates that were taken back", deny(workspace, &rules));
+            }
+            Err(problem) => report.check("rules of a release", || vec![problem]),
+        }
+    }
+    report.failed() == failed
+}
+
+fn too_old(taken: &str, days: Option<u64>) -> Option<Problem> {
+    let cure =
+        "make a new one with `cargo xtask advisories <clone of github.com/rustsec/advisory-db>`";
+    match days {
+        Some(..=RELEASE_DAYS_MAX) => None,
+        Some(days) => Some(Problem::of_file(
+            COPY,
+            format!(
+                "is of {taken}, {days} days old; a release takes {RELEASE_DAYS_MAX} at most: {cure}"
+            ),
+        )),
+        None => Some(Problem::of_file(
+            COPY,
+            format!("is of `{taken}`, and how long ago that is cannot be told: {cure}"),
+        )),
+    }
+}
+
+/// `deny.toml` with what a release refuses.
+fn release_rules(workspace: &Workspace) -> Result<PathBuf, Problem> {
+    let rules = stricter(&workspace.read(RULES)?)?;
+    let file = databases(workspace).join(RULES);
+    fs::write(&file, rules)
+        .map_err(|error| Problem::general(format!("{}: {error}", file.display())))?;
+    Ok(file)
+}
+
+fn stricter(rules: &str) -> Result<String, Problem> {
+    if rules.matches(YANKED).count() != 1 {
+        let line = YANKED.trim();
+        return Err(Problem::of_file(
+            RULES,
+            format!("has no single line `{line}`"),
+        ));
+    }
+    Ok(rules.replace(YANKED, RELEASE_YANKED))
 }
 
 /// Writes the copy anew, from a clone of the database.
@@ -203,6 +279,28 @@ fn days_since(date: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_release_takes_a_recent_copy_alone() {
+        let told = |days| too_old("2026-08-21", days).map(|problem| problem.to_string());
+        assert_eq!(told(Some(0)), None);
+        assert_eq!(told(Some(30)), None);
+        for days in [Some(31), Some(98), None] {
+            let told = told(days).unwrap();
+            assert!(
+                told.contains("2026-08-21") && told.contains("cargo xtask advisories"),
+                "{told}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_release_refuses_what_was_taken_back() {
+        let rules = Workspace::of_this_program().read(RULES).unwrap();
+        let stricter_rules = stricter(&rules).unwrap();
+        assert!(stricter_rules.contains(RELEASE_YANKED) && !stricter_rules.contains(YANKED));
+        assert!(stricter("[advisories]\n").is_err());
+    }
 
     #[test]
     fn an_advisory_keeps_what_a_check_asks_for() {

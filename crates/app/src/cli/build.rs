@@ -109,7 +109,7 @@ fn print_text(compilation: &Compilation, written: Option<&Path>) {
         counted(compilation.count(Severity::Note), "note"),
         if is_hidden { " (-v shows all)" } else { "" },
     ));
-    if written.is_some() {
+    if written.is_some() || Printer.manner().loudness == Loudness::Quiet {
         return;
     }
     for (tool, defaults) in &compilation.defaults {

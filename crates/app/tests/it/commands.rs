@@ -177,6 +177,8 @@ fn what_is_to_be_had_alone_is_had_alone() {
         "{}",
         check.output
     );
+    let quiet = windlass(path, &["check", "-q"]);
+    assert_eq!(quiet.output.lines().count(), 1, "{}", quiet.output);
     let verbose = windlass(path, &["check", "-v"]);
     assert!(
         verbose
