@@ -171,9 +171,15 @@ fn dependencies() -> BTreeSet<String> {
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let path = entry.unwrap().path().join("Cargo.toml");
         let manifest: Table = fs::read_to_string(path).unwrap().parse().unwrap();
-        let sections = ["dependencies", "dev-dependencies"];
-        let tables = sections.map(|section| manifest.get(section).and_then(toml::Value::as_table));
-        named.extend(tables.into_iter().flatten().flat_map(Table::keys).cloned());
+        let of_targets = manifest.get("target").and_then(toml::Value::as_table);
+        let of_targets = of_targets.into_iter().flat_map(Table::values);
+        let manifests = of_targets.filter_map(toml::Value::as_table);
+        for manifest in manifests.chain([&manifest]) {
+            let sections = ["dependencies", "dev-dependencies"];
+            let tables =
+                sections.map(|section| manifest.get(section).and_then(toml::Value::as_table));
+            named.extend(tables.into_iter().flatten().flat_map(Table::keys).cloned());
+        }
     }
     named.retain(|name| !name.starts_with("windlass-"));
     named
