@@ -22,8 +22,7 @@ const FOLDER_VARIABLE: &str = "WINDLASS_ADVISORIES";
 const DAYS_MAX: u64 = 120;
 /// Days after which a copy is too old for a release.
 const RELEASE_DAYS_MAX: u64 = 30;
-/// The line of `deny.toml` for crates that were taken back, and what a release says in its place: the builds of every day do not ask
-/// the index.
+/// The line of `deny.toml` for yanked crates, and its stricter form for a release: daily builds do not ask the index.
 const YANKED: &str = "\nyanked = \"allow\"\n";
 const RELEASE_YANKED: &str = "\nyanked = \"deny\"\n";
 /// What a tool like ours asks of an advisory. Texts and links stay where they are, at <https://rustsec.org>.
@@ -80,8 +79,7 @@ fn deny(workspace: &Workspace, rules: &Path) -> Command {
     deny
 }
 
-/// What a release asks beyond the check of every day: a copy of the advisories that is recent, and no dependency that was taken back.
-/// True if it may be made.
+/// A release wants, beyond the daily check, a recent copy of the advisories and no yanked dependency. True if it may be made.
 pub(crate) fn release_check(workspace: &Workspace, report: &mut Report) -> bool {
     let failed = report.failed();
     check(workspace, report, Tools::Install);
@@ -123,7 +121,7 @@ fn too_old(taken: &str, days: Option<u64>) -> Option<Problem> {
     }
 }
 
-/// `deny.toml` with what a release refuses.
+/// Writes `deny.toml` in its stricter form.
 fn release_rules(workspace: &Workspace) -> Result<PathBuf, Problem> {
     let rules = stricter(&workspace.read(RULES)?)?;
     let file = databases(workspace).join(RULES);

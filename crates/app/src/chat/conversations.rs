@@ -29,7 +29,7 @@ pub(crate) struct Conversations {
 #[derive(Default)]
 struct Held {
     conversations: HashMap<Place, Known>,
-    /// Of all of them, as they were counted last.
+    /// Bytes of all conversations, as last counted.
     bytes: usize,
 }
 

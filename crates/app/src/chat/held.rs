@@ -41,7 +41,7 @@ pub(super) struct SessionMaker {
     pub(super) world: Arc<dyn World>,
     /// By whom a new conversation is begun.
     pub(super) beginner: Beginner,
-    /// What its turns hold of memory.
+    /// The memory that its turns hold.
     pub(super) memory: TurnMemory,
     /// Pictures that the user showed earlier, as the client sends them again.
     pub(super) shown: Vec<(MessageKey, Vec<Image>)>,

@@ -13,7 +13,7 @@ use windlass_tool::id::{CallNumber, SessionId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
-/// What an approval says that does not count any more.
+/// The text of an approval that no longer counts.
 const NOT_VALID: &str = "this approval is not valid, or not valid any more";
 
 /// An entry of the log, read once.
@@ -55,11 +55,11 @@ pub(super) struct AskedApproval {
     pub(super) question: Question,
     /// It waits for its answer.
     pub(super) is_open: bool,
-    /// What answers it, for a client that may.
+    /// The token that answers it, for a client that may.
     pub(super) token: Option<Sensitive<String>>,
 }
 
-/// What messages are made of beside the log.
+/// The parts of messages that are not in the log.
 #[derive(Debug, Default)]
 pub(super) struct Surroundings {
     pub(super) asked: BTreeMap<CallNumber, AskedApproval>,
@@ -202,7 +202,7 @@ impl<'a> Messages<'a> {
             return;
         }
         let id = key.as_ref().and_then(|key| self.ids.get(key)).cloned();
-        // Of a message that was edited the newest form has the client's id: no two messages may have the same.
+        // The newest form of an edited message has the client's id: no two messages may have the same.
         if id.is_some() {
             let mut shown = self.shown.iter_mut();
             if let Some(older) = shown.find(|older| older.id == id) {

@@ -175,7 +175,7 @@ fn is_command(line: &str) -> bool {
 }
 
 /// Does what a command says; false where it says that this is the end.
-fn obey(command: &str, host: &ChatHost, rights: &Rights) -> bool {
+fn run_command(command: &str, host: &ChatHost, rights: &Rights) -> bool {
     match command {
         "/exit" => return false,
         "/help" => {
@@ -222,7 +222,7 @@ async fn converse(
             Typed::Line(line) => match line.trim() {
                 "" => {}
                 command if is_command(command) => {
-                    if !obey(command, host, rights) {
+                    if !run_command(command, host, rights) {
                         return Ok(());
                     }
                 }

@@ -1,5 +1,5 @@
-//! What somebody types, a line at a time: edited, and with what was typed before, where that is a terminal; as it comes where it is
-//! none. Reading blocks, so that it has a thread. Knows nothing of what is said.
+//! Lines of standard input. A terminal has editing and a history; other input is read as it comes. Reading blocks, so that it has a
+//! thread. Knows nothing of what is said.
 
 use crate::failure::Failure;
 use rustyline::config::{Behavior, Config};
@@ -82,7 +82,7 @@ impl Lines {
         self.next(prompt, false).await
     }
 
-    /// One that nobody waited for any more comes first.
+    /// A line that was asked for before, and not waited for, comes first.
     async fn next(&mut self, prompt: &str, is_kept: bool) -> Typed {
         if !self.is_waiting {
             let prompt = prompt.to_owned();

@@ -159,7 +159,7 @@ fn check_prints_what_it_takes_for_fields_that_are_left_out() {
     assert_eq!(report["defaults"]["say_hello"]["latencyBudgetMs"], 1_000);
 }
 
-/// Whoever writes into a prompt under `--watch` reads it in the next session.
+/// An edit of a prompt under `--watch` shows in the next session.
 #[test]
 fn a_prompt_that_is_saved_counts_for_the_next_session() {
     let folder = tempfile::tempdir().unwrap();

@@ -75,7 +75,7 @@ pub struct TextSession {
     pub(super) broken_off: Option<MessageKey>,
     /// What was called for it, where that was in an earlier session.
     pub(super) spent: Option<SpentTurn>,
-    /// What its turns hold of memory, until it is over.
+    /// The memory that its turns hold until it is over.
     pub(super) memory: TurnMemory,
     pub(super) started: Instant,
     /// Requests to models so far.
