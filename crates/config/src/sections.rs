@@ -39,6 +39,8 @@ section! {
         shares: Shares,
         /// Who may come in.
         access: Access,
+        /// Whom connections to others believe.
+        tls: Tls,
         /// Where things are.
         folders: Folders,
         /// The knowledge base.
@@ -127,6 +129,14 @@ section! {
         shutdown_seconds: Whole<0, 3_600> = 30,
         /// Threads that serve sessions. Not set: one for each core.
         worker_threads: Option<Whole<1, 1_024>>,
+    }
+}
+
+section! {
+    /// Whose certificates are believed of services that the server asks. See [operations.md](operations.md#the-way-out).
+    pub struct Tls {
+        /// A PEM file with certificates of authorities that are believed besides the system's, such as your company's.
+        ca_file: Option<FilePath>,
     }
 }
 
@@ -597,6 +607,9 @@ section! {
         fetch_seconds: Whole<1, 60> = 30,
         /// Bytes of an answer to such a request.
         fetch_bytes_max: Whole<1_024, 67_108_864> = 8_388_608,
+        /// Whether the proxy finds the addresses of those hosts, on networks where this machine cannot. Then the proxy has
+        /// to keep requests from addresses that are not public. See [security.md](security.md#through-a-proxy).
+        proxy_resolves_names: bool = false,
         /// Bytes of one line of a tool's own process. A process that writes more without an end of line is ended.
         worker_line_bytes_max: Whole<1_024, 67_108_864> = 8_388_608,
         /// Milliseconds that a call may go on in a tool's own process after its time. Then the process gets no further
@@ -929,6 +942,7 @@ impl Handlers {
         FetchLimits {
             timeout: Duration::from_secs(self.fetch_seconds.get()),
             body_bytes_max: self.fetch_bytes_max.count(),
+            proxy_resolves_names: self.proxy_resolves_names,
         }
     }
 

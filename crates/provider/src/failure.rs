@@ -51,6 +51,8 @@ pub enum FailureClass {
     /// The server has too much to do; worth a longer wait.
     Overloaded,
     ServerFault,
+    /// There is no way to the server: its certificate is not believed, or a proxy refuses.
+    NoWay,
     /// What came is not the protocol.
     Protocol,
 }
@@ -77,6 +79,7 @@ impl fmt::Display for FailureClass {
             Self::Timeout => "the provider took too long",
             Self::Overloaded => "the provider is overloaded",
             Self::ServerFault => "the provider failed",
+            Self::NoWay => "the provider cannot be connected to",
             Self::Protocol => "the provider's answer is not its protocol",
         })
     }
@@ -164,6 +167,7 @@ impl Failure {
             FailureClass::QuotaExhausted
             | FailureClass::Auth
             | FailureClass::ContextTooLong
+            | FailureClass::NoWay
             | FailureClass::Cancelled => false,
             FailureClass::InvalidRequest
             | FailureClass::NotFound

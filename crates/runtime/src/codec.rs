@@ -118,6 +118,7 @@ pub fn lost_reason(error: &ConnectError) -> LostReason {
                 | FailureClass::Timeout
                 | FailureClass::Overloaded
                 | FailureClass::ServerFault
+                | FailureClass::NoWay
                 | FailureClass::Protocol => LostReason::Refused { status: *status },
             }
         }
@@ -125,10 +126,16 @@ pub fn lost_reason(error: &ConnectError) -> LostReason {
         | ConnectError::Name { .. }
         | ConnectError::Unreachable { .. }
         | ConnectError::Tls { .. }
+        | ConnectError::Proxy { .. }
+        | ConnectError::ProxyRefused { .. }
         | ConnectError::Upgrade { .. }
-        | ConnectError::Timeout { .. } => LostReason::Network {
-            problem: error.to_string(),
-        },
+        | ConnectError::Timeout { .. } => {
+            let problem = error.to_string();
+            match error.is_lasting() {
+                true => LostReason::NoWay { problem },
+                false => LostReason::Network { problem },
+            }
+        }
     }
 }
 

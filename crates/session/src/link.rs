@@ -310,6 +310,9 @@ fn describe_loss(reason: &LostReason) -> (ErrorCode, String) {
             "the model's provider ended the session (close code {code})"
         )),
         LostReason::Network { .. } => unavailable("the model's provider cannot be reached"),
+        LostReason::NoWay { .. } => unavailable(
+            "this server cannot connect to the model's provider safely; its operator finds why in the log",
+        ),
         LostReason::Dropped { .. } => unavailable("the connection to the model's provider broke"),
         LostReason::Refused { status } => unavailable(&format!(
             "the model's provider refused the session (HTTP {status})"

@@ -313,6 +313,8 @@ pub enum LostReason {
     Closed { code: u16, reason: String },
     /// No connection came about: the provider has read nothing.
     Network { problem: String },
+    /// No connection came about, and none will: the provider's certificate is not believed, or a proxy refuses the way.
+    NoWay { problem: String },
     /// The connection broke without a close, after the provider had taken it and while the setup was sent, or later.
     Dropped { problem: String },
     /// The provider refused the key.

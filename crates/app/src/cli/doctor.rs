@@ -20,7 +20,6 @@ pub(super) fn run(arguments: &DoctorArguments, handlers: &Handlers) -> Result<()
     let examination = Examination {
         config: &config,
         handlers,
-        environment: &std::env::vars_os().collect(),
         patience: Duration::from_secs(arguments.timeout),
     };
     let findings = runtime.block_on(examine(&examination));

@@ -34,7 +34,8 @@ use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use windlass_config::{Config, Flag, Loaded, LogLevel, Sources};
+use windlass_config::{Config, Environment, Flag, Loaded, LogLevel, Sources};
+use windlass_runtime::transport::network::{Network, NetworkSettings};
 use windlass_tool::id::ToolId;
 use windlass_tool::rights::Role;
 
@@ -911,10 +912,11 @@ fn load(file: &ConfigFile, mut flags: Vec<Flag>, usual: LogLevel) -> Result<Load
         key: "log.level",
         value: level.to_owned(),
     }));
+    let environment: Environment = std::env::vars_os().collect();
     let mut loaded = Loaded::load(&Sources {
         file: file.config.clone(),
         working_directory,
-        environment: std::env::vars_os().collect(),
+        environment: environment.clone(),
         flags,
     })
     .map_err(|error| {
@@ -930,10 +932,19 @@ fn load(file: &ConfigFile, mut flags: Vec<Flag>, usual: LogLevel) -> Result<Load
         loaded.config.log.level = usual;
     }
     logging::set_up(&loaded.config.log, Printer.has_colors());
+    Network::set_up(NetworkSettings {
+        ca_file: loaded.config.tls.ca_file.as_deref().map(Into::into),
+        ..NetworkSettings::of_variables(&environment)
+    });
     for name in &loaded.ignored_variables {
         tracing::warn!(name, "an environment variable means nothing here");
     }
     Ok(loaded)
+}
+
+/// Refuses to begin what reaches services where the way out is not as the operator says.
+fn expect_network() -> Result<(), Failure> {
+    Network::of_process().map(|_| ()).map_err(Failure::of)
 }
 
 /// The configuration of a command that ends by itself, whose log says what is wrong. Folders that flags name have to be there.

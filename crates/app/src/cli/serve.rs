@@ -1,7 +1,7 @@
 //! `windlass serve`: runs the server until a signal ends it.
 
 use super::signals::HeardApart;
-use super::{ServeArguments, expect_folders, load};
+use super::{ServeArguments, expect_folders, expect_network, load};
 use crate::access::{KeyChange, KeyFile, NewKey};
 use crate::clock;
 use crate::failure::Failure;
@@ -25,6 +25,7 @@ pub(super) fn run(arguments: &ServeArguments, handlers: Handlers) -> Result<(), 
     let keys = [arguments.place.keys(), arguments.flags.keys()].concat();
     expect_folders(&keys)?;
     let config = load(&arguments.file, keys, LogLevel::Info)?.config;
+    expect_network()?;
     let runtime = runtime(&config)?;
     let patience = Duration::from_secs(config.server.shutdown_seconds.get());
     let signals = HeardApart::new(patience)?;

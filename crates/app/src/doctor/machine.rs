@@ -2,24 +2,22 @@
 //! service.
 
 use super::Finding;
-use super::services::{PROXY_VARIABLES, ServiceClock};
-use std::ffi::OsStr;
+use super::services::ServiceClock;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use windlass_config::{Config, EmbedderKind, Environment};
+use windlass_config::{Config, EmbedderKind};
 use windlass_knowledge::embed::{LocalModel, ModelError};
 use windlass_runtime::prompt::Texts;
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
+use windlass_runtime::transport::network::{Network, NetworkError, Roots, RootsOrigin};
 use windlass_store::SqliteStore;
 
 /// Seconds by which a clock may differ from a service's: an answer takes its time, and tokens are good for minutes.
 const SKEW_SECONDS_MAX: u64 = 60;
 /// A clock that is before this program's first year was never set: 2025-01-01.
 const EARLIEST_SECONDS: i64 = 1_735_689_600;
-/// Variables by which other programs are told of certificates.
-const ROOT_VARIABLES: [&str; 3] = ["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"];
 /// Bytes of an answer in which a server says what it is.
 const INFO_BYTES_MAX: usize = 64 * 1024;
 
@@ -53,17 +51,8 @@ pub(super) fn clock(clocks: &[ServiceClock]) -> Finding {
     }
 }
 
-/// The first of some variables that is set.
-fn set_variable<'n>(environment: &Environment, names: &[&'n str]) -> Option<&'n str> {
-    let is_set = |name: &&&str| {
-        let value = environment.get(OsStr::new(name));
-        value.is_some_and(|value| !value.is_empty())
-    };
-    names.iter().find(is_set).copied()
-}
-
 /// Whose certificates are believed.
-pub(super) fn roots(config: &Config, environment: &Environment) -> Finding {
+pub(super) fn roots(config: &Config) -> Finding {
     const CHECK: &str = "roots";
     if let Some(path) = &config.knowledge.postgres_root_certificate
         && let Err(error) = std::fs::read(&**path)
@@ -74,28 +63,43 @@ pub(super) fn roots(config: &Config, environment: &Environment) -> Finding {
             "put the certificate there, or correct knowledge.postgres_root_certificate",
         );
     }
-    match set_variable(environment, &ROOT_VARIABLES) {
-        None => Finding::good(CHECK, "the built-in authorities are believed"),
-        Some(name) => Finding::note(
-            CHECK,
-            format!(
-                "{name} is set, and counts for nothing here: the built-in authorities are believed"
-            ),
-            "nothing, as long as the services above answer",
-        ),
-    }
+    let network = match Network::of_process() {
+        Ok(network) => network,
+        Err(NetworkError::Proxy(_)) => return Finding::good(CHECK, "not read: see proxies"),
+        Err(error) => {
+            return Finding::wrong(CHECK, error.to_string(), "correct or unset what is named");
+        }
+    };
+    let Roots { origin, count, own } = network.roots();
+    let origin = match origin {
+        RootsOrigin::System => "the system's authorities are believed".to_owned(),
+        RootsOrigin::Variable(name) => format!("the authorities of {name} are believed"),
+        RootsOrigin::BuiltIn => {
+            "the system has no authorities: the built-in ones are believed".to_owned()
+        }
+    };
+    let own = match own {
+        0 => String::new(),
+        own => format!(", {own} of them of tls.ca_file"),
+    };
+    Finding::good(CHECK, format!("{origin} ({count}{own})"))
 }
 
-/// Whether others would go through a proxy.
-pub(super) fn proxies(environment: &Environment) -> Finding {
+/// Through which proxies services are asked.
+pub(super) fn proxies() -> Finding {
     const CHECK: &str = "proxies";
-    match set_variable(environment, &PROXY_VARIABLES) {
-        None => Finding::good(CHECK, "none is set"),
-        Some(name) => Finding::note(
-            CHECK,
-            format!("{name} is set, and counts for nothing here: services are asked directly"),
-            "nothing, as long as the services above answer; else let this program out directly",
-        ),
+    match Network::of_process() {
+        Err(error @ NetworkError::Proxy(_)) => {
+            Finding::wrong(CHECK, error.to_string(), "correct or unset the variable")
+        }
+        Err(_) => Finding::good(CHECK, "not read: see roots"),
+        Ok(network) => match &network.proxies()[..] {
+            [] => Finding::good(CHECK, "none is set"),
+            proxies => Finding::good(
+                CHECK,
+                format!("services are asked through {}", proxies.join(" and ")),
+            ),
+        },
     }
 }
 

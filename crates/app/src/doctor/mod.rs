@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_config::{Config, Environment};
+use windlass_config::Config;
 use windlass_tool::problem::Severity;
 
 /// How well something is.
@@ -68,7 +68,6 @@ impl Finding {
 pub(crate) struct Examination<'a> {
     pub(crate) config: &'a Arc<Config>,
     pub(crate) handlers: &'a Handlers,
-    pub(crate) environment: &'a Environment,
     /// How long a service may take for its answer.
     pub(crate) patience: Duration,
 }
@@ -76,16 +75,13 @@ pub(crate) struct Examination<'a> {
 /// Everything that was found, the services first.
 pub(crate) async fn examine(examination: &Examination<'_>) -> Vec<Finding> {
     let Examination {
-        config,
-        environment,
-        patience,
-        ..
+        config, patience, ..
     } = examination;
-    let asked = services::ask_all(config, environment, *patience).await;
+    let asked = services::ask_all(config, *patience).await;
     let mut findings = asked.findings;
     findings.push(machine::clock(&asked.clocks));
-    findings.push(machine::roots(config, environment));
-    findings.push(machine::proxies(environment));
+    findings.push(machine::roots(config));
+    findings.push(machine::proxies());
     findings.push(machine::port(config, *patience).await);
     findings.extend(machine::folders(config));
     findings.push(machine::weights(config));

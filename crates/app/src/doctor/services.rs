@@ -5,9 +5,8 @@ use super::{Finding, Verdict};
 use crate::provider::{self, Choice};
 use crate::text_provider;
 use http::header::{AUTHORIZATION, DATE, HeaderName, HeaderValue};
-use std::ffi::OsStr;
 use std::time::{Duration, Instant};
-use windlass_config::{Config, EmbedderKind, Environment, Secret, TextProvider};
+use windlass_config::{Config, EmbedderKind, Secret, TextProvider};
 use windlass_knowledge::embed::Protocol;
 use windlass_provider::openai_realtime::address::BASE_URL as OPENAI_URL;
 use windlass_runtime::transport::http::{HttpClient, HttpError, HttpLimits, HttpResponse};
@@ -21,16 +20,6 @@ const GEMINI_KEY_HEADER: &str = "x-goog-api-key";
 const BODY_BYTES_MAX: usize = 16 * 1024;
 /// An answer to so small a question that takes longer is worth a word.
 const SLOW: Duration = Duration::from_secs(3);
-/// Variables by which other programs are told of a proxy.
-pub(super) const PROXY_VARIABLES: [&str; 6] = [
-    "HTTPS_PROXY",
-    "https_proxy",
-    "HTTP_PROXY",
-    "http_proxy",
-    "ALL_PROXY",
-    "all_proxy",
-];
-
 /// What the services said, and what time it is for them.
 pub(super) struct Asked {
     pub(super) findings: Vec<Finding>,
@@ -90,13 +79,9 @@ enum Plan {
     Said(Finding),
 }
 
-pub(super) async fn ask_all(
-    config: &Config,
-    environment: &Environment,
-    patience: Duration,
-) -> Asked {
+pub(super) async fn ask_all(config: &Config, patience: Duration) -> Asked {
     let plans = [voice(config), text(config), knowledge(config)];
-    let [voice, text, knowledge] = plans.map(|plan| carry_out(plan, environment, patience));
+    let [voice, text, knowledge] = plans.map(|plan| carry_out(plan, patience));
     let answers = tokio::join!(voice, text, knowledge);
     let mut asked = Asked {
         findings: Vec::new(),
@@ -289,11 +274,7 @@ fn with_path(url: &str, path: &str) -> String {
     }
 }
 
-async fn carry_out(
-    plan: Plan,
-    environment: &Environment,
-    patience: Duration,
-) -> (Finding, Option<ServiceClock>) {
+async fn carry_out(plan: Plan, patience: Duration) -> (Finding, Option<ServiceClock>) {
     let service = match plan {
         Plan::Ask(service) => service,
         Plan::Said(finding) => return (finding, None),
@@ -315,7 +296,7 @@ async fn carry_out(
             let clock = service.clock(&answer);
             (service.judge(answer, begun.elapsed()).await, clock)
         }
-        Err(error) => (service.unreachable(&error, environment), None),
+        Err(error) => (service.unreachable(&error), None),
     }
 }
 
@@ -427,31 +408,38 @@ impl Service {
     }
 
     /// What keeps an answer away, and what to do about it.
-    fn unreachable(&self, error: &HttpError, environment: &Environment) -> Finding {
-        let proxy = PROXY_VARIABLES.iter().find(|name| {
-            environment
-                .get(OsStr::new(name))
-                .is_some_and(|value| !value.is_empty())
-        });
+    fn unreachable(&self, error: &HttpError) -> Finding {
         let own = match self.is_own {
             true => "start that server, or correct its address",
             false => "look whether this machine reaches the internet",
         };
-        let cure = match (error, proxy) {
-            (HttpError::Connect(ConnectError::Tls { .. }), _) => {
-                "let it through without a proxy that signs anew: this program trusts the built-in authorities alone".to_owned()
+        let cure = match error {
+            HttpError::Connect(ConnectError::Tls { .. }) => {
+                "name the authority that signs it with tls.ca_file, or take it into the system's"
+                    .to_owned()
             }
-            (_, Some(name)) => format!(
-                "let this program out directly to {}: it asks no proxy, and {name} counts for nothing here",
-                self.host()
-            ),
-            (HttpError::Connect(ConnectError::Name { .. }), None) => {
-                format!("{own}, and whether its DNS answers")
+            HttpError::Connect(ConnectError::Proxy { .. } | ConnectError::ProxyRefused { .. }) => {
+                format!(
+                    "correct the proxy's variable, or name {} in NO_PROXY where it is reached directly",
+                    self.host()
+                )
             }
-            (HttpError::Silent { .. } | HttpError::Connect(ConnectError::Timeout { .. }), None) => {
+            HttpError::Connect(ConnectError::Name { .. }) => {
+                format!(
+                    "{own}, whether its DNS answers, and whether a proxy is needed (HTTPS_PROXY)"
+                )
+            }
+            HttpError::Silent { .. } | HttpError::Connect(ConnectError::Timeout { .. }) => {
                 format!("{own}; where it is only slow, give it more time with --timeout")
             }
-            (_, None) => own.to_owned(),
+            HttpError::Connect(
+                ConnectError::Address { .. }
+                | ConnectError::Unreachable { .. }
+                | ConnectError::Refused { .. }
+                | ConnectError::Upgrade { .. },
+            )
+            | HttpError::Broken { .. }
+            | HttpError::Path { .. } => own.to_owned(),
         };
         Finding {
             check: self.check,

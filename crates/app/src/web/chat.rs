@@ -322,10 +322,20 @@ pub(super) fn events(reader: TurnReader) -> Response<Body> {
         Some((Ok::<_, Infallible>(piece), reader))
     });
     let mut response = Response::new(Body::from_stream(pieces));
+    let headers = response.headers_mut();
     let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, kind);
+    headers.insert(CONTENT_TYPE, kind);
+    for (name, value) in UNBUFFERED {
+        headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+    }
     response
 }
+
+/// What keeps a proxy from holding the pieces of a stream back.
+const UNBUFFERED: [(&str, &str); 2] = [("cache-control", "no-cache"), ("x-accel-buffering", "no")];
 
 pub(super) fn refused(refusal: &ChatRefusal) -> Response<Body> {
     match refusal {

@@ -103,16 +103,6 @@ fn project(kind: &str, text: &str, address: &str) -> tempfile::TempDir {
 
 fn doctor(folder: &Path, arguments: &[&str]) -> Run {
     let mut command = command(folder);
-    for name in [
-        "HTTPS_PROXY",
-        "https_proxy",
-        "HTTP_PROXY",
-        "http_proxy",
-        "ALL_PROXY",
-        "all_proxy",
-    ] {
-        command.env_remove(name);
-    }
     run(command.arg("doctor").args(arguments))
 }
 
@@ -273,16 +263,58 @@ fn a_vendor_that_cannot_be_reached_is_told_from_one_that_refuses() {
         "{}",
         run.output
     );
-    // Whoever has a proxy is told that it is not asked.
-    let mut behind = command(folder.path());
-    let run =
-        crate::support::program::run(behind.arg("doctor").env("HTTPS_PROXY", "http://proxy:1"));
-    assert!(
-        run.output
-            .contains("it asks no proxy, and HTTPS_PROXY counts for nothing here"),
-        "{}",
-        run.output
-    );
+}
+
+#[test]
+fn proxies_and_authorities_are_looked_at_before_anything_goes_through_them() {
+    let vendor = Vendor::with(Fault::None);
+    let folder = project("openai-realtime", "openai", &vendor.address);
+    let text = folder.path().join("no.pem");
+    fs::write(&text, "no certificate").unwrap();
+    let none = format!("SSL_CERT_FILE: {} holds no certificate", text.display());
+    let own = format!("tls.ca_file: {} holds no certificate", text.display());
+    let text = text.display().to_string();
+    for (variable, value, check, verdict, what) in [
+        ("NOTHING", "", "proxies", "good", "none is set"),
+        ("NOTHING", "", "roots", "good", "authorities"),
+        (
+            "HTTPS_PROXY",
+            "http://user:hunter2@proxy.example:3128",
+            "proxies",
+            "good",
+            "services are asked through proxy.example:3128 (HTTPS_PROXY)",
+        ),
+        (
+            "HTTPS_PROXY",
+            "socks5://user:hunter2@proxy.example:1080",
+            "proxies",
+            "wrong",
+            "HTTPS_PROXY: this is no address of a proxy: the scheme socks5 is not spoken",
+        ),
+        ("SSL_CERT_FILE", &text, "roots", "wrong", &none),
+        ("WINDLASS_TLS_CA_FILE", &text, "roots", "wrong", &own),
+    ] {
+        let mut command = command(folder.path());
+        let arguments = ["doctor", "--format", "json", "--timeout", "1"];
+        let run = run(command.args(arguments).env(variable, value));
+        let report: Value = serde_json::from_str(&run.output).unwrap();
+        let found = finding(&report, check);
+        assert_eq!(found["verdict"], verdict, "{variable}={value}: {found}");
+        let said = found["what"].as_str().unwrap();
+        assert!(said.contains(what), "{said}");
+        assert!(!run.output.contains("hunter2"), "{}", run.output);
+        // The server does not begin with what it would only find out with its first session.
+        if verdict == "wrong" {
+            let mut command = self::command(folder.path());
+            let run = self::run(command.arg("serve").env(variable, value));
+            assert_eq!(run.code, 1);
+            assert!(
+                run.problems.iter().any(|line| line.contains(what)),
+                "{:?}",
+                run.problems
+            );
+        }
+    }
 }
 
 #[test]

@@ -4,8 +4,12 @@
 mod places;
 
 use crate::transport::Stream;
-use crate::transport::websocket::{Address, ConnectError, open_at};
-use http::header::{ACCEPT_ENCODING, AUTHORIZATION, COOKIE, HeaderName, HeaderValue, LOCATION};
+use crate::transport::http::{Opened, forwarding, open};
+use crate::transport::network::Proxy;
+use crate::transport::websocket::{Address, ConnectError, open_at, open_through};
+use http::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, COOKIE, HeaderName, HeaderValue, LOCATION, PROXY_AUTHORIZATION,
+};
 use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -14,7 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 pub use places::{Endpoint, Places, UnfitPlace};
 use places::{address_refusal, resolved_against};
 use std::error::Error as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -30,6 +34,8 @@ const REDIRECTS_MAX: usize = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Room for the head of an answer.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Addresses of one name that a proxy is asked for.
+const PROXIED_ADDRESSES_MAX: usize = 3;
 const KEPT_CONNECTIONS_MAX: usize = 16;
 const KEPT_FOR: Duration = Duration::from_secs(20);
 
@@ -39,6 +45,8 @@ pub struct FetchLimits {
     pub timeout: Duration,
     /// Bytes of an answer's body.
     pub body_bytes_max: usize,
+    /// A proxy finds the addresses of listed names, and has to keep requests from those that are not public.
+    pub proxy_resolves_names: bool,
 }
 
 /// Finds the addresses of a name. Tests bring their own.
@@ -73,6 +81,7 @@ impl Fetcher {
         let connector = Connector {
             places: places.clone(),
             resolver,
+            proxy_resolves_names: limits.proxy_resolves_names,
         };
         let client = Client::builder(TokioExecutor::new())
             .http1_max_buf_size(HEAD_BYTES_MAX)
@@ -161,6 +170,11 @@ impl Fetcher {
         *request.method_mut() = asked.method.clone();
         *request.uri_mut() = asked.uri.clone();
         *request.headers_mut() = asked.headers.clone();
+        if let Some(authorization) = self.forwarding(&asked.uri)? {
+            request
+                .headers_mut()
+                .insert(PROXY_AUTHORIZATION, authorization);
+        }
         let answered = timeout_at(within.until, self.client.request(request)).await;
         let answered = answered.map_err(|_| FetchError::Unanswered(within.too_late()))?;
         let (head, body) = answered.map_err(|error| failed(&error))?.into_parts();
@@ -175,6 +189,20 @@ impl Fetcher {
             headers: headers.collect(),
             body,
         })
+    }
+}
+
+impl Fetcher {
+    /// What a proxy is shown that passes the request itself on.
+    fn forwarding(&self, uri: &Uri) -> Result<Option<HeaderValue>, FetchError> {
+        if let Places::Listed(_) = *self.places {
+            return Ok(None);
+        }
+        let unreachable = |error: ConnectError| FetchError::Unreachable(error.to_string());
+        let address =
+            Address::of_schemes(&uri.to_string(), ["http", "https"]).map_err(unreachable)?;
+        let proxy = forwarding(&address).map_err(unreachable)?;
+        Ok(proxy.and_then(|proxy| proxy.authorization.clone()))
     }
 }
 
@@ -286,7 +314,7 @@ fn method_of(method: &str) -> Result<Method, FetchError> {
 }
 
 /// What belongs to the connection is not the caller's to say.
-const OF_CONNECTION: [&str; 11] = [
+const OF_CONNECTION: [&str; 12] = [
     "accept-encoding",
     "connection",
     "content-length",
@@ -297,6 +325,7 @@ const OF_CONNECTION: [&str; 11] = [
     "trailer",
     "transfer-encoding",
     "upgrade",
+    "proxy-authorization",
     "proxy-connection",
 ];
 
@@ -348,21 +377,41 @@ enum Unconnected {
     Failed(#[from] ConnectError),
 }
 
-/// Looks a name up once, judges every address of it, and connects to one of those.
+/// Looks a name up once, judges every address of it, and connects to one of those, itself or through a proxy.
 #[derive(Clone)]
 struct Connector {
     places: Arc<Places>,
     resolver: Arc<dyn Resolver>,
+    proxy_resolves_names: bool,
 }
 
 impl Connector {
-    async fn connect(self, uri: Uri) -> Result<TokioIo<Box<dyn Stream>>, Unconnected> {
+    async fn connect(self, uri: Uri) -> Result<Opened, Unconnected> {
         let address = Address::of_schemes(&uri.to_string(), ["http", "https"])?;
         let place = Endpoint::of(&uri)
             .ok_or_else(|| Unconnected::Refused("the URL has no host".to_owned()))?;
+        let proxy = address.proxy()?;
+        match (&*self.places, &proxy) {
+            // Whatever the address is: the author chose the place, so that nothing is judged.
+            (Places::Named(_), Some(_)) => return Ok(open(&address).await?),
+            (Places::Listed(_), Some(proxy)) if self.proxy_resolves_names => {
+                if let Ok(literal) = address.host.parse() {
+                    self.judge(&place, literal)?;
+                }
+                let stream = open_through(proxy, &address, &address.host).await?;
+                return Ok(Opened::to_server(stream));
+            }
+            (Places::Named(_) | Places::Listed(_), _) => {}
+        }
         let failed = |problem: String| ConnectError::Name {
             host: address.host.clone(),
-            problem,
+            problem: match &proxy {
+                None => problem,
+                Some(proxy) => format!(
+                    "{problem}; where only the proxy {} finds names, set handlers.proxy_resolves_names",
+                    proxy.shown()
+                ),
+            },
         };
         let found = self
             .resolver
@@ -373,17 +422,44 @@ impl Connector {
             return Err(failed("the name has no address".to_owned()).into());
         }
         for found in &found {
-            if let Some(refusal) = address_refusal(&self.places, &place, found.ip()) {
-                return Err(Unconnected::Refused(refusal));
-            }
+            self.judge(&place, found.ip())?;
         }
-        let stream = open_at(&address, found).await?;
-        Ok(TokioIo::new(stream))
+        let stream = match proxy {
+            None => open_at(&address, found).await?,
+            Some(proxy) => through(&proxy, &address, &found).await?,
+        };
+        Ok(Opened::to_server(stream))
+    }
+
+    fn judge(&self, place: &Endpoint, address: IpAddr) -> Result<(), Unconnected> {
+        match address_refusal(&self.places, place, address) {
+            Some(refusal) => Err(Unconnected::Refused(refusal)),
+            None => Ok(()),
+        }
     }
 }
 
+/// Through a proxy to an address that was judged. By name, the proxy would look it up again and could come to another.
+async fn through(
+    proxy: &Proxy,
+    address: &Address,
+    found: &[SocketAddr],
+) -> Result<Box<dyn Stream>, ConnectError> {
+    let mut last = None;
+    for found in found.iter().take(PROXIED_ADDRESSES_MAX) {
+        match open_through(proxy, address, &found.ip().to_string()).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| ConnectError::Name {
+        host: address.host.clone(),
+        problem: "the name has no address".to_owned(),
+    }))
+}
+
 impl Service<Uri> for Connector {
-    type Response = TokioIo<Box<dyn Stream>>;
+    type Response = TokioIo<Opened>;
     type Error = Unconnected;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Unconnected>> + Send>>;
 
@@ -396,10 +472,11 @@ impl Service<Uri> for Connector {
         Box::pin(async move {
             let host = uri.host().unwrap_or_default().to_owned();
             let connected = timeout(CONNECT_TIMEOUT, connector.connect(uri)).await;
-            connected.unwrap_or_else(|_| {
+            let connected = connected.unwrap_or_else(|_| {
                 let after = CONNECT_TIMEOUT;
                 Err(ConnectError::Timeout { host, after }.into())
-            })
+            });
+            connected.map(TokioIo::new)
         })
     }
 }

@@ -67,6 +67,7 @@ impl ProviderFailure {
             FailureClass::Conflict
             | FailureClass::Cancelled
             | FailureClass::ServerFault
+            | FailureClass::NoWay
             | FailureClass::Protocol => 502,
         };
         // A fault of the provider's is none of this server.

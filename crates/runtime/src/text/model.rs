@@ -380,12 +380,13 @@ pub(super) fn no_answer(failure: Failure) -> ModelAnswer {
 pub(super) fn unreachable(error: &HttpError) -> Failure {
     let class = match error {
         HttpError::Silent { .. } => FailureClass::Timeout,
+        HttpError::Connect(error) if error.is_lasting() => FailureClass::NoWay,
         HttpError::Connect(_) | HttpError::Broken { .. } => FailureClass::ServerFault,
         HttpError::Path { .. } => FailureClass::InvalidRequest,
     };
     Failure {
         status: None,
-        retryable: class != FailureClass::InvalidRequest,
+        retryable: !matches!(class, FailureClass::InvalidRequest | FailureClass::NoWay),
         class,
         retry_after: None,
         code: None,

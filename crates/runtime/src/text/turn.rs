@@ -468,6 +468,10 @@ fn told_of(ending: &Ending, model: &TextModel) -> (ErrorCode, &'static str) {
             ErrorCode::ProviderUnavailable,
             "the model's provider cannot answer now; please ask again",
         ),
+        FailureClass::NoWay => (
+            ErrorCode::ProviderUnavailable,
+            "this server cannot connect to the model's provider safely; its operator finds why in the log",
+        ),
         FailureClass::Protocol => (
             ErrorCode::ProviderUnavailable,
             "the model's provider sent something that is no answer",

@@ -3,9 +3,13 @@
 //! nothing of what is posted.
 
 use super::Stream;
-use super::websocket::{Address, ConnectError, open};
+use super::network::Proxy;
+use super::websocket::{
+    Address, ConnectError, PROXY_WANTS_CREDENTIALS, open_directly, open_proxy, open_through,
+    proxy_refused,
+};
 use futures_util::FutureExt;
-use http::header::{HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue, PROXY_AUTHORIZATION};
 use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -14,10 +18,12 @@ use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::error::Error as _;
 use std::fmt;
+use std::io::IoSlice;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 use tower_service::Service;
 
@@ -165,12 +171,26 @@ impl HttpClient {
         *request.method_mut() = method;
         *request.uri_mut() = self.uri(path)?;
         request.headers_mut().clone_from(&self.headers);
+        let forwarding = forwarding(&self.address)?;
+        if let Some(authorization) = forwarding
+            .as_ref()
+            .and_then(|proxy| proxy.authorization.as_ref())
+        {
+            request
+                .headers_mut()
+                .insert(PROXY_AUTHORIZATION, authorization.clone());
+        }
         let after = self.limits.head_timeout;
         let (head, incoming) = timeout(after, self.client.request(request))
             .await
             .map_err(|_| self.silent(after))?
             .map_err(|error| self.failed(&error))?
             .into_parts();
+        if let Some(proxy) = &forwarding
+            && head.status.as_u16() == PROXY_WANTS_CREDENTIALS
+        {
+            return Err(proxy_refused(proxy, &self.address, PROXY_WANTS_CREDENTIALS).into());
+        }
         Ok(HttpResponse {
             status: head.status.as_u16(),
             headers: head.headers,
@@ -267,7 +287,7 @@ struct Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = TokioIo<Box<dyn Stream>>;
+    type Response = TokioIo<Opened>;
     type Error = ConnectError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
 
@@ -289,8 +309,94 @@ impl Service<Uri> for Connector {
     }
 }
 
-impl Connection for Box<dyn Stream> {
+/// The proxy that is given the requests themselves, as it is where nothing is secret.
+pub(crate) fn forwarding(address: &Address) -> Result<Option<Arc<Proxy>>, ConnectError> {
+    match address.is_secure {
+        true => Ok(None),
+        false => address.proxy(),
+    }
+}
+
+/// Opens what requests are sent on: to the server, or to a proxy that passes them on.
+pub(crate) async fn open(address: &Address) -> Result<Opened, ConnectError> {
+    let Some(proxy) = address.proxy()? else {
+        return open_directly(address).await.map(Opened::to_server);
+    };
+    match address.is_secure {
+        true => open_through(&proxy, address, &address.host)
+            .await
+            .map(Opened::to_server),
+        false => Ok(Opened {
+            stream: open_proxy(&proxy, address).await?,
+            is_forwarded: true,
+        }),
+    }
+}
+
+/// A connection that requests are sent on.
+pub(crate) struct Opened {
+    stream: Box<dyn Stream>,
+    /// A proxy reads the requests, so that each names its server.
+    is_forwarded: bool,
+}
+
+impl Opened {
+    pub(crate) fn to_server(stream: Box<dyn Stream>) -> Self {
+        Self {
+            stream,
+            is_forwarded: false,
+        }
+    }
+}
+
+impl Connection for Opened {
     fn connected(&self) -> Connected {
-        Connected::new()
+        Connected::new().proxy(self.is_forwarded)
+    }
+}
+
+impl AsyncRead for Opened {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Opened {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 }

@@ -2,6 +2,7 @@
 //! that travels in them.
 
 pub mod http;
+pub mod network;
 pub mod websocket;
 
 mod buffers;

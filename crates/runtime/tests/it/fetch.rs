@@ -15,6 +15,7 @@ use windlass_tool::handler::{
 const LIMITS: FetchLimits = FetchLimits {
     timeout: Duration::from_secs(5),
     body_bytes_max: 1_000,
+    proxy_resolves_names: false,
 };
 
 /// Names as a test has them: each look-up takes the next address, and the last one stays.

@@ -41,5 +41,6 @@ mod voice_calls;
 mod voice_flow;
 mod voice_input;
 mod voice_limits;
+mod ways_out;
 mod websocket;
 mod worker;

@@ -249,6 +249,7 @@ impl Reconnect {
             }
             // Nobody has read the handle where no connection came about.
             LostReason::Network { .. }
+            | LostReason::NoWay { .. }
             | LostReason::Unauthorized
             | LostReason::NoKey
             | LostReason::Refused { .. } => lived.is_some(),
@@ -289,7 +290,7 @@ fn is_final(reason: &LostReason) -> bool {
         LostReason::Refused { status } => {
             (400..500).contains(status) && !matches!(status, 408 | 429)
         }
-        LostReason::Unauthorized | LostReason::NoKey => true,
+        LostReason::NoWay { .. } | LostReason::Unauthorized | LostReason::NoKey => true,
         LostReason::Network { .. } | LostReason::Dropped { .. } | LostReason::SetupTimeout => false,
     }
 }

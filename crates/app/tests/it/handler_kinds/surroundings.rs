@@ -64,6 +64,7 @@ pub(super) fn fetch_limits() -> FetchLimits {
     FetchLimits {
         timeout: Duration::from_secs(10),
         body_bytes_max: 1_000,
+        proxy_resolves_names: false,
     }
 }
 

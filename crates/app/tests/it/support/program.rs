@@ -8,7 +8,17 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// Variables of the machine that would change what the program does.
-const OURS: [&str; 5] = [
+const OURS: [&str; 15] = [
+    "ALL_PROXY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
     "OPENAI_API_KEY",

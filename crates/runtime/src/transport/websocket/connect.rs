@@ -5,12 +5,13 @@ use super::frame::Role;
 use super::refusal;
 use super::socket::{Socket, SocketLimits};
 use crate::transport::Stream;
+use crate::transport::network::{Network, Proxy};
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode, Uri};
 use rustls::pki_types::ServerName;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -58,6 +59,19 @@ pub enum ConnectError {
     },
     #[error("no trusted connection to {host}: {problem}")]
     Tls { host: String, problem: String },
+    #[error("the proxy {proxy} gives no way to {host}: {problem}")]
+    Proxy {
+        /// Without its credentials, with the variable that names it.
+        proxy: String,
+        host: String,
+        problem: String,
+    },
+    #[error("the proxy {proxy} refuses the way to {host} with HTTP status {status}{}", proxy_cure(*.status))]
+    ProxyRefused {
+        proxy: String,
+        host: String,
+        status: u16,
+    },
     #[error("{host} refused the upgrade with HTTP status {status}")]
     Refused {
         host: String,
@@ -71,12 +85,41 @@ pub enum ConnectError {
     Timeout { host: String, after: Duration },
 }
 
+impl ConnectError {
+    /// Whether another attempt would come to the same, until somebody changes something: it is refused, and the network is well.
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            Self::Tls { .. } => true,
+            Self::ProxyRefused { status, .. } => (400..500).contains(status),
+            Self::Address { .. }
+            | Self::Name { .. }
+            | Self::Unreachable { .. }
+            | Self::Proxy { .. }
+            | Self::Refused { .. }
+            | Self::Upgrade { .. }
+            | Self::Timeout { .. } => false,
+        }
+    }
+}
+
+/// The status by which a proxy asks for credentials.
+pub(in crate::transport) const PROXY_WANTS_CREDENTIALS: u16 = 407;
+
+fn proxy_cure(status: u16) -> &'static str {
+    match status {
+        PROXY_WANTS_CREDENTIALS => {
+            ": it wants credentials, or others; write them into that variable, as http://USER:PASSWORD@HOST:PORT"
+        }
+        _ => "",
+    }
+}
+
 /// Where a server is, as its URL says.
 pub(crate) struct Address {
     pub(crate) host: String,
-    port: u16,
-    is_secure: bool,
-    pub(in crate::transport) authority: String,
+    pub(crate) port: u16,
+    pub(crate) is_secure: bool,
+    pub(crate) authority: String,
     pub(in crate::transport) path: String,
 }
 
@@ -111,8 +154,18 @@ struct Answered {
     behind: Vec<u8>,
 }
 
-/// Opens the byte stream: name, TCP, and TLS where the address wants it.
-pub(in crate::transport) async fn open(address: &Address) -> Result<Box<dyn Stream>, ConnectError> {
+/// Opens the byte stream to the server itself: name or proxy, TCP, and TLS where the address wants it.
+async fn open(address: &Address) -> Result<Box<dyn Stream>, ConnectError> {
+    match address.proxy()? {
+        Some(proxy) => open_through(&proxy, address, &address.host).await,
+        None => open_directly(address).await,
+    }
+}
+
+/// The same past every proxy.
+pub(in crate::transport) async fn open_directly(
+    address: &Address,
+) -> Result<Box<dyn Stream>, ConnectError> {
     let found = tokio::net::lookup_host((address.host.as_str(), address.port))
         .await
         .map_err(|error| ConnectError::Name {
@@ -128,10 +181,79 @@ pub(crate) async fn open_at(
     found: impl IntoIterator<Item = SocketAddr>,
 ) -> Result<Box<dyn Stream>, ConnectError> {
     let tcp = open_tcp(address, found).await?;
-    Ok(if address.is_secure {
-        Box::new(open_tls(address, tcp).await?)
-    } else {
-        Box::new(tcp)
+    secured(address, Box::new(tcp)).await
+}
+
+/// A tunnel that a proxy opens. `target` is the server's name, or an address of it that the caller has found.
+pub(crate) async fn open_through(
+    proxy: &Proxy,
+    address: &Address,
+    target: &str,
+) -> Result<Box<dyn Stream>, ConnectError> {
+    let mut stream = open_proxy(proxy, address).await?;
+    let refuse = |problem: String| no_way(proxy, address, problem);
+    let target = match target.contains(':') {
+        true => format!("[{target}]:{}", address.port),
+        false => format!("{target}:{}", address.port),
+    };
+    let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n").into_bytes();
+    if let Some(authorization) = &proxy.authorization {
+        request.extend_from_slice(b"Proxy-Authorization: ");
+        request.extend_from_slice(authorization.as_bytes());
+        request.extend_from_slice(b"\r\n");
+    }
+    request.extend_from_slice(b"\r\n");
+    let broken = |error: std::io::Error| refuse(error.to_string());
+    stream.write_all(&request).await.map_err(broken)?;
+    stream.flush().await.map_err(broken)?;
+    let (response, behind) = read_head(&mut *stream).await.map_err(refuse)?;
+    if !response.status().is_success() {
+        return Err(proxy_refused(proxy, address, response.status().as_u16()));
+    }
+    // Servers of every protocol here wait for the client's first word.
+    if !behind.is_empty() {
+        return Err(refuse("it says more than was asked".to_owned()));
+    }
+    secured(address, stream).await
+}
+
+/// The connection to a proxy, over which it can be asked.
+pub(in crate::transport) async fn open_proxy(
+    proxy: &Proxy,
+    address: &Address,
+) -> Result<Box<dyn Stream>, ConnectError> {
+    open_directly(&proxy.address)
+        .await
+        .map_err(|error| no_way(proxy, address, error.to_string()))
+}
+
+fn no_way(proxy: &Proxy, address: &Address, problem: String) -> ConnectError {
+    ConnectError::Proxy {
+        proxy: proxy.shown(),
+        host: address.host.clone(),
+        problem,
+    }
+}
+
+pub(in crate::transport) fn proxy_refused(
+    proxy: &Proxy,
+    address: &Address,
+    status: u16,
+) -> ConnectError {
+    ConnectError::ProxyRefused {
+        proxy: proxy.shown(),
+        host: address.host.clone(),
+        status,
+    }
+}
+
+async fn secured(
+    address: &Address,
+    stream: Box<dyn Stream>,
+) -> Result<Box<dyn Stream>, ConnectError> {
+    Ok(match address.is_secure {
+        true => Box::new(open_tls(address, stream).await?),
+        false => stream,
     })
 }
 
@@ -141,6 +263,15 @@ impl Address {
             true => http::uri::Scheme::HTTPS,
             false => http::uri::Scheme::HTTP,
         }
+    }
+
+    /// The proxy through which it is reached, if not directly.
+    pub(crate) fn proxy(&self) -> Result<Option<Arc<Proxy>>, ConnectError> {
+        let network = Network::of_process().map_err(|error| ConnectError::Tls {
+            host: self.host.clone(),
+            problem: error.to_string(),
+        })?;
+        Ok(network.proxy(&self.host, self.port, self.is_secure))
     }
 
     fn parse(url: &str) -> Result<Self, ConnectError> {
@@ -209,38 +340,41 @@ async fn open_tcp(
 
 async fn open_tls(
     address: &Address,
-    tcp: TcpStream,
-) -> Result<tokio_rustls::client::TlsStream<TcpStream>, ConnectError> {
+    stream: Box<dyn Stream>,
+) -> Result<tokio_rustls::client::TlsStream<Box<dyn Stream>>, ConnectError> {
     let refuse = |problem: String| ConnectError::Tls {
         host: address.host.clone(),
         problem,
     };
     let name =
         ServerName::try_from(address.host.clone()).map_err(|error| refuse(error.to_string()))?;
-    let configuration = tls_configuration().map_err(refuse)?;
-    TlsConnector::from(configuration)
-        .connect(name, tcp)
-        .await
-        .map_err(|error| refuse(error.to_string()))
+    let network = Network::of_process().map_err(|error| refuse(error.to_string()))?;
+    let connected = TlsConnector::from(network.tls())
+        .connect(name, stream)
+        .await;
+    connected.map_err(|error| {
+        let judged = error.get_ref().and_then(|inner| inner.downcast_ref());
+        match judged {
+            Some(judged) => refuse(tls_problem(judged)),
+            // The network broke, and nobody was judged.
+            None => ConnectError::Unreachable {
+                host: address.host.clone(),
+                port: address.port,
+                problem: error.to_string(),
+            },
+        }
+    })
 }
 
-/// Built once: the root certificates take a moment to read.
-fn tls_configuration() -> Result<Arc<rustls::ClientConfig>, String> {
-    static CONFIGURATION: OnceLock<Result<Arc<rustls::ClientConfig>, String>> = OnceLock::new();
-    CONFIGURATION
-        .get_or_init(|| {
-            let roots = rustls::RootCertStore {
-                roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-            };
-            let provider = Arc::new(rustls::crypto::ring::default_provider());
-            let configuration = rustls::ClientConfig::builder_with_provider(provider)
-                .with_safe_default_protocol_versions()
-                .map_err(|error| error.to_string())?
-                .with_root_certificates(roots)
-                .with_no_client_auth();
-            Ok(Arc::new(configuration))
-        })
-        .clone()
+/// What operators read, with the cure where it is theirs.
+fn tls_problem(error: &rustls::Error) -> String {
+    use rustls::{CertificateError, Error};
+    match error {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => format!(
+            "{error}; if that authority is your own, or a proxy signs anew, name its certificate with tls.ca_file"
+        ),
+        _ => error.to_string(),
+    }
 }
 
 /// Asks for the upgrade and reads the head of the answer.
@@ -258,23 +392,30 @@ async fn ask(
     let broken = |error: std::io::Error| refuse(error.to_string());
     stream.write_all(&request).await.map_err(broken)?;
     stream.flush().await.map_err(broken)?;
+    let (response, behind) = read_head(&mut *stream).await.map_err(refuse)?;
+    Ok(Answered {
+        stream,
+        key,
+        response,
+        behind,
+    })
+}
+
+/// The head of an answer, and what has come behind it.
+async fn read_head(stream: &mut dyn Stream) -> Result<(Response, Vec<u8>), String> {
     let mut bytes = Vec::with_capacity(1_024);
     loop {
-        if stream.read_buf(&mut bytes).await.map_err(broken)? == 0 {
-            return Err(refuse("the connection ended".to_owned()));
+        let read = stream.read_buf(&mut bytes).await;
+        if read.map_err(|error| error.to_string())? == 0 {
+            return Err("the connection ended".to_owned());
         }
-        let parsed = Response::try_parse(&bytes).map_err(|error| refuse(error.to_string()))?;
+        let parsed = Response::try_parse(&bytes).map_err(|error| error.to_string())?;
         if let Some((used, response)) = parsed {
             bytes.drain(..used);
-            return Ok(Answered {
-                stream,
-                key,
-                response,
-                behind: bytes,
-            });
+            return Ok((response, bytes));
         }
         if bytes.len() > ANSWER_BYTES_MAX {
-            return Err(refuse("the answer is too long".to_owned()));
+            return Err("the answer is too long".to_owned());
         }
     }
 }

@@ -6,8 +6,10 @@ mod frame;
 mod refusal;
 mod socket;
 
-pub(in crate::transport) use connect::open;
-pub(crate) use connect::{Address, open_at};
+pub(crate) use connect::{Address, open_at, open_through};
 pub use connect::{ConnectError, Target, connect};
+pub(in crate::transport) use connect::{
+    PROXY_WANTS_CREDENTIALS, open_directly, open_proxy, proxy_refused,
+};
 pub use frame::{CloseFrame, FrameError, Message, MessageLimits, Role};
 pub use socket::{AudioForm, QueueFull, Reading, Socket, SocketLimits, SocketLost};
