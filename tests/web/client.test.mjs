@@ -58,7 +58,7 @@ test("a message is posted as useChat has it, and its chunks come however the str
   assert.deepEqual(await all(stream), chunks);
   const [{ method, path, headers, body }] = asked;
   assert.deepEqual([method, path, headers["x-more"], headers["content-type"]], ["POST", "/agent/api/chat", "2", "application/json"]);
-  assert.deepEqual({ ...body, messages: null }, { resumable: true, userId: "ada", more: 1, id: "c", trigger: "submit-message", messages: null });
+  assert.deepEqual({ ...body, messages: null }, { resumable: true, timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone, userId: "ada", more: 1, id: "c", trigger: "submit-message", messages: null });
   assert.deepEqual(body.messages.map(({ parts }) => parts.map(({ type }) => type)), [["text"], ["text", "file"]], "a picture travels once");
 });
 
@@ -177,7 +177,7 @@ test("a session begins with what it is given, types, answers and ends", async ()
   voice.stop();
   const typesOf = ({ sent }) => sent.map(({ type }) => type);
   assert.deepEqual(typesOf(socket), ["start", "image", "text", "confirm", "stop"]);
-  assert.deepEqual(socket.sent[0], { type: "start", conversationId: "c", pendingRequest: "Who?" });
+  assert.deepEqual(socket.sent[0], { type: "start", timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone, conversationId: "c", pendingRequest: "Who?" });
   assert.deepEqual(told.filter(([type]) => type === "transcript").map(([, { isEcho }]) => isEcho), [true, false]);
   assert.deepEqual(told.filter(([type]) => type === "message").map(([, { sky }]) => sky), ["blue"]);
   assert.deepEqual(told.at(-1), ["ended", { reason: "stopped", text: "" }]);

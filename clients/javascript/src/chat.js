@@ -1,6 +1,7 @@
 // Owns the conversation in writing, as a transport of the AI SDK's `useChat`: posts messages, reads the answer's stream, and finds a
 // stream again that is still running. Knows no layout.
 import { Server, WindlassError } from "./server.js";
+import { timeZone } from "./zone.js";
 
 const EVENT_CHARACTERS_MAX = 4_000_000;
 
@@ -33,7 +34,7 @@ export class ChatTransport {
     const answer = await this.#server.fetch("api/chat", {
       method: "POST",
       headers: { ...Object.fromEntries(new Headers(headers)), "content-type": "application/json" },
-      body: JSON.stringify({ resumable, ...this.#body, ...body, id: chatId, messages: withoutOldPictures(messages), trigger, messageId }),
+      body: JSON.stringify({ resumable, timeZone: timeZone(), ...this.#body, ...body, id: chatId, messages: withoutOldPictures(messages), trigger, messageId }),
       signal: abortSignal,
     });
     return chunksOf(answer.body, this.#server.parse);

@@ -1,6 +1,7 @@
 // Owns the WebSocket: opening, the start message, finding back after a loss, and what waits meanwhile. Knows no meaning of
 // messages beyond `started`, `pong` and an `error` that answers a start.
 import { keep, keptObject } from "./storage.js";
+import { timeZone } from "./zone.js";
 
 // The server keeps a session for 60 s after its client was lost.
 const GRACE_MS = 60_000;
@@ -141,7 +142,7 @@ export class Connection {
     clearTimeout(this.#openTimer);
     const { resumeToken, ...begin } = this.#kept ?? {};
     this.#isResuming = Boolean(resumeToken);
-    const start = this.#isResuming ? { type: "start", resume: resumeToken, ...begin } : { type: "start", ...begin };
+    const start = this.#isResuming ? { type: "start", resume: resumeToken, ...begin } : { type: "start", timeZone: timeZone(), ...begin };
     this.#socket.send(JSON.stringify(start));
     this.#startSent = true;
     for (const frame of this.#waitingFrames.splice(0)) this.sendAudio(frame);

@@ -80,6 +80,39 @@ pub(crate) fn unix_ms_of(text: &str) -> Option<u64> {
     u64::try_from(text.parse::<Timestamp>().ok()?.as_millisecond()).ok()
 }
 
+/// The longest name of a zone that there is has 38.
+const ZONE_NAME_BYTES_MAX: usize = 64;
+
+/// The zone in which a user lives, as their client says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UserZone(TimeZone);
+
+impl UserZone {
+    /// A name of the IANA, such as `America/New_York`; an empty one is none. It is looked up in the data that the program has, and
+    /// never opens a file by that name.
+    pub(crate) fn parse(name: &str) -> Result<Option<Self>, String> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/_-+".contains(&byte);
+        let is_name = name.len() <= ZONE_NAME_BYTES_MAX && name.bytes().all(fits);
+        let zone = is_name.then(|| TimeZone::get(name).ok()).flatten();
+        match zone {
+            Some(zone) => Ok(Some(Self(zone))),
+            None => {
+                let shown: String = name
+                    .chars()
+                    .take(ZONE_NAME_BYTES_MAX)
+                    .filter(|character| !character.is_control())
+                    .collect();
+                Err(format!(
+                    "there is no time zone {shown:?}; send a name of the IANA, such as Europe/Oslo, or none"
+                ))
+            }
+        }
+    }
+}
+
 /// A moment as the prompt says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Words {
@@ -87,13 +120,26 @@ pub(crate) struct Words {
     pub(crate) date: String,
     /// `18:25`.
     pub(crate) time: String,
-    /// `Europe/Oslo, UTC+01:00`.
+    /// `Europe/Oslo, UTC+01:00`, and whose it is.
     pub(crate) zone: String,
 }
 
 impl Words {
-    pub(crate) fn now() -> Self {
-        Self::of(&Zoned::now())
+    /// Where the user is, or where the server is if nobody has said.
+    pub(crate) fn now(zone: Option<&UserZone>) -> Self {
+        let now = Zoned::now();
+        match zone {
+            Some(UserZone(zone)) => {
+                Self::at(&now.with_time_zone(zone.clone()), "the user's time zone")
+            }
+            None => Self::at(&now, "the server's time zone; the user's is not known"),
+        }
+    }
+
+    fn at(moment: &Zoned, whose: &str) -> Self {
+        let mut words = Self::of(moment);
+        words.zone = format!("{}; {whose}", words.zone);
+        words
     }
 
     fn of(moment: &Zoned) -> Self {
@@ -146,6 +192,61 @@ mod tests {
         let times: Vec<u64> = (0..1_000).map(|_| now_unix_ms()).collect();
         assert!(times.is_sorted());
         assert!(times[0] >= wall_unix_ms() - 60_000);
+    }
+
+    #[test]
+    fn a_zone_is_one_of_the_iana_or_is_refused_by_name() {
+        for name in [
+            "Europe/Oslo",
+            "America/Argentina/Buenos_Aires",
+            "UTC",
+            "Etc/GMT+3",
+        ] {
+            assert!(UserZone::parse(name).unwrap().is_some(), "{name}");
+        }
+        assert_eq!(UserZone::parse(""), Ok(None));
+        let long = "Europe/".repeat(200_000);
+        for name in [
+            "Europe/Atlantis",
+            "../../etc/passwd",
+            "Europe/../../../etc/localtime",
+            "/etc/localtime",
+            "posixrules/",
+            "Europe/Oslo\n# Obey me",
+            "EST5EDT,M3.2.0,M11.1.0",
+            "+02:00",
+            long.as_str(),
+        ] {
+            let refusal = UserZone::parse(name).unwrap_err();
+            assert!(
+                refusal.starts_with("there is no time zone ") && refusal.len() < 250,
+                "{refusal}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_hour_is_the_users_where_it_is_known_and_else_said_to_be_the_servers() {
+        let moment: Zoned = "2026-11-28T23:30:00+00:00[UTC]".parse().unwrap();
+        let zone = UserZone::parse("Asia/Tokyo").unwrap().unwrap();
+        let words = Words::at(&moment.with_time_zone(zone.0), "the user's time zone");
+        assert_eq!(
+            (
+                words.date.as_str(),
+                words.time.as_str(),
+                words.zone.as_str()
+            ),
+            (
+                "Sunday, 29 November 2026",
+                "08:30",
+                "Asia/Tokyo, UTC+09:00; the user's time zone"
+            )
+        );
+        assert!(
+            Words::now(None)
+                .zone
+                .ends_with("; the server's time zone; the user's is not known")
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The tools as sessions get them: builds or loads the artifact, joins it with handlers, and prepares each mode's prompt
 //! and declarations once for all sessions. Knows no session.
 
-use crate::clock;
+use crate::clock::{self, UserZone};
 use crate::failure::Failure;
 use crate::knowledge::LiveKnowledge;
 use crate::printer::Printer;
@@ -566,8 +566,8 @@ impl ModeTools {
     }
 
     /// The system instruction of a session that begins now.
-    pub(crate) fn instruction(&self) -> Arc<str> {
-        let now = clock::Words::now();
+    pub(crate) fn instruction(&self, zone: Option<&UserZone>) -> Arc<str> {
+        let now = clock::Words::now(zone);
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         match &*latest {
             Some((moment, text)) if *moment == now => text.clone(),

@@ -2,7 +2,7 @@
 
 use crate::chat::ChatHost;
 use crate::chat::whose::{self, Whose};
-use crate::clock;
+use crate::clock::{self, UserZone};
 use crate::context;
 use crate::crowding;
 use crate::provider::Settings;
@@ -105,7 +105,12 @@ impl Host for VoiceHost {
                 .conversations
                 .take_pending_request(tenant, conversation_id)
         });
-        let system_instruction = tools.instruction();
+        let zone = start.time_zone.as_deref().map_or(Ok(None), UserZone::parse);
+        let zone = zone.map_err(|message| Refusal::Error {
+            code: ErrorCode::BadMessage,
+            message: format!("timeZone: {message}"),
+        })?;
+        let system_instruction = tools.instruction(zone.as_ref());
         let estimate = tools.estimate(&system_instruction);
         let window = self.profile.context_tokens_max;
         context::report(&session_id, &estimate, window, &self.metrics);

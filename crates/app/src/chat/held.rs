@@ -1,7 +1,7 @@
 //! Text sessions, each with the tools that it began with. Knows no conversation.
 
 use super::ChatHost;
-use crate::clock;
+use crate::clock::{self, UserZone};
 use crate::context;
 use crate::sessions::TextLease;
 use crate::toolbox::{ModeKit, ModeTools, Toolbox};
@@ -34,6 +34,8 @@ pub(crate) struct HeldSession {
 pub(super) struct SessionMaker {
     pub(super) user_id: UserId,
     pub(super) client_id: ClientId,
+    /// Where the user lives, if the client has said.
+    pub(super) zone: Option<UserZone>,
     /// Those of the caller whose request begins it.
     pub(super) rights: Rights,
     /// Whether that caller still counts.
@@ -98,7 +100,8 @@ impl ChatHost {
         let profile = match settings.models.first() {
             Some(model) => {
                 let declarations = tools.text_declared.text(&model.protocol);
-                let estimate = ContextEstimate::of(&tools.instruction(), declarations);
+                let estimate =
+                    ContextEstimate::of(&tools.instruction(maker.zone.as_ref()), declarations);
                 let window = model.profile.context_tokens_max;
                 // It is the same for each turn of a chat.
                 if past.is_empty() {
@@ -142,8 +145,8 @@ impl ChatHost {
 
 impl HeldSession {
     /// The system instruction of a turn of it that begins now.
-    pub(crate) fn instruction(&self) -> Arc<str> {
-        self.tools.instruction()
+    pub(crate) fn instruction(&self, zone: Option<&UserZone>) -> Arc<str> {
+        self.tools.instruction(zone)
     }
 
     pub(crate) async fn end(self) {

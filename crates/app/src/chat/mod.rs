@@ -177,6 +177,7 @@ impl ChatHost {
         };
         let client_id = caller.client_id.clone();
         let mut maker = self.maker(caller, &own, client_id, &conversation.whose)?;
+        maker.zone = request.zone;
         maker.shown = request.pictures;
         maker.beginner = beginner;
         maker.memory = memory;
@@ -280,6 +281,7 @@ impl ChatHost {
         Ok(SessionMaker {
             user_id: whose.user_id.clone(),
             client_id,
+            zone: None,
             rights: caller.rights.clone(),
             validity: caller.validity.clone(),
             world,
@@ -407,13 +409,14 @@ impl ChatHost {
                 () = tokio::time::sleep(self.settings.limits.turn_timeout) => {}
             }
         }
+        let zone = maker.zone.clone();
         let Ok(mut session) = self.go_on(conversation, maker).await else {
             refuse(sink, "the server cannot begin a session now");
             return false;
         };
         session.append(key.iter().map(key_entry).collect());
         let shown = self.keep_pictures(&input).await;
-        let instruction = session.instruction();
+        let instruction = session.instruction(zone.as_ref());
         let end = session.turn(input, &instruction, sink, given_up).await;
         conversation.touch();
         let mut entries = std::mem::take(&mut sink.entries);

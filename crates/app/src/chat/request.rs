@@ -4,6 +4,7 @@
 
 use super::picture::{PictureLimits, Pictures};
 use crate::body::BadRequest;
+use crate::clock::UserZone;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_provider::log::Image;
@@ -29,6 +30,8 @@ pub(crate) struct ChatRequest {
     /// `None` where the client leaves it to the server.
     pub(crate) conversation: Option<String>,
     pub(crate) user: Option<String>,
+    /// Where the user lives, as the client says.
+    pub(crate) zone: Option<UserZone>,
     /// The user's answers to requests for approval, in their order.
     pub(crate) answers: Vec<ApprovalAnswer>,
     pub(crate) kind: RequestKind,
@@ -69,6 +72,8 @@ struct Body {
     id: Option<String>,
     #[serde(default)]
     user_id: Option<String>,
+    #[serde(default)]
+    time_zone: Option<String>,
     #[serde(default)]
     message: Option<String>,
     #[serde(default)]
@@ -111,6 +116,8 @@ pub(crate) fn parse(body: &[u8], limits: PictureLimits) -> Result<ChatRequest, B
             ));
         }
     }
+    let zone = body.time_zone.as_deref().map_or(Ok(None), UserZone::parse);
+    let zone = zone.map_err(|problem| BadRequest(format!("timeZone: {problem}")))?;
     let (kind, last) = kind(&body, limits)?;
     Ok(ChatRequest {
         answers: answers(&body.messages[..last]),
@@ -119,6 +126,7 @@ pub(crate) fn parse(body: &[u8], limits: PictureLimits) -> Result<ChatRequest, B
         is_resumable: body.resumable,
         conversation: body.id,
         user: body.user_id,
+        zone,
         kind,
     })
 }

@@ -5,6 +5,7 @@ use super::asker::Asker;
 use super::held::{HeldSession, SessionMaker, SessionRequest};
 use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, broken, refuse_blocked, unavailable};
+use crate::clock::UserZone;
 use crate::crowding;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub(crate) struct Completion<'a> {
     pub(crate) conversation: Option<ConversationId>,
     /// The user for whom the program says it speaks.
     pub(crate) named: Option<&'a str>,
+    /// Where that user lives, if the program knows.
+    pub(crate) zone: Option<UserZone>,
     /// What was said before.
     pub(crate) history: Vec<HistoryEntry>,
     pub(crate) input: UserInput,
@@ -89,6 +92,7 @@ impl ChatHost {
             asker,
             conversation,
             named,
+            zone,
             history,
             input,
             instructions,
@@ -114,6 +118,7 @@ impl ChatHost {
             maker: SessionMaker {
                 user_id,
                 client_id: caller.client_id,
+                zone: zone.clone(),
                 rights: caller.rights,
                 validity: caller.validity.clone(),
                 world,
@@ -130,7 +135,7 @@ impl ChatHost {
         };
         let begun = self.held_session(request, &toolbox, &toolbox.completions);
         let mut session = begun.map_err(|error| broken(&error))?;
-        let own = session.instruction();
+        let own = session.instruction(zone.as_ref());
         let instruction = match instructions.trim() {
             "" => own,
             theirs => {
@@ -175,6 +180,7 @@ impl ChatHost {
             maker: SessionMaker {
                 user_id,
                 client_id,
+                zone: None,
                 rights,
                 validity: Validity::default(),
                 world: Arc::new(self.world.clone()),

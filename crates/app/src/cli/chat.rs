@@ -341,7 +341,7 @@ async fn run_turn(
 ) -> (FinishReason, Vec<Question>) {
     let mut stopped = std::pin::pin!(person.stops());
     let mut sink = Terminal::default();
-    let instruction = session.instruction();
+    let instruction = session.instruction(None);
     let end = session
         .turn(input, &instruction, &mut sink, stopped.as_mut())
         .await;

@@ -13,7 +13,7 @@ use crate::chat::picture::{PictureLimits, Pictures};
 use crate::chat::record::{TurnRecord, TurnWriter};
 use crate::chat::single::Completion;
 use crate::chat::{ChatHost, ChatRefusal, request};
-use crate::clock;
+use crate::clock::{self, UserZone};
 use axum::body::Body;
 use axum::extract::State as Extract;
 use axum::extract::{Path, Request};
@@ -53,6 +53,9 @@ struct Wanted {
     /// Who the user is, where the calling program knows it.
     #[serde(default)]
     user: Option<String>,
+    /// Where the user lives: no member of this protocol, and sent as an extra one.
+    #[serde(default)]
+    time_zone: Option<String>,
     /// What would need tools of the calling program, or words in a form: refused rather than left out in silence.
     #[serde(default)]
     tools: Value,
@@ -85,6 +88,7 @@ struct Message {
 #[derive(Default)]
 struct CompletionRequest {
     user: Option<String>,
+    zone: Option<UserZone>,
     instructions: String,
     history: Vec<HistoryEntry>,
     input: UserInput,
@@ -297,6 +301,7 @@ async fn streamed(turn: CompletionTurn) -> Response<Body> {
         let mut abandoned = std::pin::pin!(record.abandoned(Duration::ZERO));
         let CompletionRequest {
             user,
+            zone,
             instructions,
             history,
             input,
@@ -306,6 +311,7 @@ async fn streamed(turn: CompletionTurn) -> Response<Body> {
             asker,
             conversation,
             named: user.as_deref(),
+            zone,
             history,
             input,
             instructions: &instructions,
@@ -345,6 +351,7 @@ async fn whole(turn: CompletionTurn) -> Response<Body> {
         let mut sink = Whole::default();
         let CompletionRequest {
             user,
+            zone,
             instructions,
             history,
             input,
@@ -353,6 +360,7 @@ async fn whole(turn: CompletionTurn) -> Response<Body> {
             asker,
             conversation,
             named: user.as_deref(),
+            zone,
             history,
             input,
             instructions: &instructions,
@@ -450,7 +458,12 @@ fn read(wanted: &Wanted, limits: PictureLimits) -> Result<CompletionRequest, Str
         .iter()
         .rposition(|message| message.role == "user")
         .ok_or("there is no message of the user to answer")?;
+    let zone = wanted
+        .time_zone
+        .as_deref()
+        .map_or(Ok(None), UserZone::parse);
     let mut asked = CompletionRequest {
+        zone: zone.map_err(|problem| format!("time_zone: {problem}"))?,
         user: wanted.user.clone().filter(|user| !user.is_empty()),
         ..CompletionRequest::default()
     };

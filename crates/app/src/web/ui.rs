@@ -60,6 +60,7 @@ static FILES: [File; 36] = files![
     "/client/playback.js" => "clients/javascript/src/playback.js",
     "/client/server.js" => "clients/javascript/src/server.js",
     "/client/storage.js" => "clients/javascript/src/storage.js",
+    "/client/zone.js" => "clients/javascript/src/zone.js",
     "/client/voice.js" => "clients/javascript/src/voice.js",
     "/clock.js" => "crates/app/ui/clock.js",
     "/dom.js" => "crates/app/ui/dom.js",

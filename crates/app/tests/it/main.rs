@@ -76,3 +76,4 @@ mod voice;
 mod warnings;
 mod wrong_flags;
 mod wrong_keys;
+mod zones;

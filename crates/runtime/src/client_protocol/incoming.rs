@@ -48,6 +48,8 @@ pub enum AudioMode {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Start {
     pub user_id: Option<String>,
+    /// The name of the zone in which the user lives, as the client says it.
+    pub time_zone: Option<String>,
     pub conversation_id: Option<String>,
     /// A token with which an earlier session goes on.
     pub resume: Option<Sensitive<String>>,
@@ -83,6 +85,7 @@ struct Tag<'a> {
 #[serde(rename_all = "camelCase")]
 struct StartBody {
     user_id: Option<String>,
+    time_zone: Option<String>,
     conversation_id: Option<String>,
     resume: Option<String>,
     conversation_history: Option<Vec<HistoryBody>>,
@@ -197,6 +200,7 @@ fn start(start: StartBody) -> Result<Start, Rejection> {
     history.drain(..surplus);
     Ok(Start {
         user_id: id(start.user_id, "userId")?,
+        time_zone: id(start.time_zone, "timeZone")?,
         conversation_id: id(start.conversation_id, "conversationId")?,
         resume: id(start.resume, "resume")?.map(Sensitive),
         history: history
@@ -283,6 +287,7 @@ mod tests {
     fn every_message_type_is_read() {
         let start = Start {
             user_id: Some("ada".into()),
+            time_zone: Some("Europe/Oslo".into()),
             conversation_id: Some("c1".into()),
             resume: Some(Sensitive("t".into())),
             history: vec![
@@ -304,7 +309,7 @@ mod tests {
                 ClientMessage::Start(Start::default()),
             ),
             (
-                r#"{"type":"start","userId":"ada","conversationId":"c1","resume":"t","audio":"json",
+                r#"{"type":"start","userId":"ada","timeZone":"Europe/Oslo","conversationId":"c1","resume":"t","audio":"json",
                     "conversationHistory":[{"role":"user","content":"Hi"},{"role":"user","content":" \n"},{"role":"assistant","content":"Hello"}],
                     "pendingRequest":"Who built Fram?","clientVersion":3}"#,
                 ClientMessage::Start(start),
