@@ -1,7 +1,7 @@
 //! Makes a base of a folder or of records: reads, checks, indexes, has embedded what is new, writes down what was done. Knows the
 //! order of these steps and what they report, not how each is done.
 
-use crate::analysis;
+use crate::analysis::{self, TextUse};
 use crate::catalogue::Catalogue;
 use crate::dense::{Dense, Questions};
 use crate::embed::Embedder;
@@ -115,7 +115,7 @@ impl Words {
             catalogue
                 .records()
                 .map(|record| (&record.title, record.aliases.as_slice())),
-            &mut analysis::remembering(index.analyser().clone()),
+            &mut analysis::remembering(index.analyser().clone(), TextUse::Asked),
         );
         Ok(Self {
             folder,

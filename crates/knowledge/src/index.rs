@@ -1,8 +1,9 @@
 //! Finds records by their words: an in-memory BM25 index over title, aliases, tags and body. Knows the records' text
 //! and order only; filters reach it resolved.
 
-use crate::analysis;
+use crate::analysis::{self, TextUse};
 use crate::catalogue::{Allowed, Ordinal};
+use crate::compounds::Compounds;
 use crate::near::OneSlip;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -38,7 +39,9 @@ pub(crate) struct LexicalIndex {
     searcher: Searcher,
     fields: Fields,
     analyser: TextAnalyzer,
+    indexing: TextAnalyzer,
     plain: TextAnalyzer,
+    compounds: Compounds,
 }
 
 #[derive(Clone, Copy)]
@@ -50,16 +53,22 @@ struct Fields {
 }
 
 impl Fields {
-    /// Each field with what a match in it counts. A name in the title says what the record is about; a word of the
-    /// body may be there by the way.
-    fn weighted(self) -> [(Field, Score); 4] {
-        [
-            (self.title, 2.0),
-            (self.aliases, 2.0),
-            (self.tags, 1.0),
-            (self.body, 1.0),
-        ]
+    fn all(self) -> [Field; 4] {
+        [self.title, self.aliases, self.tags, self.body]
     }
+}
+
+/// What a match in title, aliases, tags and body counts for a question of so many terms. A short question names what it is
+/// about, and a title says what the record is about, while a word of the body may be there by the way. A long one describes
+/// it, in words that a title has by chance. Measured on two collections.
+pub(crate) fn field_weights(terms: usize) -> [Score; 4] {
+    // Powers of two, which round nothing: equal records stay equal in whatever order their scores are added up.
+    let of_names = match terms {
+        ..=4 => 2.0,
+        5..=16 => 1.0,
+        _ => 0.5,
+    };
+    [of_names, of_names, 1.0, 1.0]
 }
 
 /// One term of a query.
@@ -74,7 +83,11 @@ pub(crate) struct QueryTerm {
 
 /// The words that a base knows, wherever its records are kept.
 pub(crate) trait Vocabulary {
+    /// For questions.
     fn analyser(&self) -> &TextAnalyzer;
+
+    /// As the texts were indexed.
+    fn indexing(&self) -> &TextAnalyzer;
 
     /// The same without the cutting of endings.
     fn plain(&self) -> &TextAnalyzer;
@@ -87,6 +100,8 @@ pub(crate) trait Vocabulary {
 
     /// The words of the records that are one slip away from one that is not there, the most frequent first.
     fn similar(&self, unknown: &str) -> Result<Vec<(String, u64)>, IndexError>;
+
+    fn compounds(&self) -> &Compounds;
 
     fn query_term(&self, text: String, document_frequency: u64, weight: Score) -> QueryTerm {
         let (all, with) = (self.records() as Score, document_frequency as Score);
@@ -129,9 +144,10 @@ impl LexicalIndex {
     /// Indexes records in the order of their ordinals.
     pub(crate) fn build<'a>(records: impl Iterator<Item = &'a Record>) -> Result<Self, IndexError> {
         let (schema, fields) = schema();
-        let analyser = analysis::analyser();
+        let indexing = analysis::indexing();
         let tokenizers = TokenizerManager::new();
-        tokenizers.register(ANALYSER, analysis::remembering(analyser.clone()));
+        let remembering = analysis::remembering(indexing.clone(), TextUse::Indexed);
+        tokenizers.register(ANALYSER, remembering);
         // One segment written in one go on this thread: no writer threads, and documents keep their order, so that a
         // document's number is the record's ordinal.
         let mut writer = Index::builder()
@@ -153,11 +169,14 @@ impl LexicalIndex {
             .doc_store_cache_num_blocks(0)
             .try_into()?
             .searcher();
+        let compounds = compounds(&searcher, fields)?;
         Ok(Self {
             searcher,
             fields,
-            analyser,
+            analyser: analysis::analyser(),
+            indexing,
             plain: analysis::plain(),
+            compounds,
         })
     }
 
@@ -274,7 +293,7 @@ impl LexicalIndex {
             return Ok(self.document_frequency(text)? > 0);
         }
         for segment in self.searcher.segment_readers() {
-            for (field, _) in self.fields.weighted() {
+            for field in self.fields.all() {
                 let term = Term::from_field_text(field, text);
                 let inverted = segment.inverted_index(field)?;
                 let Some(mut postings) = inverted.read_postings(&term, IndexRecordOption::Basic)?
@@ -300,8 +319,10 @@ impl LexicalIndex {
 
     /// Built term by term, each with what a match counts: a query's text never reaches a query parser.
     fn queries(&self, terms: &[QueryTerm]) -> impl Iterator<Item = (TermQuery, Score)> {
-        terms.iter().flat_map(|term| {
-            self.fields.weighted().map(|(field, weight)| {
+        let weights = field_weights(terms.len());
+        terms.iter().flat_map(move |term| {
+            let weighted = self.fields.all().into_iter().zip(weights);
+            weighted.map(|(field, weight)| {
                 let word = Term::from_field_text(field, &term.text);
                 let query = TermQuery::new(word, IndexRecordOption::WithFreqs);
                 (query, weight * term.weight)
@@ -315,8 +336,16 @@ impl Vocabulary for LexicalIndex {
         &self.analyser
     }
 
+    fn indexing(&self) -> &TextAnalyzer {
+        &self.indexing
+    }
+
     fn plain(&self) -> &TextAnalyzer {
         &self.plain
+    }
+
+    fn compounds(&self) -> &Compounds {
+        &self.compounds
     }
 
     fn records(&self) -> u64 {
@@ -325,7 +354,7 @@ impl Vocabulary for LexicalIndex {
 
     fn document_frequency(&self, text: &str) -> Result<u64, IndexError> {
         let mut most = 0;
-        for (field, _) in self.fields.weighted() {
+        for field in self.fields.all() {
             most = most.max(
                 self.searcher
                     .doc_freq(&Term::from_field_text(field, text))?,
@@ -337,7 +366,7 @@ impl Vocabulary for LexicalIndex {
     fn similar(&self, unknown: &str) -> Result<Vec<(String, u64)>, IndexError> {
         let mut found: BTreeMap<String, u64> = BTreeMap::new();
         for segment in self.searcher.segment_readers() {
-            for (field, _) in self.fields.weighted() {
+            for field in self.fields.all() {
                 let Some(one_slip) = OneSlip::from(unknown) else {
                     return Ok(Vec::new());
                 };
@@ -356,6 +385,23 @@ impl Vocabulary for LexicalIndex {
         similar.sort_by_key(|(_, frequency)| Reverse(*frequency));
         Ok(similar)
     }
+}
+
+fn compounds(searcher: &Searcher, fields: Fields) -> Result<Compounds, IndexError> {
+    let mut terms: Vec<(String, u64)> = Vec::new();
+    for segment in searcher.segment_readers() {
+        for field in fields.all() {
+            let inverted = segment.inverted_index(field)?;
+            let mut words = inverted.terms().stream()?;
+            while words.advance() {
+                if let Ok(word) = std::str::from_utf8(words.key()) {
+                    terms.push((word.to_owned(), u64::from(words.value().doc_freq)));
+                }
+            }
+        }
+    }
+    let terms = terms.iter().map(|(word, count)| (word.as_str(), *count));
+    Ok(Compounds::of(terms, searcher.num_docs()))
 }
 
 fn schema() -> (Schema, Fields) {

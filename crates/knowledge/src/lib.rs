@@ -2,7 +2,8 @@
 //! Knows no tool, no session and no clock; what it reads it treats as hostile until it has checked it.
 //!
 //! `record` says what a good record is, `front_matter`, `structured` and `ingest` make records of files (`markdown` and `slug` where
-//! a file says nothing of itself), `left_out` counts the files that hold none, `catalogue` holds the records with their filters, `analysis` and `index` find them by words, `snippet` quotes them, and `search` is the whole behind the
+//! a file says nothing of itself), `left_out` counts the files that hold none, `catalogue` holds the records with their filters, `analysis` and `index` find them by words (`function_words` hardly
+//! count, `compounds` are found by their parts), `snippet` quotes them, and `search` is the whole behind the
 //! capability that tools are given.
 
 mod access;
@@ -11,6 +12,7 @@ mod asset;
 mod build;
 mod catalogue;
 mod codes;
+mod compounds;
 mod csv_rows;
 mod date;
 mod dense;
@@ -19,6 +21,7 @@ pub mod embed;
 mod embedding;
 pub mod eval;
 mod front_matter;
+mod function_words;
 mod fusion;
 mod hash;
 mod index;

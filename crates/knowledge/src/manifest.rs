@@ -14,7 +14,7 @@ const NAME: &str = "manifest.json";
 /// Raised when what the file says changes its meaning.
 const FORMAT: u32 = 1;
 /// Raised when the same text gives other terms or other passages.
-pub(crate) const ANALYSER: u32 = 1;
+pub(crate) const ANALYSER: u32 = 2;
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Why the manifest could not be written.

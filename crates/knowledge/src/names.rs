@@ -1,7 +1,7 @@
 //! The words of names, and which of them a misheard or misspelt word may stand for. Knows titles and aliases, not what
 //! the records say.
 
-use crate::analysis::{self, Word};
+use crate::analysis::{self, TextUse, Word};
 use crate::catalogue::Ordinal;
 use crate::hash::sha256;
 use crate::near;
@@ -94,11 +94,12 @@ impl Names {
         analyser: &mut TextAnalyzer,
     ) -> Self {
         let mut spellings: BTreeMap<Box<str>, (Box<str>, Box<str>)> = BTreeMap::new();
-        let mut plain = analysis::remembering(analysis::plain());
+        let mut plain = analysis::remembering(analysis::plain(), TextUse::Asked);
         let mut whole: Vec<(WholeName, Ordinal)> = Vec::new();
         for (ordinal, (title, aliases)) in (0..).zip(records) {
             for name in std::iter::once(title).chain(aliases) {
-                let words = analysis::words(name, &mut plain, analyser);
+                let mut words = analysis::words(name, &mut plain, analyser);
+                words.retain(|word| !word.is_part);
                 let key = whole_name(words.iter().map(|word| word.term.as_str()));
                 let keys = [key, written_name(name)].into_iter().flatten();
                 whole.extend(keys.map(|key| (key, ordinal)));

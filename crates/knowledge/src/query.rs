@@ -2,10 +2,13 @@
 //! been meant. Knows words and names, not ranking.
 
 use crate::analysis::{self, Word};
+use crate::compounds::{self, Evidence, Related};
+use crate::function_words;
 use crate::index::{IndexError, QueryTerm, Vocabulary};
 use crate::names::{Candidate, Names};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use tantivy::Score;
+use tantivy::tokenizer::TextAnalyzer;
 
 /// Terms of one query; of more the rarest count. A spoken question has fewer.
 const TERMS_MAX: usize = 128;
@@ -19,6 +22,10 @@ const SIMILAR_WORDS_MAX: usize = 4;
 const SIMILAR_LETTERS_MIN: usize = 5;
 /// How much a similar word of the text counts against the word itself.
 const SIMILAR_WEIGHT: Score = 0.6;
+/// How often a word counts that is said again and again.
+const SAID_MAX: Score = 8.0;
+/// Words of one question that are added because they are compounds of its words, or parts of them.
+const RELATED_MAX: usize = 48;
 /// How sure a name must be to be put in place of what was said before the question is embedded.
 const CORRECTION_CERTAINTY_MIN: f32 = 0.5;
 /// How sure it must be that two words are one name torn apart: two words have more names that are near by chance.
@@ -73,37 +80,60 @@ pub(crate) fn understand(
     let mut reader = QueryReader {
         index,
         names,
+        is_german: index.compounds().is_german
+            || compounds::is_german(words.iter().map(|word| word.plain.as_str())),
+        related_left: RELATED_MAX,
         chosen: Vec::new(),
         corrections: Vec::new(),
         name_lookups_left: names.lookups(),
         unexplained: Vec::new(),
     };
-    let mut seen = HashSet::new();
+    let weights = function_words::weights(&words);
+    let mut said: HashMap<&str, Score> = HashMap::new();
+    for (word, weight) in words.iter().zip(&weights) {
+        *said.entry(word.term.as_str()).or_default() += weight;
+    }
     let mut frequencies = Vec::with_capacity(words.len());
     for word in &words {
-        let frequency = match seen.insert(word.term.as_str()) {
-            true => match index.document_frequency(&word.term)? {
-                frequency @ 1.. if is_known(&word.term)? => Some(frequency),
-                _ => Some(0),
-            },
-            false => None,
+        // A word counts as often as it is said, the first time.
+        let frequency = match said.remove(word.term.as_str()) {
+            Some(weight) => {
+                let frequency = match index.document_frequency(&word.term)? {
+                    frequency @ 1.. if is_known(&word.term)? => frequency,
+                    _ => 0,
+                };
+                if frequency > 0 {
+                    let weight = weight.min(SAID_MAX);
+                    let term = index.query_term(word.term.clone(), frequency, weight);
+                    reader.chosen.push(term);
+                }
+                Some(frequency)
+            }
+            None => None,
         };
-        if let Some(frequency @ 1..) = frequency {
-            let term = index.query_term(word.term.clone(), frequency, 1.0);
-            reader.chosen.push(term);
-        }
         frequencies.push(frequency);
     }
+    // A piece of a word is no name, and no word that makes the sentence is a slip for one.
+    let whole = |place: usize| words.get(place).filter(|word| !word.is_part);
     let mut explained = None;
     for (place, word) in words.iter().enumerate() {
-        if frequencies[place] == Some(0) && explained != Some(place) {
+        let is_unknown = frequencies[place] == Some(0) && weights[place] == 1.0;
+        if is_unknown && !word.is_part && explained != Some(place) {
             let before = place
                 .checked_sub(1)
                 .filter(|before| explained != Some(*before))
-                .map(|before| &words[before]);
-            if reader.explain(word, before, words.get(place + 1))? == Used::WithNext {
+                .and_then(whole);
+            if reader.explain(word, before, whole(place + 1))? == Used::WithNext {
                 explained = Some(place + 1);
             }
+        }
+    }
+    for (place, word) in words.iter().enumerate() {
+        if weights[place] == 1.0
+            && !word.is_part
+            && let Some(frequency) = frequencies[place]
+        {
+            reader.relate(word, frequency)?;
         }
     }
     reader.look_into_texts()?;
@@ -130,6 +160,9 @@ enum Used {
 struct QueryReader<'a> {
     index: &'a dyn Vocabulary,
     names: &'a Names,
+    is_german: bool,
+    /// Words that may still be added for what they are made of.
+    related_left: usize,
     chosen: Vec<QueryTerm>,
     corrections: Vec<Correction<'a>>,
     name_lookups_left: usize,
@@ -213,6 +246,36 @@ impl<'a> QueryReader<'a> {
         Ok(Used::Alone)
     }
 
+    /// Adds the compounds that a word is a part of, and its own parts.
+    fn relate(&mut self, word: &Word, frequency: u64) -> Result<(), IndexError> {
+        let compounds = self.index.compounds();
+        let mut related = compounds.containing(&word.plain, &word.term, self.is_german);
+        // English has compounds, too. A word that its texts have finds enough without them.
+        if !self.is_german && frequency > 0 {
+            related.retain(|related| related.evidence == Evidence::Seam);
+        } else {
+            let mut analyser = self.index.analyser().clone();
+            let indexed = &mut |part: &str| only_term(part, &mut analyser);
+            related.extend(compounds.parts(&word.plain, self.is_german, indexed));
+        }
+        related.truncate(self.related_left);
+        self.related_left -= related.len();
+        for Related { term, evidence } in related {
+            let other = self.index.document_frequency(&term)?;
+            // A rare compound must not count more than the word that was said.
+            let weight = match frequency {
+                0 => evidence.weight(),
+                _ => {
+                    let said = self.index.query_term(String::new(), frequency, 1.0).idf;
+                    let found = self.index.query_term(String::new(), other, 1.0).idf;
+                    evidence.weight() * (said / found).min(1.0)
+                }
+            };
+            self.push(&term, weight)?;
+        }
+        Ok(())
+    }
+
     /// Looks for similar words of the texts, for those words first that no name explains, or the least surely.
     fn look_into_texts(&mut self) -> Result<(), IndexError> {
         let mut unexplained = std::mem::take(&mut self.unexplained);
@@ -272,10 +335,17 @@ impl<'a> QueryReader<'a> {
     }
 }
 
+/// The term of a word.
+fn only_term(word: &str, analyser: &mut TextAnalyzer) -> Option<String> {
+    let mut stream = analyser.token_stream(word);
+    let found = stream.advance().then(|| stream.token().text.clone());
+    found.filter(|_| !stream.advance())
+}
+
 /// The terms of a query in their order, with those of the names in place of what they stand for.
 fn sequence(words: &[Word], corrections: &[Correction<'_>]) -> Vec<String> {
     let mut sequence = Vec::with_capacity(words.len());
-    for word in words {
+    for word in words.iter().filter(|word| !word.is_part) {
         let correction = corrections
             .iter()
             .find(|correction| (correction.start..correction.end).contains(&word.start));

@@ -182,7 +182,7 @@ impl Base {
                 count,
             )
             .map_err(unavailable)?;
-        let mut analyser = self.index.analyser().clone();
+        let mut analyser = self.index.indexing().clone();
         let other_namespaces = match ranked.is_empty() {
             true => self.other_namespaces(request, namespace)?,
             false => Vec::new(),

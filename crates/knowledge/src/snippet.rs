@@ -103,7 +103,9 @@ fn matches(
     let mut stream = analyser.token_stream(text);
     while stream.advance() {
         let token = stream.token();
-        matches[token.position] = terms.iter().position(|term| term.text == token.text);
+        // Several terms may begin at one place where words have no blanks between them.
+        let found = terms.iter().position(|term| term.text == token.text);
+        matches[token.position] = matches[token.position].or(found);
     }
     matches
 }
@@ -169,6 +171,7 @@ impl Passage<'_> {
         let gap = self.gap_after(word);
         word + 1 == self.words.len()
             || gap.contains("\n\n")
+            || gap.contains(['。', '！', '？'])
             || (gap.starts_with(['.', '!', '?', ')', '"', '”', ':'])
                 && gap.contains(['.', '!', '?'])
                 && gap.ends_with(char::is_whitespace))
@@ -183,7 +186,7 @@ impl Passage<'_> {
         let closing: usize = self
             .gap_after(word)
             .chars()
-            .take_while(|character| matches!(character, '.' | '!' | '?' | ')' | '"' | '”' | '…'))
+            .take_while(|character| ".!?)\"”…。！？）」".contains(*character))
             .map(char::len_utf8)
             .sum();
         end + closing

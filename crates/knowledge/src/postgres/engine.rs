@@ -50,7 +50,7 @@ impl PostgresBase {
         let embedder = options.embedder.embedder();
         let model_key = embedder.map(|embedder| ModelKey::of(embedder.model()));
         let mut link = pool.connect().await?;
-        schema::prepare(&mut link.client, pool.schema()).await?;
+        schema::prepare(&mut link, pool.schema()).await?;
         let lexicon = Lexicon::load(&mut link, model_key.as_ref()).await?;
         let questions = embedder.map(|embedder| {
             Questions::new(embedder.clone(), options.machine.clone(), options.patience)
@@ -310,7 +310,7 @@ impl Engine {
             return Ok(Vec::new());
         }
         let mut contents = self.contents(&ranked).await?;
-        let mut analyser = lexicon.analyser().clone();
+        let mut analyser = lexicon.indexing().clone();
         Ok(ranked
             .into_iter()
             .filter_map(|(found, score)| {

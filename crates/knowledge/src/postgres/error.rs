@@ -37,6 +37,10 @@ pub enum PostgresError {
         "the PostgreSQL database holds a knowledge base of version {found}, and this program reads {known}: use the newer program"
     )]
     Version { found: i32, known: i32 },
+    #[error(
+        "the words in the PostgreSQL database are those of an earlier version, and this user may not renew them ({0}): run `windlass kb move` once as a user that may write there"
+    )]
+    Outdated(String),
     #[error("another process is writing into the PostgreSQL database: wait until it has ended")]
     Busy,
     #[error("the PostgreSQL database refuses: {message} (SQLSTATE {code})")]

@@ -5,8 +5,9 @@ use super::connection::Link;
 use super::error::PostgresError;
 use super::postings::FIELDS;
 use super::{ModelKey, near};
-use crate::analysis;
+use crate::analysis::{self, TextUse};
 use crate::catalogue::Ordinal;
+use crate::compounds::Compounds;
 use crate::index::IndexError;
 use crate::index::Vocabulary;
 use crate::names::Names;
@@ -34,7 +35,9 @@ pub(super) struct Lexicon {
     /// Whether these have an approximate index.
     pub(super) has_index: bool,
     analyser: TextAnalyzer,
+    indexing: TextAnalyzer,
     plain: TextAnalyzer,
+    compounds: Compounds,
 }
 
 struct Id {
@@ -75,7 +78,7 @@ impl Lexicon {
             .get(0);
         let facets = facets(&moment).await?;
         let (ids, names) = names(&moment, &facets).await?;
-        let (terms, frequencies) = terms(&moment).await?;
+        let (terms, frequencies, compounds) = terms(&moment, ids.len() as u64).await?;
         let average_lengths = average_lengths(&moment).await?;
         let has_vectors = match model {
             Some(model) => moment
@@ -103,7 +106,9 @@ impl Lexicon {
             has_vectors,
             has_index,
             analyser: analysis::analyser(),
+            indexing: analysis::indexing(),
             plain: analysis::plain(),
+            compounds,
         })
     }
 
@@ -145,8 +150,16 @@ impl Vocabulary for Lexicon {
         &self.analyser
     }
 
+    fn indexing(&self) -> &TextAnalyzer {
+        &self.indexing
+    }
+
     fn plain(&self) -> &TextAnalyzer {
         &self.plain
+    }
+
+    fn compounds(&self) -> &Compounds {
+        &self.compounds
     }
 
     fn records(&self) -> u64 {
@@ -216,13 +229,16 @@ async fn names(
     let titles = titles
         .iter()
         .map(|(title, aliases)| (title, aliases.as_slice()));
-    let names = Names::of(titles, &mut analysis::remembering(analysis::analyser()));
+    let names = Names::of(
+        titles,
+        &mut analysis::remembering(analysis::analyser(), TextUse::Asked),
+    );
     Ok((ids, names))
 }
 
-type Terms = (Map<Vec<u8>>, Vec<[u64; FIELDS]>);
+type Terms = (Map<Vec<u8>>, Vec<[u64; FIELDS]>, Compounds);
 
-async fn terms(moment: &Transaction<'_>) -> Result<Terms, PostgresError> {
+async fn terms(moment: &Transaction<'_>, records: u64) -> Result<Terms, PostgresError> {
     let rows = moment
         .query(
             "SELECT term, title, aliases, tags, body FROM terms \
@@ -241,7 +257,14 @@ async fn terms(moment: &Transaction<'_>) -> Result<Terms, PostgresError> {
         frequencies.push([count(1), count(2), count(3), count(4)]);
     }
     let bytes = builder.into_inner().map_err(broken)?;
-    Ok((Map::from_bytes(bytes).map_err(broken)?, frequencies))
+    let most = |counts: &[u64; FIELDS]| counts.iter().copied().max().unwrap_or_default();
+    let counted = rows.iter().zip(&frequencies);
+    let compounds = Compounds::of(
+        counted.map(|(row, counts)| (row.get::<_, &str>(0), most(counts))),
+        records,
+    );
+    let map = Map::from_bytes(bytes).map_err(broken)?;
+    Ok((map, frequencies, compounds))
 }
 
 async fn average_lengths(moment: &Transaction<'_>) -> Result<[f64; FIELDS], PostgresError> {

@@ -3,7 +3,8 @@
 //!
 //! Words, names and ids of the base are kept in memory as well (`lexicon`), for a question is understood before it is
 //! asked; records, texts and vectors stay in the database. `connection` reaches it, `schema` is what it holds, `statement`
-//! asks it, `publish` writes a base into it, `engine` is the whole behind the capability that tools are given.
+//! asks it, `publish` writes a base into it, `renew` takes up words that
+//! an earlier version has written, `engine` is the whole behind the capability that tools are given.
 
 mod connection;
 mod engine;
@@ -13,6 +14,7 @@ mod lexicon;
 mod near;
 mod postings;
 mod publish;
+mod renew;
 mod schema;
 mod source;
 mod statement;

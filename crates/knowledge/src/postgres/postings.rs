@@ -9,9 +9,6 @@ use windlass_tool::handler::Record;
 /// Title, aliases, tags and body, in this order wherever something is kept for each of them.
 pub(super) const FIELDS: usize = 4;
 
-/// What a match in each field counts, as in the index in memory.
-pub(super) const FIELD_WEIGHTS: [f64; FIELDS] = [2.0, 2.0, 1.0, 1.0];
-
 /// The words of one record.
 pub(super) struct Postings {
     /// For each term, how often it occurs in each field.

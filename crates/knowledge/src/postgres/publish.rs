@@ -3,7 +3,7 @@
 
 use super::connection::{Link, Pool, PostgresSettings};
 use super::error::PostgresError;
-use super::postings::FIELDS;
+use super::postings::{FIELDS, Postings};
 use super::schema::{self, next_generation};
 use super::source::{Row, Source};
 use super::{near, verify};
@@ -47,7 +47,7 @@ pub async fn publish(
 ) -> Result<Published, PostgresError> {
     let pool = Pool::new(settings)?;
     let mut link = pool.connect().await?;
-    schema::prepare(&mut link.client, pool.schema()).await?;
+    schema::prepare(&mut link, pool.schema()).await?;
     lock(&link, pool.schema()).await?;
     let published = write_all(&mut link, base, settings.exact_max, observer).await;
     // The lock ends with the connection as well, but some time after this: whoever goes on at once would meet it. Where it
@@ -168,7 +168,11 @@ async fn write(
     forget_words(&step, &of_rows).await?;
     step.execute("DELETE FROM passages WHERE record = ANY($1)", &[&of_rows])
         .await?;
-    add_words(&step, rows, &numbers).await?;
+    let words: Vec<(i64, &Postings)> = rows
+        .iter()
+        .filter_map(|row| Some((*numbers.get(row.id)?, &row.postings)))
+        .collect();
+    add_words(&step, &words).await?;
     let mut owners = Vec::new();
     let mut positions: Vec<i32> = Vec::new();
     let mut vectors: Vec<&str> = Vec::new();
@@ -248,7 +252,10 @@ async fn upsert(
 }
 
 /// Takes the words of records out, and out of the counts.
-async fn forget_words(step: &Transaction<'_>, records: &[i64]) -> Result<(), PostgresError> {
+pub(super) async fn forget_words(
+    step: &Transaction<'_>,
+    records: &[i64],
+) -> Result<(), PostgresError> {
     step.execute(
         "WITH gone AS (DELETE FROM postings WHERE record = ANY($1) RETURNING term, title, aliases, tags, body), \
          counted AS (SELECT term, count(*) FILTER (WHERE title > 0) AS title, \
@@ -264,19 +271,18 @@ async fn forget_words(step: &Transaction<'_>, records: &[i64]) -> Result<(), Pos
 }
 
 /// Puts the words of records in, and into the counts.
-async fn add_words(
+pub(super) async fn add_words(
     step: &Transaction<'_>,
-    rows: &[Row<'_>],
-    numbers: &HashMap<String, i64>,
+    of_records: &[(i64, &Postings)],
 ) -> Result<(), PostgresError> {
     let mut terms: Vec<&str> = Vec::new();
-    let mut records: Vec<Option<i64>> = Vec::new();
+    let mut records: Vec<i64> = Vec::new();
     let mut counts: [Vec<i32>; FIELDS] = Default::default();
     let mut frequencies: BTreeMap<&str, [i64; FIELDS]> = BTreeMap::new();
-    for row in rows {
-        for (term, occurrences) in &row.postings.terms {
+    for (number, postings) in of_records {
+        for (term, occurrences) in &postings.terms {
             terms.push(term);
-            records.push(numbers.get(row.id).copied());
+            records.push(*number);
             let frequency = frequencies.entry(term).or_default();
             for (field, count) in occurrences.iter().enumerate() {
                 counts[field].push(*count);

@@ -1,10 +1,15 @@
 //! The tables of a base, and how they are made. Knows no search.
 
+use super::connection::Link;
 use super::error::PostgresError;
+use super::renew;
+use crate::manifest::ANALYSER;
 use tokio_postgres::{Client, Transaction};
 
 /// Raised when the tables change their meaning.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
+/// Had no number of the analysis that made the words.
+const VERSION_WITHOUT_ANALYSER: i32 = 1;
 /// A program holds this lock while it makes tables, so that two that start at once do not meet.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('windlass tables'))";
 
@@ -60,6 +65,9 @@ CREATE TABLE IF NOT EXISTS passages (
     embedding vector NOT NULL,
     PRIMARY KEY (record, position)
 );
+ALTER TABLE base ADD COLUMN IF NOT EXISTS analyser integer NOT NULL DEFAULT 1;
+COMMENT ON COLUMN base.analyser IS 'the analysis that made the words';
+UPDATE base SET version = 2 WHERE version = 1;
 "#;
 
 /// Puts the tables and the type of vectors within reach of unqualified names.
@@ -78,19 +86,33 @@ pub(super) async fn search_path(client: &Client, schema: &str) -> Result<String,
     Ok(format!("SET search_path = \"{schema}\", \"{extension}\""))
 }
 
-/// Whether there is a base, in a version that this program reads.
-pub(super) async fn is_there(client: &Client, schema: &str) -> Result<bool, PostgresError> {
+/// What there is of a base.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Missing,
+    /// Of an earlier version.
+    Old,
+    Current,
+}
+
+/// This program's analysis, as the base has its number.
+pub(super) fn analyser_number() -> i32 {
+    i32::try_from(ANALYSER).unwrap_or(i32::MAX)
+}
+
+async fn state(client: &Client, schema: &str) -> Result<State, PostgresError> {
     let table = format!("{schema}.base");
     let row = client
         .query_one("SELECT to_regclass($1) IS NOT NULL", &[&table])
         .await?;
     if !row.get::<_, bool>(0) {
-        return Ok(false);
+        return Ok(State::Missing);
     }
     let row = client.query_opt("SELECT version FROM base", &[]).await?;
     match row.map(|row| row.get::<_, i32>(0)) {
-        None => Ok(false),
-        Some(VERSION) => Ok(true),
+        None => Ok(State::Missing),
+        Some(VERSION) => Ok(State::Current),
+        Some(VERSION_WITHOUT_ANALYSER) => Ok(State::Old),
         Some(found) => Err(PostgresError::Version {
             found,
             known: VERSION,
@@ -98,11 +120,26 @@ pub(super) async fn is_there(client: &Client, schema: &str) -> Result<bool, Post
     }
 }
 
-/// Makes what is missing: the extension, the schema and its tables. Needs the right to do so only where something is.
-pub(super) async fn prepare(client: &mut Client, schema: &str) -> Result<(), PostgresError> {
-    if is_there(client, schema).await? {
-        return Ok(());
+/// Makes what is missing: the extension, the schema and its tables, and what a new version has of them. Needs the right to
+/// do so only where something is.
+pub(super) async fn prepare(link: &mut Link, schema: &str) -> Result<(), PostgresError> {
+    match state(&link.client, schema).await? {
+        State::Current => {}
+        State::Missing => {
+            make(&mut link.client, schema).await?;
+            make_tables(&mut link.client).await?;
+        }
+        State::Old => make_tables(&mut link.client)
+            .await
+            .map_err(|error| match error {
+                PostgresError::Refused { message, .. } => PostgresError::Outdated(message),
+                other => other,
+            })?,
     }
+    renew::renew(link, schema).await
+}
+
+async fn make(client: &mut Client, schema: &str) -> Result<(), PostgresError> {
     let step = client.transaction().await?;
     step.query_one(LOCK, &[]).await?;
     step.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\""))
@@ -117,12 +154,16 @@ pub(super) async fn prepare(client: &mut Client, schema: &str) -> Result<(), Pos
     step.commit().await?;
     let path = search_path(client, schema).await?;
     client.batch_execute(&path).await?;
+    Ok(())
+}
+
+async fn make_tables(client: &mut Client) -> Result<(), PostgresError> {
     let step = client.transaction().await?;
     step.query_one(LOCK, &[]).await?;
     step.batch_execute(TABLES).await?;
     step.execute(
-        "INSERT INTO base (version, generation) VALUES ($1, 0) ON CONFLICT DO NOTHING",
-        &[&VERSION],
+        "INSERT INTO base (version, generation, analyser) VALUES ($1, 0, $2) ON CONFLICT DO NOTHING",
+        &[&VERSION, &analyser_number()],
     )
     .await?;
     step.commit().await?;

@@ -22,6 +22,11 @@ pub(super) struct Row<'a> {
     pub(super) vectors: Vec<String>,
 }
 
+/// Stands for a record as it was analysed.
+pub(super) fn content_hash(content: &str) -> Hash {
+    sha256(&[&ANALYSER.to_le_bytes(), content.as_bytes()])
+}
+
 /// A base in memory as a source of rows.
 pub(super) struct Source<'a> {
     base: &'a KnowledgeBase,
@@ -60,7 +65,7 @@ impl<'a> Source<'a> {
 
     pub(super) fn hashes(&self, ordinal: Ordinal) -> Result<(Hash, Hash), PostgresError> {
         let content = self.content(ordinal)?;
-        let content_hash = sha256(&[&ANALYSER.to_le_bytes(), content.as_bytes()]);
+        let content_hash = content_hash(&content);
         let mut vectors = self.model.clone().unwrap_or_default().into_bytes();
         for number in self.vectors(ordinal).flatten() {
             vectors.extend_from_slice(&number.to_le_bytes());
@@ -81,7 +86,7 @@ impl<'a> Source<'a> {
                 .last_updated
                 .as_deref()
                 .and_then(|text| date::parse(text, DayEdge::First)),
-            postings: Postings::of(record, &mut analysis::analyser()),
+            postings: Postings::of(record, &mut analysis::indexing()),
             vectors: self
                 .vectors(ordinal)
                 .map(|vector| literal(&vector))

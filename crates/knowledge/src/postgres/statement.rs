@@ -5,12 +5,12 @@ use super::connection::Link;
 use super::error::PostgresError;
 use super::filter;
 use super::lexicon::Lexicon;
-use super::postings::{FIELD_WEIGHTS, FIELDS};
+use super::postings::FIELDS;
 use super::{ModelKey, near};
 use crate::catalogue::Filter;
 use crate::date::Microseconds;
 use crate::fusion::Evidence;
-use crate::index::QueryTerm;
+use crate::index::{QueryTerm, field_weights};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use tokio_postgres::types::{ToSql, Type};
 use windlass_tool::handler::Record;
@@ -331,12 +331,13 @@ impl<'a> Weights<'a> {
         use crate::index::Vocabulary;
         let records = lexicon.records() as f64;
         let mut fields: [Vec<f64>; FIELDS] = Default::default();
+        let field_weights = field_weights(terms.len());
         for term in terms {
             let frequencies = lexicon.frequencies(&term.text);
             for (field, worth) in fields.iter_mut().enumerate() {
                 let with = (frequencies[field] as f64).min(records);
                 let idf = (1.0 + (records - with + 0.5) / (with + 0.5)).ln();
-                let weight = FIELD_WEIGHTS[field] * f64::from(term.weight);
+                let weight = f64::from(field_weights[field] * term.weight);
                 worth.push(idf * (1.0 + SATURATION) * weight);
             }
         }

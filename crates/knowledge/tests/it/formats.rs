@@ -453,6 +453,37 @@ fn metadata_that_is_no_object_is_reported() {
 }
 
 #[test]
+fn questions_without_answers_are_found_and_warned_of_in_one_line() {
+    for (path, text) in [
+        (
+            "faq.csv",
+            "question,answer\nHow do I reset it?,\nWhere is it?,\" \"\n",
+        ),
+        ("faq.csv", "question\nHow do I reset it?\nWhere is it?\n"),
+        (
+            "faq.json",
+            "[{\"question\": \"How do I reset it?\", \"answer\": null}, {\"question\": \"Where is it?\"}]",
+        ),
+    ] {
+        let folder = folder(&[(path, text.as_bytes())]);
+        let (base, report) = open(folder.path());
+        assert_eq!((base.len(), report.problems.len()), (2, 0), "{text}");
+        let [warning] = &report.warnings[..] else {
+            panic!("{text}: {:?}", report.warnings);
+        };
+        let warning = warning.to_string();
+        assert!(
+            warning.starts_with(path) && warning.contains("2 records have no text"),
+            "{warning}"
+        );
+        assert_eq!(
+            ids(&base, request("how can I reset it"))[0],
+            "faq:faq_how_do_i_reset_it"
+        );
+    }
+}
+
+#[test]
 fn what_nobody_sees_is_taken_out_and_pictures_of_signs_stay() {
     let folder = folder(&[(
         "all.jsonl",

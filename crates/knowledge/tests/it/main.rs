@@ -16,6 +16,8 @@ mod ingest;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]
+mod languages;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod names;

@@ -89,6 +89,104 @@ fn an_interrupted_move_goes_on_where_it_was() {
     drop_schema(&settings);
 }
 
+/// Makes a base what an earlier version has written: a run of Chinese was one word.
+fn make_old(settings: &PostgresSettings) {
+    execute(
+        settings,
+        "ALTER TABLE base DROP COLUMN analyser; UPDATE base SET version = 1; \
+         UPDATE records SET content_hash = 'old', body_length = 1; \
+         DELETE FROM postings WHERE term <> '船在冰里漂流'; DELETE FROM terms WHERE term <> '船在冰里漂流'",
+    );
+}
+
+#[test]
+fn words_of_an_earlier_version_are_renewed_from_the_texts() {
+    if !server::is_there() {
+        return;
+    }
+    let settings = settings(server::address());
+    let mut all = records(250);
+    all.push(record("doc:ship", "S", "船在冰里漂流"));
+    let base = index_records(all, &with_words());
+    write(&settings, &base).unwrap();
+    make_old(&settings);
+    let opened = Published {
+        base: wait(PostgresBase::open(&settings, &Options::default())).unwrap(),
+        settings: settings.clone(),
+    };
+    let found = |question: &str| {
+        let answer = wait(opened.base.search(request(question))).unwrap();
+        let hits = answer.hits.iter();
+        hits.map(|hit| hit.record.id.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("冰里"), ["doc:ship"]);
+    assert_eq!(found("entry 7")[0], "log:day_0007");
+    let known: i64 = ask(
+        &settings,
+        "SELECT count(*) FROM base WHERE version = 2 AND analyser = 2",
+    );
+    assert_eq!(known, 1);
+    let miscounted: i64 = ask(
+        &settings,
+        "SELECT count(*) FROM terms t WHERE t.body <> (SELECT count(*) FROM postings p WHERE p.term = t.term AND p.body > 0)",
+    );
+    assert_eq!(miscounted, 0);
+    // What was renewed is what is written.
+    let again = write(&settings, &base).unwrap();
+    assert_eq!((again.written, again.unchanged), (0, 251));
+}
+
+#[test]
+fn whoever_may_not_renew_words_is_told_who_does() {
+    if !server::is_there() {
+        return;
+    }
+    let settings = settings(server::address());
+    write(&settings, &index_records(records(3), &Options::default())).unwrap();
+    make_old(&settings);
+    let reader = format!("reader_{}", settings.schema);
+    execute(
+        &settings,
+        &format!(
+            "CREATE ROLE {reader} LOGIN; GRANT USAGE ON SCHEMA {0} TO {reader}; \
+             GRANT SELECT ON ALL TABLES IN SCHEMA {0} TO {reader}",
+            settings.schema
+        ),
+    );
+    let of_reader = PostgresSettings {
+        address: Sensitive(server::address().replacen("windlass@", &format!("{reader}@"), 1)),
+        ..settings.clone()
+    };
+    let opened = wait(PostgresBase::open(&of_reader, &Options::default()));
+    let error = opened
+        .err()
+        .map(|error| error.to_string())
+        .unwrap_or_default();
+    assert!(error.contains("run `windlass kb move` once"), "{error}");
+    execute(
+        &settings,
+        &format!("DROP OWNED BY {reader}; DROP ROLE {reader}"),
+    );
+    drop_schema(&settings);
+}
+
+#[test]
+fn a_newer_analysis_is_not_misread() {
+    if !server::is_there() {
+        return;
+    }
+    let settings = settings(server::address());
+    write(&settings, &index_records(records(3), &Options::default())).unwrap();
+    execute(&settings, "UPDATE base SET analyser = 99");
+    let opened = wait(PostgresBase::open(&settings, &Options::default()));
+    let error = opened
+        .err()
+        .map(|error| error.to_string())
+        .unwrap_or_default();
+    assert!(error.contains("version 99"), "{error}");
+    drop_schema(&settings);
+}
+
 #[test]
 fn a_base_without_records_empties_nothing() {
     if !server::is_there() {
