@@ -105,7 +105,7 @@ def execute(args, context):
         found = self.call("odd", {"text": "x"})
         data = {"nan": None, "at": "2026-01-02", "price": 10.1, "half": "\ufffd", "set": [1], "bytes": "abc"}
         self.assertEqual(found["data"], data)
-        self.assertIn("1 values that JSON cannot hold were left out", found["meta"]["cut"])
+        self.assertIn("1 values that JSON cannot hold were left out, the first at data/nan", found["meta"]["cut"])
         self.assertEqual(self.call("odd", {"text": "exit"})["error"]["type"], "INTERNAL")
 
     def test_a_process_runs_a_handler_that_uses_a_package_from_pypi(self):

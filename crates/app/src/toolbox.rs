@@ -327,6 +327,7 @@ impl Workshop {
             processes: config.handlers.processes,
             secrets: config.handler_secrets(),
             variables: config.process_variables(),
+            granted: config.granted_secrets(),
             unlogged: config.unlogged(),
             fetch: config.handlers.fetch_limits(),
             worker: config.handlers.worker_limits(),

@@ -581,6 +581,9 @@ section! {
         /// Variables of the server's environment that the tool's own process is given besides the usual ones; see
         /// [tools.md](tools.md#a-process-of-your-own).
         env: Option<BTreeSet<VariableName>>,
+        /// Names of secrets that the tool's script or process may have as they are, with `context.secret(NAME)`; see
+        /// [tools.md](tools.md#secrets-in-code). No list of hosts bounds what it does with them.
+        secrets: Option<BTreeSet<VariableName>>,
     }
 }
 
@@ -914,6 +917,22 @@ impl Config {
             let names = change.env.iter().flatten();
             let names: Vec<String> = names.map(|name| name.as_str().to_owned()).collect();
             (!names.is_empty()).then(|| (id.clone(), names))
+        });
+        tools.collect()
+    }
+
+    /// The secrets that tools may have as they are.
+    pub fn granted_secrets(&self) -> BTreeMap<ToolId, BTreeMap<String, Sensitive<String>>> {
+        let tools = self.tools.iter().filter_map(|(id, change)| {
+            let names = change.secrets.iter().flatten();
+            let granted: BTreeMap<String, Sensitive<String>> = names
+                .filter_map(|name| {
+                    let name = SecretName::try_from(name.as_str().to_owned()).ok()?;
+                    let value = self.secrets.get(&name)?.value.as_ref()?;
+                    Some((name.as_str().to_owned(), value.sensitive()))
+                })
+                .collect();
+            (!granted.is_empty()).then(|| (id.clone(), granted))
         });
         tools.collect()
     }

@@ -878,6 +878,26 @@ fn secrets_of_handlers_are_a_space_of_their_own() {
 }
 
 #[test]
+fn a_tool_is_granted_the_secrets_that_it_names_and_that_are_set() {
+    let loaded = load(&Case {
+        file: "[secrets.SHOP_KEY]\nvalue = \"from-the-file\"\n[secrets.MAIL_KEY]\nhosts = [\"mail.example.com\"]\n[tools.order]\nsecrets = [\"SHOP_KEY\", \"MAIL_KEY\"]\n[tools.other]\nsecrets = [\"MAIL_KEY\"]\n[tools.none]\ntimeout_ms = 1000",
+        ..NOTHING
+    })
+    .unwrap();
+    let shown: Vec<String> = loaded
+        .config
+        .granted_secrets()
+        .iter()
+        .flat_map(|(tool, secrets)| {
+            let secrets = secrets.iter();
+            secrets.map(move |(name, secret)| format!("{tool}: {name}={}", secret.expose()))
+        })
+        .collect();
+    assert_eq!(shown, ["order: SHOP_KEY=from-the-file"]);
+    assert!(!loaded.to_toml().contains("from-the-file"));
+}
+
+#[test]
 fn the_strongest_source_says_the_port() {
     let listen = "[server]\nlisten = \"127.0.0.1:1\"\n";
     let both = "[server]\nlisten = \"127.0.0.1:1\"\nport = 2\n";

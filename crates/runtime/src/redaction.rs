@@ -18,6 +18,9 @@ const SECRETS_MAX: usize = 1_000;
 /// Characters of a value that is looked for within texts; a shorter one is found only where it is the whole of one.
 const SECRET_CHARACTERS_MIN: usize = 4;
 
+/// Characters of a value from which it is looked for within words and paths that a program writes.
+const WORD_CHARACTERS_MIN: usize = 8;
+
 /// The arguments without those that the JSON pointers name. A `*` in a pointer stands for every key or item.
 pub(crate) fn without_sensitive<'a>(
     arguments: &'a Arguments,
@@ -171,6 +174,22 @@ impl Secrets {
         shown
     }
 
+    /// The same of what a program writes: a short word of a call that is a part of a longer word or of a path there has nothing to
+    /// do with the call. Digits by themselves are left out of paths as well, for they may be a code.
+    pub(crate) fn without_words(&self, text: &str) -> String {
+        if self.is_full {
+            return LEFT_OUT.to_owned();
+        }
+        let mut shown = text.to_owned();
+        let mut texts: Vec<&String> = self.texts.iter().filter(|text| is_long(text)).collect();
+        texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        for secret in texts {
+            let is_short = secret.chars().nth(WORD_CHARACTERS_MIN - 1).is_none();
+            shown = replaced(&shown, secret, is_short);
+        }
+        shown
+    }
+
     /// A short one would be found in many a text that has nothing to do with it.
     fn is_in(&self, text: &str) -> bool {
         self.is_full
@@ -179,6 +198,40 @@ impl Secrets {
                 .iter()
                 .any(|secret| text == secret || (is_long(secret) && text.contains(secret.as_str())))
     }
+}
+
+/// A text with [`LEFT_OUT`] in the place of a secret; of a short one only where it stands alone.
+fn replaced(text: &str, secret: &str, is_short: bool) -> String {
+    let is_number = secret.bytes().all(|byte| byte.is_ascii_digit());
+    let joins = |side: Option<char>| {
+        side.is_some_and(|side| {
+            side.is_alphanumeric()
+                || side == '_'
+                || (!is_number && matches!(side, '/' | '\\' | '-'))
+        })
+    };
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut before = None;
+    while let Some(at) = rest.find(secret) {
+        let (skipped, behind) = rest.split_at(at);
+        let behind = &behind[secret.len()..];
+        shown.push_str(skipped);
+        let mut following = behind.chars();
+        let next = following.next();
+        // A point is part of a word where the word goes on behind it, as in a file's name.
+        let goes_on = next == Some('.') && !is_number && joins(following.next());
+        let is_part = joins(skipped.chars().next_back().or(before)) || joins(next) || goes_on;
+        shown.push_str(if is_short && is_part {
+            secret
+        } else {
+            LEFT_OUT
+        });
+        before = secret.chars().next_back();
+        rest = behind;
+    }
+    shown.push_str(rest);
+    shown
 }
 
 fn is_long(secret: &str) -> bool {
@@ -227,6 +280,27 @@ mod tests {
                 expected,
                 "{pointers:?}"
             );
+        }
+    }
+
+    #[test]
+    fn short_values_garble_no_path_and_no_longer_word() {
+        let values = ["tools", "main", "2048", "Reykjavik"].map(|text| text.to_owned().into());
+        let secrets = Secrets::of(values.to_vec());
+        for (line, shown) in [
+            (
+                "/srv/tools/main.py:12: TypeError in domain_main()",
+                "/srv/tools/main.py:12: TypeError in domain_main()",
+            ),
+            ("no tools in main.", "no (left out) in (left out)."),
+            ("tools tools-a 'main'", "(left out) tools-a '(left out)'"),
+            (
+                "code 2048, /2048/ and 120480",
+                "code (left out), /(left out)/ and 120480",
+            ),
+            ("/x/Reykjavik.txt", "/x/(left out).txt"),
+        ] {
+            assert_eq!(secrets.without_words(line), shown);
         }
     }
 

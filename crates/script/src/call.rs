@@ -182,6 +182,7 @@ impl Surroundings {
         };
         natives.set("broke", Function::new(ctx.clone(), broke)?)?;
         natives.set("web", Function::new(ctx.clone(), web)?)?;
+        natives.set("locale", Function::new(ctx.clone(), locale)?)?;
         Shim::Core.evaluate(ctx)?.call((natives,))
     }
 
@@ -294,6 +295,11 @@ impl Surroundings {
 fn web<'js>(ctx: Ctx<'js>, natives: Object<'js>) -> rquickjs::Result<Function<'js>> {
     natives::add(&ctx, &natives)?;
     Shim::Web.evaluate(&ctx)
+}
+
+/// What depends on a language or a zone, in the same way.
+fn locale(ctx: Ctx<'_>) -> rquickjs::Result<Function<'_>> {
+    Shim::Locale.evaluate(&ctx)
 }
 
 /// A script in its context.

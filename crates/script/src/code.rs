@@ -47,6 +47,7 @@ pub(crate) fn written(module: &Module<'_, Declared>) -> rquickjs::Result<Vec<u8>
 pub(crate) enum Shim {
     Core,
     Web,
+    Locale,
 }
 
 impl Shim {
@@ -54,6 +55,7 @@ impl Shim {
         match self {
             Self::Core => "windlass:core",
             Self::Web => "windlass:web",
+            Self::Locale => "windlass:locale",
         }
     }
 
@@ -61,6 +63,7 @@ impl Shim {
         match self {
             Self::Core => include_str!("js/core.js"),
             Self::Web => include_str!("js/web.js"),
+            Self::Locale => include_str!("js/locale.js"),
         }
     }
 
@@ -71,7 +74,7 @@ impl Shim {
             Some(module) => module?,
             None => {
                 let mut gathered = Gathered::new();
-                for shim in [Self::Core, Self::Web] {
+                for shim in [Self::Core, Self::Web, Self::Locale] {
                     let module = Module::declare(ctx.clone(), shim.name(), shim.source())?;
                     gathered.insert(shim.name().to_owned(), written(&module)?);
                 }

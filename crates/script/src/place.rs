@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Files whose frames are ours, and of no use to an author.
-const OWN_FILES: [&str; 2] = ["windlass:core", "windlass:web"];
+const OWN_FILES: [&str; 3] = ["windlass:core", "windlass:web", "windlass:locale"];
 /// Frames of the stack that an error brings along.
 const FRAMES_MAX: usize = 4;
 /// Bytes of an error's own message; the rest is cut.

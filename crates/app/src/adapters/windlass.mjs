@@ -78,6 +78,7 @@ function contextOf(call, given, signal) {
       search: (query) => ask(call, 'kb.search', query),
       get: (id, options = {}) => ask(call, 'kb.get', { id, ...options }),
     },
+    secret: (name) => ask(call, 'secret', { name }),
     blocks: { add: (block) => ask(call, 'blocks.add', block) },
     callTool: (id, args = {}) => ask(call, 'callTool', { id, args }),
     http: { fetch: (url, options) => fetchWithin(call, url, options) },

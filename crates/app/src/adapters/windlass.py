@@ -62,7 +62,9 @@ class Plain:
 
     def __init__(self):
         self.left_out = 0
+        self.first = ""
         self.around = []
+        self.path = []
 
     def of(self, value):
         if value is None or type(value) in (bool, int, str):
@@ -79,7 +81,15 @@ class Plain:
 
     def without(self):
         self.left_out += 1
+        self.first = self.first or "/".join(self.path)
         return None
+
+    def at(self, name, value):
+        self.path.append(str(name)[:60])
+        try:
+            return self.of(value)
+        finally:
+            self.path.pop()
 
     def converted(self, value):
         if isinstance(value, enum.Enum):
@@ -100,16 +110,16 @@ class Plain:
             except UnicodeDecodeError:
                 return base64.b64encode(value).decode()
         if isinstance(value, collections.abc.Mapping):
-            return {self.key(key): self.of(item) for key, item in value.items()}
+            return {self.key(key): self.at(key, item) for key, item in value.items()}
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             names = (field.name for field in dataclasses.fields(value))
-            return {name: self.of(getattr(value, name)) for name in names}
+            return {name: self.at(name, getattr(value, name)) for name in names}
         # Numbers and arrays of NumPy, and models of Pydantic.
         for method in ("tolist", "model_dump"):
             if callable(getattr(type(value), method, None)):
                 return self.of(getattr(value, method)())
         if isinstance(value, (collections.abc.Sequence, collections.abc.Set)):
-            return [self.of(item) for item in value]
+            return [self.at(place, item) for place, item in enumerate(value)]
         return str(value)
 
     def number(self, value):
@@ -135,7 +145,7 @@ def written(message):
         plain = Plain()
         message = plain.of(message)
         if plain.left_out and isinstance(result := message.get("result"), dict) and result.get("ok") is True:
-            result["meta"] = {**(result.get("meta") or {}), "cut": f"{plain.left_out} values that JSON cannot hold were left out"}
+            result["meta"] = {**(result.get("meta") or {}), "cut": f"{plain.left_out} values that JSON cannot hold were left out, the first at {plain.first.removeprefix('result/')}"}
         return json.dumps(message, allow_nan=False)
 
 
@@ -184,6 +194,9 @@ class Context(dict):
 
     def kb_get(self, id, **options):
         return self._ask("kb.get", id=id, **options)
+
+    def secret(self, name):
+        return self._ask("secret", name=name)
 
     def add_block(self, until, farewell_message=""):
         return self._ask("blocks.add", until=until, farewellMessage=farewell_message)

@@ -54,7 +54,8 @@ impl ServedScripts {
                     .unwrap_or_else(PoisonError::into_inner)
                     .clone()
             }),
-            secrets: Vec::new(),
+            secrets: config.unlogged(),
+            granted: config.granted_secrets(),
         });
         Ok(Self { worker, sources })
     }

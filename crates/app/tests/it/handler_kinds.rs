@@ -283,6 +283,7 @@ impl Backend {
                 },
             )]),
             variables: BTreeMap::new(),
+            granted: BTreeMap::new(),
             unlogged: Vec::new(),
             fetch: fetch_limits(),
             worker: WorkerLimits::default(),

@@ -6,7 +6,7 @@ mod signature;
 mod webhook;
 
 use crate::fetch::{Endpoint, FetchLimits, Fetcher, Places, Resolver, WayOut};
-use crate::worker::{ServedTool, Worker, WorkerLimits, WorkerOptions, WorkerProgram};
+use crate::worker::{Grants, ServedTool, Worker, WorkerLimits, WorkerOptions, WorkerProgram};
 use ::http::Uri;
 pub use signature::{SigningKey, SigningRefusal};
 use std::collections::BTreeMap;
@@ -27,6 +27,8 @@ pub struct DeclaredHandlers {
     pub secrets: BTreeMap<String, BoundSecret>,
     /// Variables that tools' processes are given besides the usual ones.
     pub variables: BTreeMap<ToolId, Vec<String>>,
+    /// Secrets that tools' processes may ask for.
+    pub granted: Grants,
     /// Texts that never reach the log.
     pub unlogged: Vec<Sensitive<String>>,
     pub fetch: FetchLimits,
@@ -126,6 +128,12 @@ impl DeclaredHandlers {
             },
             first_requests: Box::new(Vec::new),
             secrets: self.unlogged.clone(),
+            granted: self
+                .granted
+                .get_key_value(declared.tool)
+                .map(|(tool, secrets)| (tool.clone(), secrets.clone()))
+                .into_iter()
+                .collect(),
         });
         Ok(worker.handler(ServedTool {
             tool: declared.tool.clone(),

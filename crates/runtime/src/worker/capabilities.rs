@@ -1,6 +1,7 @@
 //! What a worker may ask for within a call, by the names of its protocol: the capabilities of the call's context, and nothing
 //! else. Knows no process.
 
+use super::Grants;
 use super::wire::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
 use base64_simd::STANDARD;
 use serde::Deserialize;
@@ -119,6 +120,30 @@ pub(super) fn begin(
         let answered = tokio::time::timeout(Duration::from_millis(left), asked).await;
         answered.unwrap_or_else(|_| Err(late()))
     })
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+/// A secret that the configuration grants the call's tool as it is.
+pub(super) fn secret(context: &Context, granted: &Grants, params: &RawValue) -> CapabilityAnswer {
+    let Named { name } = read(params)?;
+    let tool = &context.tool.id;
+    let of_tool = granted.get(tool);
+    match of_tool.and_then(|secrets| secrets.get(&name)) {
+        Some(secret) => Ok(secret.expose().as_str().into()),
+        None => {
+            let shown: String = name.chars().take(60).collect();
+            Err(RpcError::named(
+                "NOT_ALLOWED",
+                format!(
+                    "the tool {tool} is granted no secret {shown:?}: name it in `secrets` of [tools.{tool}] in the configuration, and set WINDLASS_SECRET_ and its name"
+                ),
+            ))
+        }
+    }
 }
 
 #[derive(Deserialize)]

@@ -330,6 +330,11 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
                         None => result,
                     }
                 };
+                // Before the lock, which this takes as well.
+                let answer = answer.map_err(|mut error| {
+                    error.message = log::without_calls(&self.shared, self.number, &error.message);
+                    error
+                });
                 let is_known = id.is_some_and(|id| {
                     let mut pool = self.shared.pool();
                     pool.answered(self.number, id, answer, read)
@@ -373,6 +378,13 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
         if self.shared.pool().requests_of(self.number, call) >= self.shared.limits.requests_max {
             return refuse("the call asks for too much at a time");
         }
+        if method == "secret" {
+            let answer = capabilities::secret(&context, &self.shared.granted, params);
+            return self
+                .shared
+                .pool()
+                .send(self.number, wire::answer(id, &answer));
+        }
         if let Some(answer) = capabilities::answer_at_once(&context, method, params) {
             let line = wire::answer(id, &answer);
             return self.shared.pool().send(self.number, line);
@@ -401,10 +413,10 @@ fn response(answer: Result<&RawValue, RpcError>) -> HandlerResult {
     match answer {
         Ok(result) => read_response(result.get().as_bytes()),
         Err(error) if error.code == NOT_BEGUN => Err(NotStarted::Busy.failure()),
-        // Its text may quote a user.
-        Err(error) => Err(broken(&format!(
+        Err(error) if error.message.is_empty() => Err(broken(&format!(
             "the worker answered with error {}",
             error.code
         ))),
+        Err(error) => Err(broken(&error.message)),
     }
 }

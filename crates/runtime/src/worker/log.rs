@@ -70,6 +70,16 @@ pub(super) async fn read(shared: Arc<Shared>, number: u64, errors: impl AsyncRea
     write(&shared, number, &mut limit, &line);
 }
 
+/// The words of a child without secrets, and without the arguments of its calls.
+pub(super) fn without_calls(shared: &Shared, number: u64, words: &str) -> String {
+    let mut of_calls = Secrets::default();
+    let everything = [String::new()];
+    for arguments in shared.pool().arguments(number) {
+        of_calls.add(&arguments, &everything);
+    }
+    of_calls.without_words(&shared.secrets.without(words))
+}
+
 fn write(shared: &Shared, number: u64, limit: &mut LineLimit, line: &[u8]) {
     let text = String::from_utf8_lossy(line);
     let text = text.trim_end();
@@ -79,12 +89,7 @@ fn write(shared: &Shared, number: u64, limit: &mut LineLimit, line: &[u8]) {
     let Some(left_out) = limit.take() else {
         return;
     };
-    let mut of_calls = Secrets::default();
-    let everything = [String::new()];
-    for arguments in shared.pool().arguments(number) {
-        of_calls.add(&arguments, &everything);
-    }
-    let text = of_calls.without(&shared.secrets.without(text));
+    let text = without_calls(shared, number, text);
     let text = text.escape_debug();
     tracing::info!(worker = %shared.name, process = number, left_out, "{text}");
 }

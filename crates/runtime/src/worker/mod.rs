@@ -13,6 +13,7 @@ use crate::redaction::Secrets;
 use child::Serving;
 use pool::{Call, Pool};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -115,7 +116,12 @@ pub struct WorkerOptions {
     pub first_requests: Box<dyn Fn() -> Vec<WorkerRequest> + Send + Sync>,
     /// Texts that never reach the log, besides arguments of calls.
     pub secrets: Vec<Sensitive<String>>,
+    /// Secrets that tools may ask for.
+    pub granted: Grants,
 }
+
+/// For each tool the secrets that its code may have as they are, by their names.
+pub type Grants = BTreeMap<ToolId, BTreeMap<String, Sensitive<String>>>;
 
 /// Processes that serve calls. They end with the last handle to it.
 pub struct Worker {
@@ -150,6 +156,7 @@ struct Shared {
     limits: WorkerLimits,
     first_requests: Box<dyn Fn() -> Vec<WorkerRequest> + Send + Sync>,
     secrets: Secrets,
+    granted: Grants,
     pool: Mutex<Pool>,
 }
 
@@ -161,8 +168,10 @@ impl Worker {
             program,
             limits,
             first_requests,
-            secrets,
+            mut secrets,
+            granted,
         } = options;
+        secrets.extend(granted.values().flat_map(BTreeMap::values).cloned());
         Arc::new(Self {
             shared: Arc::new(Shared {
                 name,
@@ -170,6 +179,7 @@ impl Worker {
                 limits,
                 first_requests,
                 secrets: Secrets::of(secrets),
+                granted,
                 pool: Mutex::new(Pool::new(limits)),
             }),
         })

@@ -7,7 +7,8 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use windlass_runtime::worker::{
-    ServedTool, USUAL_VARIABLES, Worker, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
+    Grants, ServedTool, USUAL_VARIABLES, Worker, WorkerLimits, WorkerOptions, WorkerProgram,
+    WorkerRequest,
 };
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{
@@ -53,7 +54,21 @@ fn worker_of(
         limits,
         first_requests: Box::new(move || first_requests.clone()),
         secrets: vec!["hidden-key".to_owned().into()],
+        granted: granted(),
     })
+}
+
+/// The tool of every call may have one secret, and another tool another one.
+fn granted() -> Grants {
+    let of = |tool: &str, name: &str, value: &str| {
+        let secret = (name.to_owned(), value.to_owned().into());
+        (ToolId::parse(tool).unwrap(), [secret].into())
+    };
+    [
+        of("order", "SHOP_KEY", "granted-value"),
+        of("other", "OTHER_KEY", "other-value"),
+    ]
+    .into()
 }
 
 fn limits() -> WorkerLimits {
@@ -209,6 +224,40 @@ async fn a_call_carries_its_tool_arguments_and_context() {
     );
 }
 
+#[tokio::test]
+async fn an_exception_s_words_are_kept_without_what_the_call_was_given() {
+    let script = r#"while read -r line; do id_of "$line"
+        printf '{"id":%s,"error":{"code":-32000,"message":"lib/main.py:7: no Earl Grey for hidden-key and granted-value"}}\n' "$id"; done"#;
+    let given = invocation(
+        json!({"text": "Earl Grey", "n": "main"}),
+        10_000,
+        Arc::default(),
+    );
+    let result = run(&handler(&worker(script, limits())), given).await;
+    assert_eq!(
+        shown(result),
+        "broken: lib/main.py:7: no (left out) for (left out) and (left out)"
+    );
+}
+
+#[tokio::test]
+async fn a_tool_has_the_secrets_that_it_was_granted_and_no_others() {
+    let script = r#"read -r line; id_of "$line"; call=$id
+        for name in SHOP_KEY OTHER_KEY; do
+            printf '{"jsonrpc":"2.0","id":"w","method":"secret","params":{"call":%s,"name":"%s"}}\n' "$call" "$name"
+            read -r line; said="$said$line"
+        done
+        said=$(printf '%s' "$said" | tr -d '"\\')
+        answer $call "$said""#;
+    let said = call(&worker(script, limits())).await;
+    assert!(said.contains("result:granted-value"), "{said}");
+    assert!(
+        said.contains("granted no secret") && said.contains("code:NOT_ALLOWED"),
+        "{said}"
+    );
+    assert!(!said.contains("other-value"), "{said}");
+}
+
 /// What one bad process costs its call, and that the next call is served by another one.
 async fn check_once_bad(bad: &str, time_ms: u64, expected: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -292,7 +341,7 @@ async fn an_answer_that_is_no_response_breaks_its_call_alone() {
     let worker = worker(script, limits());
     for expected in [
         "broken: the answer has no `ok`; a ToolResponse is { \"ok\": true, \"data\": … } or { \"ok\": false, \"error\": … }",
-        "broken: the worker answered with error -1",
+        "broken: secret of ada",
         "Conflict (partial: None): taken",
         "4",
     ] {

@@ -83,6 +83,22 @@ export default (function (native) {
     defineProperty(globalThis, name, { get, set, configurable: true });
   }
 
+  // The engine's own methods pass over the language and the zone that they are told.
+  let locale;
+  const ofLocale = () => (locale ??= native.locale()());
+  function speak(prototype, answer, ...names) {
+    for (const name of names) {
+      const { [name]: value } = { [name](...given) { return answer(name, this, given); } };
+      defineProperty(prototype, name, { value, writable: true, configurable: true });
+    }
+  }
+  speak(Date.prototype, (name, date, given) => ofLocale().date(name, date, ...given), 'toLocaleString', 'toLocaleDateString', 'toLocaleTimeString');
+  speak(Number.prototype, (name, number, given) => ofLocale().number(name, number.valueOf(), ...given), 'toLocaleString');
+  speak(BigInt.prototype, (name, number, given) => ofLocale().number(name, number.valueOf(), ...given), 'toLocaleString');
+  speak(String.prototype, (name, text, given) => ofLocale().compare(name, text, ...given), 'localeCompare');
+  speak(String.prototype, (name, text, given) => ofLocale().caseOf(name, String(text), ...given), 'toLocaleUpperCase', 'toLocaleLowerCase');
+  defineProperty(globalThis, 'Intl', { get: () => ofLocale().Intl, configurable: true });
+
   function contextOf(facts, args) {
     const { voice, ...plain } = facts;
     freeze(plain.tool);
@@ -117,6 +133,7 @@ export default (function (native) {
       images: freeze({ generate: ask('images.generate') }),
       blocks: freeze({ add: ask('blocks.add') }),
       http: freeze({ fetch: (input, init) => globalThisFetch()(input, init) }),
+      secret: async (name) => request('secret', { name: String(name) }),
       progress(message, fraction) {
         notify('progress', fraction === undefined ? { message: String(message) } : { message: String(message), fraction: Number(fraction) });
       },

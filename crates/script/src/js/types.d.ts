@@ -77,6 +77,8 @@ interface Context<Arguments = any> extends Invocation<Arguments> {
   /** Serves the user of this session no more until a time, in milliseconds since 1970. */
   readonly blocks: { add(block: { until: number; farewellMessage?: string }): Promise<void> };
   readonly http: { fetch(url: string | URL, init?: FetchInit): Promise<Response> };
+  /** A secret that `tools.NAME.secrets` of the configuration grants this tool. */
+  secret(name: string): Promise<string>;
   progress(message: string, fraction?: number): void;
   callTool(id: string, args?: object): Promise<ToolResponse & { meta: object }>;
 }

@@ -2,6 +2,7 @@
 // used. Addresses, UTF-8 and randomness are the host's; everything else is here.
 export default (function (native, request, call) {
   const { stringify } = JSON;
+  const PIECE_BYTES = 65_536;
 
   class DOMException extends Error {
     constructor(message = '', name = 'Error') {
@@ -395,18 +396,92 @@ export default (function (native, request, call) {
     }
   }
 
+  // The body of a response, all of which is there already, in the form in which pieces are read. Only what a handler reads with.
+  class BodyStream {
+    #take;
+    #bytes;
+    #at = 0;
+    #isLocked = false;
+
+    constructor(take) {
+      this.#take = take;
+    }
+
+    get locked() {
+      return this.#isLocked;
+    }
+
+    #next() {
+      this.#bytes ??= this.#take();
+      if (this.#at >= this.#bytes.length) return { done: true, value: undefined };
+      const value = this.#bytes.slice(this.#at, this.#at + PIECE_BYTES);
+      this.#at += value.length;
+      return { done: false, value };
+    }
+
+    #lock() {
+      if (this.#isLocked) throw new TypeError('the body is read by another reader already');
+      this.#isLocked = true;
+    }
+
+    getReader(options) {
+      if (options?.mode !== undefined) throw new TypeError('the body has a reader without a `mode` only');
+      this.#lock();
+      return Object.freeze({
+        read: async () => this.#next(),
+        cancel: async () => this.#end(),
+        releaseLock: () => {
+          this.#isLocked = false;
+        },
+      });
+    }
+
+    #end() {
+      this.#bytes ??= this.#take();
+      this.#at = this.#bytes.length;
+    }
+
+    async cancel() {
+      if (this.#isLocked) throw new TypeError('the body is read by another reader already');
+      this.#end();
+    }
+
+    async *values() {
+      this.#lock();
+      try {
+        for (let piece = this.#next(); !piece.done; piece = this.#next()) yield piece.value;
+      } finally {
+        this.#end();
+        this.#isLocked = false;
+      }
+    }
+
+    [Symbol.asyncIterator]() {
+      return this.values();
+    }
+  }
+
+  for (const name of ['pipeTo', 'pipeThrough', 'tee']) {
+    BodyStream.prototype[name] = () => {
+      throw new TypeError(`a body has no ${name} here: read it with getReader(), \`for await\`, text(), json() or bytes()`);
+    };
+  }
+
   // Makes reading the body of a response an error.
   let lose;
 
   class Response {
     #body;
     #problem;
+    #stream;
+    #isNull;
 
     static {
       lose = (response, problem) => (response.#problem = problem);
     }
 
     constructor(body = null, { status = 200, statusText = '', headers = {}, url = '' } = {}) {
+      this.#isNull = body === null;
       this.#body = body === null || typeof body === 'string' ? (body ?? '') : body instanceof URLSearchParams ? body.toString() : bytesOf(body);
       this.status = status;
       this.statusText = statusText;
@@ -432,6 +507,14 @@ export default (function (native, request, call) {
       return this.#body;
     }
 
+    get body() {
+      if (this.#isNull) return null;
+      return (this.#stream ??= new BodyStream(() => {
+        const body = this.#take();
+        return typeof body === 'string' ? new TextEncoder().encode(body) : body;
+      }));
+    }
+
     async text() {
       const body = this.#take();
       return typeof body === 'string' ? body : new TextDecoder().decode(body);
@@ -453,7 +536,7 @@ export default (function (native, request, call) {
 
     clone() {
       if (this.bodyUsed) throw new TypeError('the body has been read already');
-      const clone = new Response(this.#body, this);
+      const clone = new Response(this.#isNull ? null : this.#body, this);
       clone.#problem = this.#problem;
       return clone;
     }
@@ -492,7 +575,8 @@ export default (function (native, request, call) {
       // As in browsers and in Node, a request without an answer is a TypeError.
       throw error instanceof DOMException ? error : Object.assign(new TypeError(`fetch failed: ${error.message}`), { code: error.code, cause: error });
     });
-    const content = typeof answer.bodyBase64 === 'string' ? fromBase64(answer.bodyBase64) : (answer.body ?? '');
+    const hasNone = [204, 205, 304].includes(answer.status);
+    const content = hasNone ? null : typeof answer.bodyBase64 === 'string' ? fromBase64(answer.bodyBase64) : (answer.body ?? '');
     const response = new Response(content, { ...answer, url: answer.url ?? String(input) });
     // The status counts. A reader of the body learns that its end did not come.
     if (answer.bodyProblem) lose(response, answer.bodyProblem);

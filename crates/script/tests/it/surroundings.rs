@@ -176,6 +176,127 @@ fn fetch_asks_the_host_and_reads_its_answer() {
 }
 
 #[test]
+fn what_a_language_or_a_zone_decides_is_right_or_refused() {
+    check(
+        "(() => { const date = new Date(Date.UTC(2026, 0, 5, 0, 7, 9)); const utc = { timeZone: 'UTC' };
+          return [date.toLocaleString('en-US', utc), date.toLocaleDateString('en-US', utc), date.toLocaleTimeString(undefined, utc),
+            (1234567.8915).toLocaleString(), (0.256).toLocaleString('en', { style: 'percent' }), (5).toLocaleString('en-GB', { minimumFractionDigits: 2 }),
+            (2.5).toLocaleString('en-US', { maximumFractionDigits: 0 }), (-1e21).toLocaleString(), NaN.toLocaleString(), 12345678901234567890n.toLocaleString(),
+            [1234, 5].toLocaleString()]; })()",
+        json!([
+            "1/5/2026, 12:07:09 AM", "1/5/2026", "12:07:09 AM", "1,234,567.892", "26%", "5.00", "3",
+            "-1,000,000,000,000,000,000,000", "NaN", "12,345,678,901,234,567,890", "1,234,5",
+        ]),
+    );
+    check(
+        "[['b', 'ä', 'B', 'a', 'z', 'A'].sort((left, right) => left.localeCompare(right)), 'a2'.localeCompare('a10', undefined, { numeric: true }),
+          'Ä'.localeCompare('a', 'de', { sensitivity: 'base' }), 'é'.localeCompare('E', 'fr', { sensitivity: 'case' }), 'x'.localeCompare('x'), 'i'.toLocaleUpperCase('de')]",
+        json!([["a", "A", "ä", "b", "B", "z"], -1, 0, -1, 0, "I"]),
+    );
+    for (expression, named) in [
+        (
+            "new Date(0).toLocaleString('en-US', { timeZone: 'America/New_York' })",
+            "toLocaleString with timeZone: \"America/New_York\"",
+        ),
+        (
+            "new Date(0).toLocaleDateString('de-DE')",
+            "toLocaleDateString for \"de-DE\"",
+        ),
+        (
+            "new Date(0).toLocaleTimeString('en-US', { hour: '2-digit' })",
+            "toLocaleTimeString with hour: \"2-digit\"",
+        ),
+        (
+            "(1).toLocaleString('de-DE')",
+            "toLocaleString for \"de-DE\"",
+        ),
+        (
+            "(1).toLocaleString('en-US', { style: 'currency', currency: 'EUR' })",
+            "toLocaleString with style: \"currency\"",
+        ),
+        (
+            "new Intl.DateTimeFormat('en-US', { timeZone: 'Asia/Tokyo' })",
+            "Intl.DateTimeFormat is not in this engine",
+        ),
+        ("'a'.localeCompare('b', 'sv')", "localeCompare for \"sv\""),
+        (
+            "'i'.toLocaleUpperCase('tr')",
+            "toLocaleUpperCase for \"tr\"",
+        ),
+    ] {
+        let source = format!(
+            "export async function execute() {{ return {{ ok: true, data: {expression} }}; }}"
+        );
+        let answer = Host::of_handler(&source).call(json!({}));
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(
+            message.contains(named) && message.contains("run it in Node"),
+            "{expression}: {answer}"
+        );
+    }
+}
+
+#[test]
+fn the_body_of_an_answer_can_be_read_in_pieces() {
+    let source = "export async function execute() {
+        const get = () => fetch('https://example.org/');
+        const pieces = [];
+        for await (const piece of (await get()).body) pieces.push(piece.length);
+        const response = await get();
+        const reader = response.body.getReader();
+        const decoder = new TextDecoder();
+        let text = '';
+        for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) text += decoder.decode(value, { stream: true });
+        const twice = await response.text().catch((error) => error.message);
+        const cancelled = await get();
+        await cancelled.body.cancel();
+        const none = await fetch('https://example.org/none');
+        let piped;
+        try { (await get()).body.tee(); } catch (error) { piped = error.message.includes('getReader'); }
+        return { ok: true, data: [pieces, text.length, twice, cancelled.bodyUsed, none.body, piped, (await get()).body.locked] };
+    }";
+    let mut respond = |_: &str, params: &Value| match params["url"].as_str().unwrap() {
+        "https://example.org/none" => result(json!({"status": 204, "headers": {}, "body": ""})),
+        _ => result(json!({"status": 200, "headers": {}, "body": "x".repeat(70_000)})),
+    };
+    let answer = Host::of_handler(source).call_with(json!({}), context(), &mut respond);
+    assert_eq!(
+        answer,
+        data(json!([
+            [65_536, 4_464],
+            70_000,
+            "the body has been read already",
+            true,
+            null,
+            true,
+            false
+        ]))
+    );
+}
+
+#[test]
+fn a_granted_secret_is_asked_of_the_host() {
+    let source = "export async function execute({ context }) {
+        const refused = await context.secret('OTHER').catch((error) => [error.message, error.code]);
+        return { ok: true, data: [(await context.secret('KEY')).length, refused] };
+    }";
+    let mut respond = |method: &str, params: &Value| {
+        assert_eq!(method, "secret");
+        match params["name"].as_str().unwrap() {
+            "KEY" => result(json!("value")),
+            _ => {
+                json!({"error": {"code": -32_000, "message": "it is not granted", "data": {"code": "NOT_ALLOWED"}}})
+            }
+        }
+    };
+    let answer = Host::of_handler(source).call_with(json!({}), context(), &mut respond);
+    assert_eq!(
+        answer,
+        data(json!([5, ["it is not granted", "NOT_ALLOWED"]]))
+    );
+}
+
+#[test]
 fn what_a_context_says_of_its_call_can_be_read_and_not_changed() {
     check(
         "[context.clientId, context.userId, context.mode, context.turn, context.tool.id, context.session.toolsVersion, context.capabilities.messaging,

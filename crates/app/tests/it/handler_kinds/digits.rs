@@ -244,6 +244,7 @@ impl Shop {
                 },
             )]),
             variables: BTreeMap::new(),
+            granted: BTreeMap::new(),
             unlogged: Vec::new(),
             fetch: fetch_limits(),
             worker: WorkerLimits::default(),

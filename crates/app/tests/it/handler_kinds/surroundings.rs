@@ -214,6 +214,7 @@ impl ScriptLoader for Engine {
             limits: WorkerLimits::default(),
             first_requests: Box::new(move || vec![load.clone()]),
             secrets: Vec::new(),
+            granted: Default::default(),
         });
         let handler = worker.handler(ServedTool::new(script.tool.clone(), Numbers::Doubles));
         self.0.lock().unwrap().push(worker);
