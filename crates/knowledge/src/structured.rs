@@ -2,6 +2,7 @@
 //! among them. Knows each format's shape and lines; what makes a good record is not decided here.
 
 use crate::access::Access;
+use crate::asset;
 use crate::csv_rows::{self, Rows};
 use crate::documents::{Document, DocumentKind, DocumentReader};
 use crate::front_matter::{self, Fault, Form, RecordFile, TextKind};
@@ -421,6 +422,7 @@ fn one(
     line: Option<usize>,
     mut fields: Map<String, Value>,
 ) -> Found {
+    name_asset(&mut fields);
     let record = text(&mut fields, form)
         .and_then(|(form, body)| {
             if let Some(inner) = metadata(&mut fields)? {
@@ -439,6 +441,41 @@ fn one(
     Found { line, record }
 }
 
+/// Gives an entry of a manifest of pictures the names that assets have here.
+fn name_asset(fields: &mut Map<String, Value>) {
+    const KINDS: [&str; 3] = ["image", "picture", "photograph"];
+    const PLACES: [&str; 4] = ["path", "filename", "src", "image"];
+    let text = |name: &str| fields.get(name).and_then(Value::as_str);
+    let prefix = text("id").and_then(|id| id.split_once(':'));
+    let prefix = prefix.map(|(prefix, _)| prefix);
+    let kind = text("type").or(prefix).unwrap_or_default();
+    let kind = kind.to_ascii_lowercase();
+    let names_type = prefix.is_none();
+    let is_other_name = KINDS.contains(&kind.as_str());
+    if !is_other_name && !asset::is_kind(&kind) {
+        return;
+    }
+    let has_place = [asset::FILE_FIELD, "url"]
+        .iter()
+        .any(|name| fields.contains_key(*name));
+    if !has_place
+        && let Some(name) = PLACES
+            .into_iter()
+            .find(|name| fields.get(*name).is_some_and(Value::is_string))
+        && let Some(place) = fields.remove(name)
+    {
+        let is_address = place.as_str().is_some_and(|place| place.contains("://"));
+        let name = if is_address { "url" } else { asset::FILE_FIELD };
+        fields.insert(name.to_owned(), place);
+    }
+    let has_place = [asset::FILE_FIELD, "url"]
+        .iter()
+        .any(|name| fields.contains_key(*name));
+    if is_other_name && names_type && has_place {
+        fields.insert("type".to_owned(), "photo".into());
+    }
+}
+
 /// What stands under `metadata`, whose members are further fields.
 fn metadata(
     fields: &mut Map<String, Value>,
@@ -455,7 +492,7 @@ fn metadata(
     }
 }
 
-/// A record's text: the field `body`, or `text`. Where a question stands in the place of its title, the answer.
+/// A record's text: the field `body`, or `text`, or, of what has neither and is no question, its `description`. Where a question stands in the place of its title, the answer.
 fn text(
     fields: &mut Map<String, Value>,
     form: Form,
@@ -463,6 +500,10 @@ fn text(
     let mut body = front_matter::text_field(fields, "body")?;
     if body.is_none() {
         body = front_matter::text_field(fields, "text")?;
+    }
+    let is_described = fields.get("description").is_some_and(Value::is_string);
+    if body.is_none() && fields.contains_key("title") && is_described {
+        body = front_matter::text_field(fields, "description")?;
     }
     if fields.contains_key("title") {
         return Ok((form, body.unwrap_or_default()));

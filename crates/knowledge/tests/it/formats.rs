@@ -339,6 +339,32 @@ fn photos_diagrams_and_videos_say_where_they_lie() {
 }
 
 #[test]
+fn a_manifest_of_assets_keeps_descriptions_and_pictures() {
+    let text = r#"{"version": 2, "assets": [
+{"id": "ship", "type": "image", "title": "The Fram", "description": "A ship for ice.", "path": "photos/fram.jpg"},
+{"id": "map", "type": "diagram", "title": "Route", "description": "Through the ice.", "src": "https://example.org/map.png"},
+{"id": "doc:f", "type": "doc", "title": "F", "body": "Text.", "description": "Beside the text."}]}"#;
+    let folder = folder(&[("assets.json", text.as_bytes())]);
+    let (base, report) = open(folder.path());
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    let records: Vec<_> = base.records().collect();
+    let found: Vec<(&str, Option<AssetPlace>)> = records
+        .iter()
+        .map(|record| (record.body.as_str(), asset(record).map(|asset| asset.place)))
+        .collect();
+    let url = AssetPlace::Url("https://example.org/map.png".to_owned());
+    let file = AssetPlace::File("photos/fram.jpg".to_owned());
+    assert_eq!(found.len(), 3);
+    for expected in [
+        ("A ship for ice.", Some(file)),
+        ("Through the ice.", Some(url)),
+        ("Text.", None),
+    ] {
+        assert!(found.contains(&expected), "{found:?}");
+    }
+}
+
+#[test]
 fn a_key_that_is_there_twice_is_reported_and_neither_is_taken() {
     let good = r#"{"id": "doc:ok", "title": "Ok"}"#;
     for (path, text, line) in [
