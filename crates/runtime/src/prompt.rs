@@ -62,7 +62,7 @@ impl Texts {
     }
 
     /// Reads `core.md`, `voice.md` and `text.md` of a folder. The built-in text stands for each that is missing, and its
-    /// name is returned.
+    /// name is returned. A folder with one text alone has its core in it, whatever the file is called.
     pub fn load(folder: &Path) -> Result<(Self, Vec<&'static str>), TextsError> {
         let mut texts = Self::built_in();
         let mut missing = Vec::new();
@@ -76,8 +76,27 @@ impl Texts {
                 None => missing.push(name),
             }
         }
+        if missing.len() == 3
+            && let Some(only) = only_text(folder)
+            && let Some(read) = read(only)?
+        {
+            texts.core = read;
+            missing.retain(|name| *name != "core.md");
+        }
         Ok((texts, missing))
     }
+}
+
+/// The one file of a folder that is a text; `None` where there are none or several.
+fn only_text(folder: &Path) -> Option<PathBuf> {
+    let is_text = |path: &PathBuf| {
+        let ending = path.extension().and_then(std::ffi::OsStr::to_str);
+        path.is_file() && ending.is_some_and(|ending| ["md", "txt"].contains(&ending))
+    };
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let mut texts = entries.map(|entry| entry.path()).filter(is_text);
+    let only = texts.next()?;
+    texts.next().is_none().then_some(only)
 }
 
 /// `None` where there is no such file.

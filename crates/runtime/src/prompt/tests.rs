@@ -232,7 +232,22 @@ fn a_text_that_the_folder_lacks_is_the_built_in_one() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = folder.path().join("missing");
     let all = vec!["core.md", "voice.md", "text.md"];
-    assert_eq!(Texts::load(&nowhere).unwrap(), (Texts::built_in(), all));
+    assert_eq!(
+        Texts::load(&nowhere).unwrap(),
+        (Texts::built_in(), all.clone())
+    );
+    // One text alone is the core, and of two nobody knows which.
+    std::fs::write(folder.path().join("system.txt"), "one").unwrap();
+    let (texts, missing) = Texts::load(folder.path()).unwrap();
+    assert_eq!(
+        (texts.core.as_str(), missing),
+        ("one", vec!["voice.md", "text.md"])
+    );
+    std::fs::write(folder.path().join("other.md"), "two").unwrap();
+    assert_eq!(
+        Texts::load(folder.path()).unwrap(),
+        (Texts::built_in(), all)
+    );
     for name in ["core", "voice"] {
         std::fs::write(folder.path().join(format!("{name}.md")), name).unwrap();
     }
