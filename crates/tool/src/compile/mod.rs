@@ -33,7 +33,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Goes up when the compiler makes something else of the same sources, so that artifacts of older ones are rebuilt.
-const REVISION: u32 = 6;
+const REVISION: u32 = 7;
 
 /// The most tools that OpenAI takes in one request.
 pub const OPENAI_TOOLS_MAX: usize = 128;

@@ -310,11 +310,9 @@ impl Conversion<'_, '_> {
         for (name, property) in value.as_object().into_iter().flatten() {
             let place = pointer(here, name);
             if !is_parameter_name(name) {
-                self.notes.error(
-                    &place,
-                    "Gemini takes no parameter of this name",
-                    "write letters, digits and underscores, no digit first, 64 at most",
-                );
+                self.notes.dropped("a parameter of such a name", &place);
+                draft.remarks.push(words::unnameable(name, property));
+                continue;
             }
             if let Some(schema) = self.schema(property, &place) {
                 properties.insert(name.clone(), schema.into());

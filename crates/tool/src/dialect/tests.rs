@@ -327,9 +327,10 @@ fn gemini_says_in_words_what_it_has_no_keyword_for() {
     check(
         json!({"type": "object", "properties": {"not-a-name": {"type": "string"}, "gone": false}, "additionalProperties": {"type": "string"}}),
         expect![[r#"
-            {"description":"Members of other names are allowed, each matching {\"type\":\"string\"}.","properties":{"not-a-name":{"type":"STRING"}},"type":"OBJECT"}
+            {"description":"Members of other names are allowed, each matching {\"type\":\"string\"}. There is also a member `not-a-name`, which matches {\"type\":\"string\"}.","type":"OBJECT"}
+            note a parameter of such a name /parameters/properties/p/properties/not-a-name 1
             note additionalProperties /parameters/properties/p/additionalProperties 1
-            error /parameters/properties/p/properties/not-a-name Gemini takes no parameter of this name"#]],
+            note properties without any /parameters/properties/p/properties 1"#]],
     );
     check(
         json!({"type": "object", "additionalProperties": {"$ref": "#/$defs/word"}}),

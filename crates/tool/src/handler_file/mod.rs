@@ -16,7 +16,7 @@ use crate::error::FailureKind;
 use crate::number::Numbers;
 use crate::sensitive::Sensitive;
 use std::collections::{BTreeMap, BTreeSet};
-use template::{BodyTemplate, Template};
+use template::{BodyTemplate, NamedTemplate, Template};
 
 /// What a `handler.json` says.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +46,7 @@ pub struct HttpTemplate {
     pub(crate) origin: String,
     /// Path and query.
     pub(crate) path: Template,
-    pub(crate) query: Vec<(String, Template)>,
+    pub(crate) query: Vec<NamedTemplate>,
     pub(crate) headers: Vec<(String, Template)>,
     pub(crate) body: Option<BodyTemplate>,
     /// The JSON pointer of the answer's part that is the call's data.

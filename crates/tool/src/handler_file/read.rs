@@ -1,6 +1,8 @@
 //! Reads a `handler.json` and reports every problem that it has, with its place and a cure.
 
-use super::template::{BodyTemplate, Node, Piece, Template, is_sure, pointer_of};
+use super::template::{
+    BodyTemplate, NamedTemplate, Node, Piece, Template, ValueForm, ValueStyle, is_sure, pointer_of,
+};
 use super::{
     DeclaredError, HandlerFile, HttpHandler, HttpTemplate, Permissions, ProcessHandler, Webhook,
     is_definite, may_go_to, numbers_of,
@@ -39,6 +41,15 @@ const HTTP: [&str; 11] = [
     "errors",
     "idempotencyHeader",
     "lookup",
+];
+/// Members of a value of a query or a form that is written in a style of its own.
+const STYLED: [&str; 4] = ["value", "style", "explode", "allowReserved"];
+const STYLES: [&str; 5] = [
+    "form",
+    "spaceDelimited",
+    "pipeDelimited",
+    "deepObject",
+    "json",
 ];
 const WEBHOOK: [&str; 4] = ["kind", "url", "secret", "timeoutMs"];
 const PROCESS: [&str; 5] = ["kind", "command", "timeoutMs", "concurrency", "numbers"];
@@ -163,8 +174,12 @@ impl HandlerFileReader<'_, '_, '_> {
     fn request(&mut self, object: &Map<String, Value>, at: &str) -> Option<HttpTemplate> {
         let method = self.method(object, at);
         let address = self.address(object, at);
-        let query = self.named(object, at, "query");
-        let headers = self.named(object, at, "headers");
+        let query = self.named(object, at, "query", Styles::Allowed);
+        let headers = self.named(object, at, "headers", Styles::Refused);
+        let headers: Vec<(String, Template)> = headers
+            .into_iter()
+            .map(|named| (named.name, named.template))
+            .collect();
         for (name, _) in &headers {
             self.header_name(name, &pointer(&pointer(at, "headers"), name));
         }
@@ -234,14 +249,11 @@ impl HandlerFileReader<'_, '_, '_> {
             }
         };
         origin.clone_into(&mut self.origin);
-        let template = self.template(path, &here, Presence::Sure);
-        for piece in &template.0 {
-            if let Piece::Text(text) = piece
-                && let Some(problem) = path_problem(text)
-            {
-                self.report
-                    .error(&here, problem, "percent-encode it, or leave it out");
-            }
+        let template = Template::parse_path(path, self.judged.parameters);
+        self.places(&template, &here, Presence::Sure);
+        if let Some(problem) = path_problem(&template) {
+            self.report
+                .error(&here, problem, "percent-encode it, or leave it out");
         }
         Some((origin.to_owned(), template))
     }
@@ -252,7 +264,8 @@ impl HandlerFileReader<'_, '_, '_> {
         object: &Map<String, Value>,
         at: &str,
         name: &str,
-    ) -> Vec<(String, Template)> {
+        styles: Styles,
+    ) -> Vec<NamedTemplate> {
         let here = pointer(at, name);
         let members = match object.get(name) {
             None => return Vec::new(),
@@ -266,6 +279,10 @@ impl HandlerFileReader<'_, '_, '_> {
         for (key, value) in members {
             let here = pointer(&here, key);
             let text = match value {
+                Value::Object(styled) if matches!(styles, Styles::Allowed) => {
+                    templates.extend(self.styled(key, styled, &here));
+                    continue;
+                }
                 Value::String(text) => text.clone(),
                 Value::Number(_) | Value::Bool(_) => value.to_string(),
                 other => {
@@ -273,12 +290,70 @@ impl HandlerFileReader<'_, '_, '_> {
                     continue;
                 }
             };
-            templates.push((
-                key.clone(),
-                self.template(&text, &here, Presence::WholeMayLack),
-            ));
+            templates.push(NamedTemplate {
+                name: key.clone(),
+                template: self.template(&text, &here, Presence::WholeMayLack),
+                style: ValueStyle::default(),
+            });
         }
         templates
+    }
+
+    /// A value with a style, such as `{"value": "{ids}", "style": "form", "explode": false}`.
+    fn styled(
+        &mut self,
+        name: &str,
+        object: &Map<String, Value>,
+        at: &str,
+    ) -> Option<NamedTemplate> {
+        self.unknown(object, &STYLED, at);
+        let text = self.required_text(object, at, "value", "\"value\": \"{ids}\"")?;
+        let template = self.template(&text, &pointer(at, "value"), Presence::WholeMayLack);
+        if template.whole().is_none() {
+            self.report.error(
+                &pointer(at, "value"),
+                "a value with a style is one argument",
+                "write its place alone, such as \"{ids}\", or write the value as a text",
+            );
+        }
+        let style = match object.get("style") {
+            None => "form".to_owned(),
+            Some(_) => self.text(object, at, "style")?,
+        };
+        let mut flag = |name: &str| match object.get(name) {
+            None => None,
+            Some(Value::Bool(flag)) => Some(*flag),
+            Some(other) => {
+                self.wrong(&pointer(at, name), name, other, "true or false");
+                None
+            }
+        };
+        let (explodes, keeps_reserved) = (flag("explode"), flag("allowReserved"));
+        let form = match (style.as_str(), explodes) {
+            ("form", None | Some(true)) => ValueForm::Exploded,
+            ("form", Some(false)) => ValueForm::Joined(","),
+            ("spaceDelimited", None | Some(false)) => ValueForm::Joined("%20"),
+            ("pipeDelimited", None | Some(false)) => ValueForm::Joined("%7C"),
+            ("spaceDelimited" | "pipeDelimited", Some(true)) => ValueForm::Exploded,
+            ("deepObject", _) => ValueForm::Deep,
+            ("json", _) => ValueForm::Json,
+            _ => {
+                self.report.error(
+                    &pointer(at, "style"),
+                    format!("there is no style `{}`", brief(&style)),
+                    format!("write one of {}", STYLES.join(", ")),
+                );
+                return None;
+            }
+        };
+        Some(NamedTemplate {
+            name: name.to_owned(),
+            template,
+            style: ValueStyle {
+                form,
+                keeps_reserved: keeps_reserved.unwrap_or_default(),
+            },
+        })
     }
 
     fn body(&mut self, body: &Value, here: &str, headers: &[(String, Template)]) -> BodyTemplate {
@@ -292,10 +367,10 @@ impl HandlerFileReader<'_, '_, '_> {
             Value::Object(members) if is_form => {
                 let form = Map::from_iter([("body".to_owned(), Value::Object(members.clone()))]);
                 let at = here.strip_suffix("/body").unwrap_or_default();
-                BodyTemplate::Form(self.named(&form, at, "body"))
+                BodyTemplate::Form(self.named(&form, at, "body", Styles::Allowed))
             }
             Value::String(text) if !is_json => {
-                BodyTemplate::Text(self.template(text, here, Presence::Sure))
+                BodyTemplate::Text(self.template(text, here, Presence::WholeMayLack))
             }
             _ if is_form => {
                 self.wrong(here, "body", body, "an object, of which the form is made");
@@ -331,8 +406,13 @@ impl HandlerFileReader<'_, '_, '_> {
     }
 
     fn template(&mut self, text: &str, here: &str, presence: Presence) -> Template {
-        let parameters = self.judged.parameters;
-        let template = Template::parse(text, parameters);
+        let template = Template::parse(text, self.judged.parameters);
+        self.places(&template, here, presence);
+        template
+    }
+
+    /// Judges what a template names.
+    fn places(&mut self, template: &Template, here: &str, presence: Presence) {
         let may_lack = matches!(presence, Presence::WholeMayLack) && template.whole().is_some();
         for piece in &template.0 {
             match piece {
@@ -345,9 +425,9 @@ impl HandlerFileReader<'_, '_, '_> {
                     "leave it out, or correct `sideEffects` in schema.json",
                 ),
                 Piece::Argument(path) => self.argument(path, here, may_lack),
+                Piece::Expansion(expansion) => self.argument(&expansion.argument, here, may_lack),
             }
         }
-        template
     }
 
     fn argument(&mut self, path: &str, here: &str, may_lack: bool) {
@@ -714,6 +794,13 @@ impl HandlerFileReader<'_, '_, '_> {
     }
 }
 
+/// Whether a value may say how it is written.
+#[derive(Clone, Copy)]
+enum Styles {
+    Allowed,
+    Refused,
+}
+
 /// Whether a place may stand where a call has no argument for it.
 #[derive(Clone, Copy)]
 enum Presence {
@@ -728,11 +815,7 @@ pub fn address_problem(text: &str) -> Option<String> {
     let (problem, cure) = match split_url(text) {
         Err((problem, cure)) => (problem.to_owned(), cure),
         Ok((_, path)) => {
-            let pieces = Template::parse(path, &Value::Null).0;
-            let constant = pieces.iter().find_map(|piece| match piece {
-                Piece::Text(text) => path_problem(text),
-                Piece::Argument(_) | Piece::Secret(_) | Piece::EffectId | Piece::Key => None,
-            });
+            let constant = path_problem(&Template::parse_path(path, &Value::Null));
             (constant?, "percent-encode it, or leave it out")
         }
     };
@@ -743,9 +826,10 @@ pub fn address_problem(text: &str) -> Option<String> {
 pub fn arguments_of_address(text: &str) -> Vec<String> {
     let path = split_url(text).map_or("", |(_, path)| path);
     let mut names: Vec<String> = Vec::new();
-    for piece in Template::parse(path, &Value::Null).0 {
+    for piece in Template::parse_path(path, &Value::Null).0 {
         let name = match piece {
             Piece::Argument(name) => name,
+            Piece::Expansion(expansion) => expansion.argument,
             // A parameter of that name wins over the effect's.
             Piece::EffectId => "effectId".to_owned(),
             Piece::Key => "key".to_owned(),
@@ -814,15 +898,24 @@ fn split_url(text: &str) -> Result<(&str, &str), (&'static str, &'static str)> {
     Ok((&text[..end], if path.is_empty() { "/" } else { path }))
 }
 
-/// What is wrong with the constant part of a path and query.
-fn path_problem(text: &str) -> Option<String> {
-    if let Some(bad) = text
-        .chars()
-        .find(|character| !character.is_ascii_graphic() || "\\\"<>^`{|}".contains(*character))
-    {
-        return Some(format!("{bad:?} cannot stand in an address"));
+/// What is wrong with the constant parts of a path and query.
+fn path_problem(template: &Template) -> Option<String> {
+    // Whatever stands in a place makes its segment more than a step, or is refused with the call.
+    let mut whole = String::new();
+    for piece in &template.0 {
+        let Piece::Text(text) = piece else {
+            whole.push('x');
+            continue;
+        };
+        if let Some(bad) = text
+            .chars()
+            .find(|character| !character.is_ascii_graphic() || "\\\"<>^`{|}".contains(*character))
+        {
+            return Some(format!("{bad:?} cannot stand in an address"));
+        }
+        whole.push_str(text);
     }
-    let path = text.split('?').next().unwrap_or_default();
+    let path = whole.split('?').next().unwrap_or_default();
     let is_step = path.split('/').any(|segment| matches!(segment, "." | ".."));
     is_step.then(|| "the path has a step such as `..`".to_owned())
 }

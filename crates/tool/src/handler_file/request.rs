@@ -2,7 +2,9 @@
 //! line of a header, is refused here and never sent.
 
 use super::HttpTemplate;
-use super::template::{BodyTemplate, Node, Piece, Template, argument};
+use super::template::{
+    BodyTemplate, Expansion, NamedTemplate, Node, Operator, Piece, Template, ValueForm, argument,
+};
 use crate::arguments::Arguments;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,15 +52,18 @@ impl HttpTemplate {
         let mut url = self.origin.clone();
         url.push_str(&self.path.as_path(filling)?);
         let mut before = if url.contains('?') { '&' } else { '?' };
-        for (name, template) in &self.query {
-            for value in template.as_values(filling, IN_ADDRESS)? {
-                let _ = write!(url, "{before}{}={}", encoded(name), encoded(&value));
+        for named in &self.query {
+            for (name, value) in named.pairs(filling, IN_ADDRESS)? {
+                let _ = write!(url, "{before}{name}={value}");
                 before = '&';
             }
         }
         let mut headers = Vec::with_capacity(self.headers.len() + 1);
         for (name, template) in &self.headers {
-            for value in template.as_values(filling, IN_HEADER)? {
+            let values = template.as_values(filling, IN_HEADER)?;
+            if !values.is_empty() {
+                // RFC 9110, section 5.3: a list is one value with commas.
+                let value = values.join(",");
                 // What is no visible character of ASCII could end the header and begin another.
                 let fits = value
                     .bytes()
@@ -79,6 +84,9 @@ impl HttpTemplate {
             {
                 headers.push(("content-type".to_owned(), media_type.to_owned()));
             }
+            if body.is_empty() && !matches!(template, BodyTemplate::Form(_)) {
+                headers.retain(|header| !says_type(header));
+            }
         }
         Ok(Rendered {
             method: self.method.clone(),
@@ -92,14 +100,15 @@ impl HttpTemplate {
     pub(super) fn secrets(&self) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();
         self.path.add_secrets(&mut names);
-        for (_, template) in self.query.iter().chain(&self.headers) {
+        let values = self.query.iter().map(|named| &named.template);
+        for template in values.chain(self.headers.iter().map(|(_, template)| template)) {
             template.add_secrets(&mut names);
         }
         match &self.body {
             Some(BodyTemplate::Json(node)) => node.add_secrets(&mut names),
             Some(BodyTemplate::Form(members)) => members
                 .iter()
-                .for_each(|(_, template)| template.add_secrets(&mut names)),
+                .for_each(|named| named.template.add_secrets(&mut names)),
             Some(BodyTemplate::Text(template)) => template.add_secrets(&mut names),
             None => {}
         }
@@ -113,6 +122,9 @@ impl Piece {
         match self {
             Self::Text(text) => Some(text.as_str().into()),
             Self::Argument(path) => argument(filling.arguments.as_map(), path).cloned(),
+            Self::Expansion(expansion) => {
+                argument(filling.arguments.as_map(), &expansion.argument).cloned()
+            }
             Self::Secret(name) => Some(filling.secrets.get(name)?.as_str().into()),
             Self::EffectId => Some(filling.effect_id?.into()),
             Self::Key => Some(filling.key?.into()),
@@ -130,14 +142,19 @@ impl Template {
                 path.push_str(text);
                 continue;
             }
-            let Some(value) = piece.value(filling).and_then(|value| scalar(&value)) else {
+            let value = piece.value(filling);
+            let written = value.and_then(|value| match piece {
+                Piece::Expansion(expansion) => expanded(&value, expansion),
+                _ => joined(&value, ",", ",", &encoded),
+            });
+            let Some(written) = written else {
                 return refuse(
                     IN_ADDRESS,
-                    "a text, a number or a truth value has to stand there",
+                    "a text, a number, a truth value, or a list or an object of those has to stand there",
                 );
             };
             let start = path.len();
-            path.push_str(&encoded(&value));
+            path.push_str(&written);
             filled.push(start);
         }
         let end = path.find('?').unwrap_or(path.len());
@@ -192,8 +209,142 @@ impl Template {
     fn add_secrets<'t>(&'t self, names: &mut BTreeSet<&'t str>) {
         names.extend(self.0.iter().filter_map(|piece| match piece {
             Piece::Secret(name) => Some(name.as_str()),
-            Piece::Text(_) | Piece::Argument(_) | Piece::EffectId | Piece::Key => None,
+            Piece::Text(_)
+            | Piece::Argument(_)
+            | Piece::Expansion(_)
+            | Piece::EffectId
+            | Piece::Key => None,
         }));
+    }
+}
+
+/// A name and a value, both encoded.
+type Pair = (String, String);
+
+impl NamedTemplate {
+    /// What stands in the query or the form: nothing where its one argument is left out.
+    fn pairs(&self, filling: &Filling<'_>, place: &'static str) -> Rendering<Vec<Pair>> {
+        let name = encoded(&self.name);
+        let encode: &dyn Fn(&str) -> String = match self.style.keeps_reserved {
+            true => &encoded_but_reserved,
+            false => &encoded,
+        };
+        if self.style.form == ValueForm::Plain {
+            let values = self.template.as_values(filling, place)?;
+            return Ok(values
+                .iter()
+                .map(|value| (name.clone(), encode(value)))
+                .collect());
+        }
+        let value = self.template.whole().and_then(|piece| piece.value(filling));
+        let Some(value) = value.filter(|value| !value.is_null()) else {
+            return Ok(Vec::new());
+        };
+        let one = |value: Option<String>| value.map(|value| vec![(name.clone(), value)]);
+        let pairs = match self.style.form {
+            ValueForm::Plain => None,
+            ValueForm::Exploded => match &value {
+                Value::Array(items) => items
+                    .iter()
+                    .map(|item| Some((name.clone(), encode(&scalar(item)?))))
+                    .collect(),
+                Value::Object(members) => members
+                    .iter()
+                    .filter(|(_, member)| !member.is_null())
+                    .map(|(name, member)| Some((encoded(name), encode(&scalar(member)?))))
+                    .collect(),
+                value => one(scalar(value).map(|text| encode(&text))),
+            },
+            ValueForm::Joined(between) => one(joined(&value, between, between, encode)),
+            ValueForm::Deep => {
+                let mut pairs = Vec::new();
+                deep(&name, &value, encode, &mut pairs);
+                Some(pairs)
+            }
+            ValueForm::Json => one(Some(encode(&value.to_string()))),
+        };
+        let problem =
+            "a text, a number, a truth value, or a list or an object of those has to stand there";
+        pairs.map_or_else(|| refuse(place, problem), Ok)
+    }
+}
+
+/// A value in one piece: items with `between` between them, and members as names and values with `behind_name` between the two.
+/// `None` of what has lists or objects inside.
+fn joined(
+    value: &Value,
+    between: &str,
+    behind_name: &str,
+    encode: &dyn Fn(&str) -> String,
+) -> Option<String> {
+    let parts: Option<Vec<String>> = match value {
+        Value::Array(items) => items
+            .iter()
+            .map(|item| scalar(item).map(|text| encode(&text)))
+            .collect(),
+        Value::Object(members) => members
+            .iter()
+            .filter(|(_, member)| !member.is_null())
+            .map(|(name, member)| {
+                let value = encode(&scalar(member)?);
+                Some(format!("{}{behind_name}{value}", encoded(name)))
+            })
+            .collect(),
+        value => return scalar(value).map(|text| encode(&text)),
+    };
+    Some(parts?.join(between))
+}
+
+fn expanded(value: &Value, expansion: &Expansion) -> Option<String> {
+    let name = expansion.argument.rsplit('.').next().unwrap_or_default();
+    let (between, behind_name) = match (expansion.operator, expansion.explodes) {
+        (_, false) => (",", ","),
+        (Operator::Simple, true) => (",", "="),
+        (Operator::Label, true) => (".", "="),
+        (Operator::Matrix, true) if value.is_array() => {
+            return Some(
+                value
+                    .as_array()?
+                    .iter()
+                    .map(|item| Some(format!(";{name}={}", encoded(&scalar(item)?))))
+                    .collect::<Option<Vec<String>>>()?
+                    .concat(),
+            );
+        }
+        (Operator::Matrix, true) => (";", "="),
+    };
+    let text = joined(value, between, behind_name, &encoded)?;
+    Some(match expansion.operator {
+        Operator::Simple => text,
+        Operator::Label => format!(".{text}"),
+        Operator::Matrix if expansion.explodes && value.is_object() => format!(";{text}"),
+        Operator::Matrix => format!(";{name}={text}"),
+    })
+}
+
+/// Members and items under names in brackets, as the parsers of forms in Rails, PHP and Node read them.
+fn deep(name: &str, value: &Value, encode: &dyn Fn(&str) -> String, pairs: &mut Vec<Pair>) {
+    match value {
+        Value::Null => {}
+        Value::Object(members) => {
+            for (member, value) in members {
+                deep(
+                    &format!("{name}%5B{}%5D", encoded(member)),
+                    value,
+                    encode,
+                    pairs,
+                );
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                match scalar(item) {
+                    Some(text) => pairs.push((format!("{name}%5B%5D"), encode(&text))),
+                    None => deep(&format!("{name}%5B{index}%5D"), item, encode, pairs),
+                }
+            }
+        }
+        value => pairs.extend(scalar(value).map(|text| (name.to_owned(), encode(&text)))),
     }
 }
 
@@ -202,24 +353,32 @@ impl BodyTemplate {
     fn write(&self, filling: &Filling<'_>, body: &mut Vec<u8>) -> Rendering<Option<&'static str>> {
         match self {
             Self::Json(node) => {
-                let value = node.value(filling)?.unwrap_or(Value::Null);
+                // Without the argument that is all of it, there is no body.
+                let Some(value) = node.value(filling)? else {
+                    return Ok(None);
+                };
                 body.extend_from_slice(value.to_string().as_bytes());
                 Ok(Some("application/json"))
             }
             Self::Form(members) => {
                 let mut form = String::new();
-                for (name, template) in members {
-                    for value in template.as_values(filling, IN_FORM)? {
+                for named in members {
+                    for (name, value) in named.pairs(filling, IN_FORM)? {
                         let before = if form.is_empty() { "" } else { "&" };
-                        let _ = write!(form, "{before}{}={}", encoded(name), encoded(&value));
+                        let _ = write!(form, "{before}{name}={value}");
                     }
                 }
                 body.extend_from_slice(form.as_bytes());
                 Ok(None)
             }
             Self::Text(template) => {
-                let text = template.as_text(filling, "the body")?;
-                body.extend_from_slice(text.as_bytes());
+                let is_left_out = template
+                    .whole()
+                    .is_some_and(|piece| piece.value(filling).is_none_or(|value| value.is_null()));
+                if !is_left_out {
+                    let text = template.as_text(filling, "the body")?;
+                    body.extend_from_slice(text.as_bytes());
+                }
                 Ok(None)
             }
         }
@@ -287,4 +446,21 @@ fn encoded(text: &str) -> String {
         }
     }
     encoded
+}
+
+/// The same, where signs that separate the parts of an address stay, but those that separate the values of a query.
+fn encoded_but_reserved(text: &str) -> String {
+    const RESERVED: &str = ":/?@!$'()*,;";
+    let mut written = String::with_capacity(text.len());
+    for part in text.split_inclusive(|character| RESERVED.contains(character)) {
+        let kept = part.chars().next_back();
+        match kept.filter(|last| RESERVED.contains(*last)) {
+            Some(last) => {
+                written.push_str(&encoded(&part[..part.len() - 1]));
+                written.push(last);
+            }
+            None => written.push_str(&encoded(part)),
+        }
+    }
+    written
 }

@@ -9,14 +9,68 @@ pub(crate) enum Piece {
     Text(String),
     /// The path of an argument, such as `order.id`.
     Argument(String),
+    /// An argument in the path of an address, written out in a form of its own.
+    Expansion(Expansion),
     Secret(String),
     EffectId,
     /// The effect's key.
     Key,
 }
 
+/// How an argument is written out in a path, as URI templates have it: `{a*}`, `{.a}`, `{;a*}`.
+/// Source: RFC 6570, sections 3.2.2, 3.2.5 and 3.2.7.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Expansion {
+    pub(crate) argument: String,
+    pub(crate) operator: Operator,
+    /// Each item of a list, or member of an object, stands for itself.
+    pub(crate) explodes: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Simple,
+    /// `.x`
+    Label,
+    /// `;a=x`
+    Matrix,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Template(pub(crate) Vec<Piece>);
+
+/// A value of a query or a form.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NamedTemplate {
+    pub(crate) name: String,
+    pub(crate) template: Template,
+    pub(crate) style: ValueStyle,
+}
+
+/// How the value of a query or a form is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ValueStyle {
+    pub(crate) form: ValueForm,
+    /// Signs that mean something in addresses stay as they are, but those that would end the value.
+    pub(crate) keeps_reserved: bool,
+}
+
+/// What becomes of a list or an object.
+/// Source: <https://spec.openapis.org/oas/v3.1.0#style-values>.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ValueForm {
+    /// A list repeats the name; there are no objects.
+    #[default]
+    Plain,
+    /// A list repeats the name, and an object's members stand under their own names.
+    Exploded,
+    /// Items stand together, or names and values of members in turn, with this between them.
+    Joined(&'static str),
+    /// `name[member]=value`
+    Deep,
+    /// The text of the value as JSON.
+    Json,
+}
 
 /// What a body is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +78,7 @@ pub(crate) enum BodyTemplate {
     /// Sent as JSON.
     Json(Node),
     /// Sent as `application/x-www-form-urlencoded`.
-    Form(Vec<(String, Template)>),
+    Form(Vec<NamedTemplate>),
     /// Sent as it is.
     Text(Template),
 }
@@ -45,6 +99,20 @@ impl Template {
     /// `{name}` is a place, `{{name}}` is the text `{name}`, and every other brace is itself. An argument that a parameter names
     /// wins over the effect's names.
     pub(crate) fn parse(text: &str, parameters: &Value) -> Self {
+        Self::parse_with(text, &|inside| {
+            is_place(inside).then(|| place(inside, parameters))
+        })
+    }
+
+    /// The same of a path, which has places such as `{;a*}`, too.
+    pub(crate) fn parse_path(text: &str, parameters: &Value) -> Self {
+        Self::parse_with(text, &|inside| match is_place(inside) {
+            true => Some(place(inside, parameters)),
+            false => expansion(inside).map(Piece::Expansion),
+        })
+    }
+
+    fn parse_with(text: &str, read: &dyn Fn(&str) -> Option<Piece>) -> Self {
         let mut pieces = Vec::new();
         let mut literal = String::new();
         let mut rest = text;
@@ -60,15 +128,13 @@ impl Template {
                 rest = after;
                 continue;
             }
-            match behind
-                .split_once('}')
-                .filter(|(inside, _)| is_place(inside))
-            {
-                Some((inside, after)) => {
+            let found = behind.split_once('}');
+            match found.and_then(|(inside, after)| Some((read(inside)?, after))) {
+                Some((piece, after)) => {
                     if !literal.is_empty() {
                         pieces.push(Piece::Text(std::mem::take(&mut literal)));
                     }
-                    pieces.push(place(inside, parameters));
+                    pieces.push(piece);
                     rest = after;
                 }
                 None => {
@@ -128,6 +194,21 @@ fn place(inside: &str, parameters: &Value) -> Piece {
         KEY if !is_parameter => Piece::Key,
         _ => Piece::Argument(inside.to_owned()),
     }
+}
+
+fn expansion(inside: &str) -> Option<Expansion> {
+    let (operator, rest) = match inside.split_at_checked(1)? {
+        (".", rest) => (Operator::Label, rest),
+        (";", rest) => (Operator::Matrix, rest),
+        _ => (Operator::Simple, inside),
+    };
+    let argument = rest.strip_suffix('*').unwrap_or(rest);
+    let is_argument = is_place(argument) && !argument.starts_with(SECRET);
+    is_argument.then(|| Expansion {
+        argument: argument.to_owned(),
+        operator,
+        explodes: argument.len() < rest.len(),
+    })
 }
 
 /// The JSON pointer of an argument's path.

@@ -2,7 +2,7 @@
 //! patterns that run in linear time, sizes, and defaults that keep their own promise. Knows nothing of providers.
 
 use super::patterns::{Patterns, Refusal};
-use crate::problem::Report;
+use crate::problem::{NOTHING_TO_DO, Report, Severity};
 use crate::reference::{SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, default_of, parts, resolve};
 use crate::validate::{self, BadPattern, SchemaError, Validator, Violation};
 use crate::wording::{brief, nearest, pointer};
@@ -327,10 +327,14 @@ impl<'s> Walk<'s, '_, '_> {
                 }
                 ("$ref", Some(reference)) => self.reference(reference, &here),
                 ("format", Some(format)) if !validate::FORMATS.contains(&format) => {
-                    let cure = format!("use one of {}", validate::FORMATS.join(", "));
-                    self.error(
+                    let cure = match nearest(format, validate::FORMATS.into_iter()) {
+                        Some(near) => format!("did you mean `{near}`?"),
+                        None => format!("{NOTHING_TO_DO} models read it all the same"),
+                    };
+                    self.report.at_pointer(
+                        Severity::Note,
                         &here,
-                        format!("there is no format `{}`", brief(format)),
+                        format!("the format `{}` is not checked", brief(format)),
                         cure,
                     );
                 }

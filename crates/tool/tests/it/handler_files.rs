@@ -40,6 +40,7 @@ fn folder(side_effects: &str, text: &str) -> Folder {
             "count": {"type": "integer"},
             "tags": {"type": "array", "items": {"type": "string"}},
             "size": {"type": "string", "default": "large"},
+            "parts": {"type": "array", "items": {"type": "string"}, "default": []},
             "who": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
         },
     });
@@ -168,7 +169,7 @@ fn what_is_wrong_is_said_with_its_place_and_a_cure() {
             tools/some-tool/handler.json:2:65: error: there is no member `querry` here (did you mean `query`?)
             tools/some-tool/handler.json:3:15: error: the header `Host` belongs to the connection, and is written there (leave it out)
             tools/some-tool/handler.json:3:28: error: there is no secret `NONE` (set the environment variable WINDLASS_SECRET_NONE, and `secrets.NONE.hosts = ["api.example.com"]` in the configuration)
-            tools/some-tool/handler.json:4:12: error: `{nothing}` names no parameter of the tool (the parameters are count, id, note, size, tags, who)
+            tools/some-tool/handler.json:4:12: error: `{nothing}` names no parameter of the tool (the parameters are count, id, note, parts, size, tags, who)
             tools/some-tool/handler.json:4:30: error: `{note}` may be missing in a call, and nothing could stand here then (make the parameter required, give it a default, or let it be the whole of a query value, a header or a body's member)
             tools/some-tool/handler.json:4:80: error: `{who.name}` may be missing in a call, and nothing could stand here then (make the parameter required, give it a default, or let it be the whole of a query value, a header or a body's member)
             tools/some-tool/handler.json:5:14: error: `200` is no status of an error (write one such as 404, or 5xx for all that begin so)
@@ -380,9 +381,115 @@ fn arguments_stand_in_addresses_encoded_and_in_bodies_with_their_types() {
             json!({"id": "a b"}),
             "POST https://a.example/o [Content-Type: text/plain] order a b",
         ),
+        (
+            json!({"kind": "http", "method": "POST", "url": "https://a.example/o", "headers": {"Content-Type": "text/plain"}, "body": "{note}"}),
+            json!({"id": "7"}),
+            "POST https://a.example/o [] ",
+        ),
+        (
+            json!({"kind": "http", "method": "POST", "url": "https://a.example/o", "body": "{who}"}),
+            json!({"id": "7"}),
+            "POST https://a.example/o [] ",
+        ),
+        (
+            json!({"kind": "http", "method": "POST", "url": "https://a.example/o", "headers": {"X-Tags": "{tags}"}}),
+            json!({"id": "7", "tags": ["a", "b"]}),
+            "POST https://a.example/o [X-Tags: a,b] ",
+        ),
     ] {
         assert_eq!(rendered(&file, arguments), expected, "{file}");
     }
+}
+
+#[test]
+fn lists_and_objects_are_written_in_the_style_that_is_named() {
+    let query = |value: Value| json!({"kind": "http", "method": "GET", "url": "https://a.example/o", "query": {"q": value}});
+    let path = |place: &str| json!({"kind": "http", "method": "GET", "url": format!("https://a.example/{place}")});
+    let arguments =
+        json!({"id": "x", "parts": ["a", "b c"], "who": {"name": "n&m", "age": 3, "none": null}});
+    for (file, expected) in [
+        (query(json!({"value": "{parts}"})), "o?q=a&q=b%20c"),
+        (
+            query(json!({"value": "{parts}", "explode": false})),
+            "o?q=a,b%20c",
+        ),
+        (
+            query(json!({"value": "{parts}", "style": "spaceDelimited"})),
+            "o?q=a%20b%20c",
+        ),
+        (
+            query(json!({"value": "{parts}", "style": "pipeDelimited"})),
+            "o?q=a%7Cb%20c",
+        ),
+        (
+            query(json!({"value": "{parts}", "style": "deepObject"})),
+            "o?q%5B%5D=a&q%5B%5D=b%20c",
+        ),
+        (
+            query(json!({"value": "{parts}", "style": "json"})),
+            "o?q=%5B%22a%22%2C%22b%20c%22%5D",
+        ),
+        (query(json!({"value": "{who}"})), "o?age=3&name=n%26m"),
+        (
+            query(json!({"value": "{who}", "explode": false})),
+            "o?q=age,3,name,n%26m",
+        ),
+        (
+            query(json!({"value": "{who}", "style": "deepObject"})),
+            "o?q%5Bage%5D=3&q%5Bname%5D=n%26m",
+        ),
+        (
+            query(json!({"value": "{note}", "style": "deepObject"})),
+            "o",
+        ),
+        (path("{parts}"), "a,b%20c"),
+        (path("{parts*}"), "a,b%20c"),
+        (path("{.id}"), ".x"),
+        (path("{.parts*}"), ".a.b%20c"),
+        (path("{;id}"), ";id=x"),
+        (path("{;parts}"), ";parts=a,b%20c"),
+        (path("{;parts*}"), ";parts=a;parts=b%20c"),
+    ] {
+        let expected = format!("GET https://a.example/{expected} [] ");
+        assert_eq!(rendered(&file, arguments.clone()), expected, "{file}");
+    }
+    let reserved = query(json!({"value": "{note}", "allowReserved": true}));
+    assert_eq!(
+        rendered(&reserved, json!({"id": "x", "note": "a/b?c&d=e#f+g"})),
+        "GET https://a.example/o?q=a/b?c%26d%3De%23f%2Bg [] "
+    );
+    for (place, id) in [("{.id}", "."), ("x/{id*}", ".."), ("{id}.{size}", "")] {
+        let size = if place.contains("size") { "" } else { "large" };
+        assert_eq!(
+            rendered(&path(place), json!({"id": id, "size": size})),
+            "the address cannot be made of these arguments: a part of its path would be empty, or a step to another path"
+        );
+    }
+    for (value, expected) in [
+        (
+            json!({"value": "is {id}"}),
+            "a value with a style is one argument",
+        ),
+        (json!({"style": "form"}), "`value` is missing"),
+        (
+            json!({"value": "{tags}", "style": "comma"}),
+            "there is no style `comma`",
+        ),
+        (
+            json!({"value": "{tags}", "explde": true}),
+            "did you mean `explode`?",
+        ),
+        (
+            json!({"value": "{tags}", "explode": 1}),
+            "not true or false",
+        ),
+    ] {
+        let problems = folder("none", &query(value).to_string()).problems();
+        assert!(problems.contains(expected), "{expected}: {problems}");
+    }
+    let header = json!({"kind": "http", "method": "GET", "url": "https://a.example/", "headers": {"x": {"value": "{id}"}}});
+    let problems = folder("none", &header.to_string()).problems();
+    assert!(problems.contains("not a text"), "{problems}");
 }
 
 #[test]

@@ -25,7 +25,6 @@ fn a_field_that_cannot_be_read_hides_nothing_about_the_others() {
     expect![[r#"
         tools/some-tool/schema.json:10:3: error: a tool that writes cannot be cancelled half-way (write "finish", or leave it out)
         tools/some-tool/schema.json:21:7: error: the parameter `confirmed` looks like a confirmation, and only the user can confirm (remove it or give it another name; the user is asked by the runtime, and the handler runs only after a yes)
-        tools/some-tool/schema.json:24:7: error: Gemini takes no parameter of this name (write letters, digits and underscores, no digit first, 64 at most)
         tools/some-tool/schema.json:39:3: error: the template names `titel`, which is no parameter (put names of parameters in braces, such as {title}, or {attendees.length} for how many there are)
         tools/some-tool/schema.json:41:3: error: `version` is `x`, which is no semantic version (write a semantic version such as 1.0.0)
         tools/some-tool/guide.md:8:2: error: the example breaks the tool's parameters at /title: must be a string (correct the example or the parameters; models copy what they read here)"#]].assert_eq(&folder.problems());

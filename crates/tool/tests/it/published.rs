@@ -70,6 +70,7 @@ fn what_no_compiler_takes_an_editor_marks() {
         r#"{"kind": "http", "method": "FETCH", "url": "https://a.example/"}"#,
         r#"{"kind": "http", "method": "GET", "url": "ftp://a.example/"}"#,
         r#"{"kind": "http", "method": "GET", "url": "https://a.example/", "querry": {}}"#,
+        r#"{"kind": "http", "method": "GET", "url": "https://a.example/", "query": {"a": {"value": "{title}", "style": "comma"}}}"#,
         r#"{"kind": "http", "method": "GET", "url": "https://a.example/", "errors": {"200": "NOT_FOUND"}}"#,
         r#"{"kind": "webhook", "url": "https://a.example/", "secret": "open"}"#,
         r#"{"kind": "process", "command": []}"#,

@@ -53,6 +53,14 @@ pub(super) fn remark(name: &str, value: &Value, object: &Map<String, Value>) -> 
     }
 }
 
+/// Of a member whose name the provider does not take.
+pub(super) fn unnameable(name: &str, schema: &Value) -> String {
+    match quoted(schema).filter(|text| text != "{}" && !text.contains("\"$ref\"")) {
+        Some(schema) => format!("There is also a member `{name}`, which matches {schema}."),
+        None => format!("There is also a member `{name}`."),
+    }
+}
+
 fn quoted(value: &Value) -> Option<String> {
     let text = value.to_string();
     (text.chars().count() <= QUOTE_CHARACTERS_MAX).then_some(text)
