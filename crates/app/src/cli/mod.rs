@@ -359,6 +359,7 @@ enum LanguageName {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   windlass import openapi openapi.json --tag orders
+  windlass import tools tools.json
   windlass import node ../old-agent")]
 struct ImportArguments {
     #[command(subcommand)]
@@ -369,8 +370,31 @@ struct ImportArguments {
 enum ImportSource {
     /// Make a tool of each chosen operation of an OpenAPI description (3.0 or 3.1, JSON or YAML)
     Openapi(OpenapiArguments),
+    /// Make a tool of each definition in a JSON list: of MCP's tools/list, of OpenAI's functions, or of the AI SDK
+    Tools(ListArguments),
     /// Copy the tool directories of a Node project, and name what their handlers have to replace
     Node(NodeArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass import tools tools.json                       a tool for each definition
+  windlass import tools tools.json --only get_weather    this one alone")]
+struct ListArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The list
+    #[arg(value_name = "FILE")]
+    list: PathBuf,
+    /// Take this tool, by its name there or its id here; repeatable
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Take up what has changed since the last import; the tools need a review again
+    #[arg(long)]
+    accept: bool,
+    /// The folder of tool directories
+    #[arg(long, value_name = "FOLDER")]
+    tools: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -790,7 +814,7 @@ pub fn main(handlers: Handlers) -> ExitCode {
         Command::Check(arguments) => build::check(&arguments, &handlers),
         Command::Call(arguments) => call::run(&arguments, &handlers),
         Command::Chat(arguments) => chat::run(&arguments, handlers),
-        Command::Import(arguments) => import::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments, &handlers),
         Command::Kb(arguments) => kb::run(&arguments),
         Command::Keys(arguments) => keys::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),

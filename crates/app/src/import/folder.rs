@@ -1,7 +1,7 @@
 //! Puts imported tools into a folder of tools, and treats a second import of the same source with care: what the author has
 //! reviewed stays, and what the source has changed is taken up only on demand and needs a review again.
 
-use super::ToolDirectory;
+use super::{Code, ToolDirectory};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -18,9 +18,28 @@ struct Origin {
     /// The operation.
     origin: String,
     schema: Value,
+    /// `null` where the author writes the code.
     handler: Value,
     guide: String,
 }
+
+impl Origin {
+    fn of(source: &str, tool: &ToolDirectory) -> Self {
+        Self {
+            source: source.to_owned(),
+            origin: tool.origin.clone(),
+            schema: tool.schema.clone(),
+            handler: match &tool.code {
+                Code::Declared(handler) => handler.clone(),
+                Code::Script(_) => Value::Null,
+            },
+            guide: tool.guide.clone(),
+        }
+    }
+}
+
+/// Fields by which an author makes a tool less strict: a tool that is to be reviewed again loses them.
+const LOOSENING: [&str; 2] = ["remember", "repeatable"];
 
 /// What becomes of one tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,13 +71,14 @@ pub(crate) fn step(folder: &Path, tool: &ToolDirectory) -> Result<Step, FolderEr
     let Some(last) = read_origin(&directory)? else {
         return Ok(Step::Foreign);
     };
+    let now = Origin::of(&last.source, tool);
     let mut differences = Vec::new();
     if last.origin != tool.origin {
         differences.push(format!("operation: {} is {} now", last.origin, tool.origin));
     }
     for (file, before, now) in [
-        ("schema.json", &last.schema, &tool.schema),
-        ("handler.json", &last.handler, &tool.handler),
+        ("schema.json", &last.schema, &now.schema),
+        ("handler.json", &last.handler, &now.handler),
     ] {
         differ(file, before, now, &mut differences);
     }
@@ -109,8 +129,13 @@ pub(crate) fn set_aside(folder: &Path, name: &str) -> Result<PathBuf, FolderErro
     Ok(path)
 }
 
-/// Writes a tool's directory whole: a reader finds the old one or the new one. A guide that the author has rewritten stays.
-pub(crate) fn write(folder: &Path, source: &str, tool: &ToolDirectory) -> Result<(), FolderError> {
+/// Writes a tool's directory, each file whole: a reader finds the old one or the new one. A guide that the author has rewritten
+/// stays, and so do the fields that only the author writes, such as `effectKey`. Says what of those could not stay.
+pub(crate) fn write(
+    folder: &Path,
+    source: &str,
+    tool: &ToolDirectory,
+) -> Result<Vec<String>, FolderError> {
     let directory = folder.join(tool.name());
     let last = match directory.exists() {
         true => read_origin(&directory)?,
@@ -125,22 +150,35 @@ pub(crate) fn write(folder: &Path, source: &str, tool: &ToolDirectory) -> Result
         path: directory.clone(),
         cause: error.to_string(),
     })?;
-    let origin = Origin {
-        source: source.to_owned(),
-        origin: tool.origin.clone(),
-        schema: tool.schema.clone(),
-        handler: tool.handler.clone(),
-        guide: tool.guide.clone(),
-    };
-    let origin = serde_json::to_value(&origin).unwrap_or_default();
-    let mut files = vec![
-        ("schema.json", pretty(&tool.schema)),
-        ("handler.json", pretty(&tool.handler)),
-        (ORIGIN_FILE, pretty(&origin)),
-    ];
+    let origin = Origin::of(source, tool);
+    let (mut schema, mut handler) = (origin.schema.clone(), origin.handler.clone());
+    let mut notes = Vec::new();
+    if let Some(last) = &last {
+        keep(
+            &directory.join("schema.json"),
+            &last.schema,
+            &mut schema,
+            &mut notes,
+        )?;
+        keep(
+            &directory.join("handler.json"),
+            &last.handler,
+            &mut handler,
+            &mut notes,
+        )?;
+    }
+    let mut files = vec![("schema.json", pretty(&schema))];
+    match &tool.code {
+        Code::Declared(_) => files.push(("handler.json", pretty(&handler))),
+        Code::Script(text) if !has_code(&directory) => files.push(("handler.js", text.clone())),
+        Code::Script(_) => {}
+    }
     if !is_own {
         files.push(("guide.md", tool.guide.clone()));
     }
+    // Last, so that an import that is cut off is made again.
+    let origin = serde_json::to_value(&origin).unwrap_or_default();
+    files.push((ORIGIN_FILE, pretty(&origin)));
     for (name, text) in files {
         let path = directory.join(name);
         replace(&path, &text).map_err(|error| FolderError::Write {
@@ -148,7 +186,86 @@ pub(crate) fn write(folder: &Path, source: &str, tool: &ToolDirectory) -> Result
             cause: error.to_string(),
         })?;
     }
+    Ok(notes)
+}
+
+/// Whether the author has written code already, in whatever language.
+fn has_code(directory: &Path) -> bool {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .any(|name| name.starts_with("handler."))
+}
+
+/// Keeps the author's own members of a file in what is written in its place: those that neither this import nor the last one has.
+fn keep(
+    path: &Path,
+    last: &Value,
+    now: &mut Value,
+    notes: &mut Vec<String>,
+) -> Result<(), FolderError> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            return Err(FolderError::Read {
+                path: path.to_owned(),
+                cause: error.to_string(),
+            });
+        }
+    };
+    // What is no JSON any more has nothing that could stay.
+    let Ok(Value::Object(written)) = serde_json::from_str(&text) else {
+        return Ok(());
+    };
+    let parameters = now.get("parameters").cloned().unwrap_or_default();
+    let Some(now) = now.as_object_mut() else {
+        return Ok(());
+    };
+    for (name, value) in written {
+        if last.get(&name).is_some() || now.contains_key(&name) {
+            continue;
+        }
+        let is_fit = match name.as_str() {
+            loosening if LOOSENING.contains(&loosening) => Err("it is to be reviewed again"),
+            "effectKey" if !names_all(&value, &parameters, &is_required) => {
+                Err("it names an argument that is gone, or no longer required")
+            }
+            "sensitive" if !names_all(&value, &parameters, &is_property) => {
+                Err("it names an argument that is gone")
+            }
+            _ => Ok(()),
+        };
+        match is_fit {
+            Ok(()) => {
+                now.insert(name, value);
+            }
+            Err(reason) => notes.push(format!("your `{name}` is taken out: {reason}")),
+        }
+    }
     Ok(())
+}
+
+fn names_all(
+    pointers: &Value,
+    parameters: &Value,
+    is_there: &dyn Fn(&Value, &str) -> bool,
+) -> bool {
+    let pointers = pointers.as_array().into_iter().flatten();
+    pointers.filter_map(Value::as_str).all(|pointer| {
+        let name = pointer.trim_start_matches('/').split('/').next();
+        is_there(parameters, name.unwrap_or_default())
+    })
+}
+
+fn is_required(parameters: &Value, name: &str) -> bool {
+    let required = parameters.get("required").and_then(Value::as_array);
+    required.into_iter().flatten().any(|known| known == name)
+}
+
+fn is_property(parameters: &Value, name: &str) -> bool {
+    let properties = parameters.get("properties");
+    properties.is_some_and(|properties| properties.get(name).is_some())
 }
 
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
@@ -202,7 +319,7 @@ fn differ(place: &str, before: &Value, now: &Value, differences: &mut Vec<String
             }
         }
         (before, now) if before != now => {
-            let shown = |value: &Value| super::openapi::brief(&value.to_string());
+            let shown = |value: &Value| super::words::brief(&value.to_string());
             differences.push(format!("{place}: {} is {} now", shown(before), shown(now)));
         }
         _ => {}

@@ -4,6 +4,9 @@
 pub(crate) mod folder;
 pub(crate) mod node;
 pub(crate) mod openapi;
+mod schema;
+pub(crate) mod tools;
+mod words;
 
 use serde_json::Value;
 
@@ -15,7 +18,7 @@ pub(crate) struct ToolDirectory {
     /// Where it comes from, for people: `POST /orders`.
     pub(crate) origin: String,
     pub(crate) schema: Value,
-    pub(crate) handler: Value,
+    pub(crate) code: Code,
     pub(crate) guide: String,
     /// The secrets that its requests need.
     pub(crate) secrets: Vec<String>,
@@ -27,6 +30,26 @@ impl ToolDirectory {
     pub(crate) fn name(&self) -> String {
         self.id.replace('_', "-")
     }
+}
+
+/// What runs a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Code {
+    /// A `handler.json`.
+    Declared(Value),
+    /// The beginning of a `handler.js`, which is its author's from then on.
+    Script(String),
+}
+
+/// What an import would write.
+#[derive(Debug, Default)]
+pub(crate) struct Imported {
+    pub(crate) tools: Vec<ToolDirectory>,
+    pub(crate) left_out: Vec<LeftOut>,
+    /// The source's title, by which a later import knows its own tools.
+    pub(crate) source: String,
+    /// Every operation or tool that the source has, chosen or not.
+    pub(crate) origins: Vec<String>,
 }
 
 /// A part of the source that became no tool, and why.

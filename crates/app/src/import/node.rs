@@ -12,8 +12,9 @@ pub(crate) struct Use {
 }
 
 /// Names that stand for what a handler can no longer reach, and what to write instead.
-const NAMES: [(&str, &str); 9] = [
+const NAMES: [(&str, &str); 10] = [
     ("context.ws", "context.messaging.send(message)"),
+    ("context?.ws", "context.messaging.send(message)"),
     (
         "context.geminiSession",
         "nothing: return the result, and the runtime answers the model; intents in the result change the session",
@@ -34,6 +35,15 @@ const NAMES: [(&str, &str); 9] = [
     ("__dirname", "an import of the file's content as a module"),
     ("Buffer.", "TextEncoder, TextDecoder, atob and btoa"),
     ("require(", "an import of a sibling file"),
+];
+
+/// Members of the context that a handler may take out of it by `const { ws } = context`, or in its parameters.
+const MEMBERS: [(&str, &str); 2] = [
+    ("ws", "context.messaging.send(message)"),
+    (
+        "setState",
+        "an intent in the result, such as { type: 'SET_PENDING_MESSAGE', message }",
+    ),
 ];
 
 /// Modules of Node that have a replacement of their own.
@@ -93,7 +103,75 @@ pub(crate) fn uses(source: &str) -> Vec<Use> {
             });
         }
     }
+    for (name, replacement) in MEMBERS {
+        for line in destructured(source, name) {
+            found.insert(Use {
+                line,
+                what: name.to_owned(),
+                replacement,
+            });
+        }
+    }
     found.into_iter().collect()
+}
+
+/// The lines in which a pattern such as `{ args, ws }` takes a name out of an object.
+fn destructured(source: &str, name: &str) -> Vec<usize> {
+    let mut lines = Vec::new();
+    for (at, _) in source.match_indices(name) {
+        let (before, behind) = (source[..at].trim_end(), &source[at + name.len()..]);
+        let begins = before.ends_with(['{', ',']);
+        let ends = behind.trim_start().starts_with([',', '}', ':', '=']);
+        if begins && ends && is_pattern(behind) {
+            lines.push(source[..at].matches('\n').count() + 1);
+        }
+    }
+    lines
+}
+
+/// Whether the braces around what precedes this text are a pattern: `… } =`, `… }) {` or `… }) =>`.
+fn is_pattern(behind: &str) -> bool {
+    const BYTES_MAX: usize = 2_000;
+    const LEVELS_MAX: usize = 3;
+    let (mut depth, mut levels) = (0_usize, 0);
+    for (at, character) in behind.char_indices().take_while(|(at, _)| *at < BYTES_MAX) {
+        match character {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            '}' => {
+                let after = behind[at + 1..].trim_start();
+                let is_taken_from =
+                    after.starts_with('=') && !after.starts_with("==") && !after.starts_with("=>");
+                let is_parameter = after.strip_prefix(')').is_some_and(|body| {
+                    let body = body.trim_start();
+                    body.starts_with('{') || body.starts_with("=>")
+                });
+                if is_taken_from || is_parameter {
+                    return true;
+                }
+                levels += 1;
+                if levels == LEVELS_MAX {
+                    return false;
+                }
+            }
+            ';' => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Whether a handler asks other services or tools, as no built-in one does.
+pub(crate) fn asks_others(source: &str) -> bool {
+    const WAYS: [&str; 6] = [
+        "fetch(",
+        "axios",
+        "callTool(",
+        "http.request(",
+        "https.request(",
+        "process.env",
+    ];
+    WAYS.iter().any(|way| source.contains(way))
 }
 
 /// Whether a name stands in a line as a word of its own.
@@ -174,6 +252,21 @@ mod tests {
         );
         check("\ncontext.ws.send('x');", &[(2, "context.ws")]);
         check("mycontext.ws; a.process.b", &[]);
+        check("context?.ws?.send('x');", &[(1, "context?.ws")]);
+        check(
+            "export async function execute(context) {\n  const {\n    args,\n    ws,\n    geminiSession,\n  } = context;",
+            &[(4, "ws"), (5, "geminiSession")],
+        );
+        check(
+            "export async function execute({ args, context: { ws: socket } }) {\n  socket.send('x');\n}",
+            &[(1, "ws")],
+        );
+        check("const run = async ({ ws }) => ws.send('x');", &[(1, "ws")]);
+        check("const { setState } = context;", &[(1, "setState")]);
+        check(
+            "call({ ws });\nconst news = { ws: 1, rows, ws2 };\nif (a) { b, ws } else { c = 1 }\nconst ws = 1;",
+            &[],
+        );
         check("if (geminiSession) {", &[(1, "geminiSession")]);
         check(
             "context.geminiSession.close()",

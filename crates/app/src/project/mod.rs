@@ -77,6 +77,33 @@ const BUILT_IN: [(&str, &str, &str); 5] = [
 /// The id of the tool that a new project has of its own.
 const FIRST_TOOL: &str = "say_hello";
 
+/// The schema and the guide of a tool that every project begins with, by its directory's name.
+pub(crate) fn built_in(name: &str) -> Option<[(&'static str, &'static str); 2]> {
+    let (_, schema, guide) = BUILT_IN.into_iter().find(|(known, _, _)| *known == name)?;
+    Some([("schema.json", schema), ("guide.md", guide)])
+}
+
+/// The files of a directory of tools as a new project has them, by their names; none of a tool that it has not.
+pub(crate) fn beginning(name: &str) -> Vec<(String, String)> {
+    if let Some(files) = built_in(name) {
+        return files
+            .map(|(file, text)| (file.to_owned(), text.to_owned()))
+            .into();
+    }
+    let first = new_tool(&Draft {
+        id: FIRST_TOOL,
+        language: &Language::JavaScript,
+        writes: false,
+    });
+    first
+        .into_iter()
+        .filter_map(|file| {
+            let (directory, path) = file.path.split_once('/')?;
+            (directory == name).then(|| (path.to_owned(), file.text))
+        })
+        .collect()
+}
+
 /// What a new project is made for.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {

@@ -109,6 +109,9 @@ fn a_newer_description_is_taken_up_on_demand_and_reviewed_again() {
     // The author has reviewed a tool.
     let mut reviewed = schema(path, "cancel-order");
     reviewed["requiresConfirmation"] = false.into();
+    reviewed["effectKey"] = json!(["/id"]);
+    reviewed["repeatable"] = false.into();
+    reviewed["sensitive"] = json!(["/gone"]);
     let file = path.join("tools/cancel-order/schema.json");
     fs::write(&file, reviewed.to_string()).unwrap();
     let again = import(path, &document, &[]);
@@ -137,7 +140,15 @@ fn a_newer_description_is_taken_up_on_demand_and_reviewed_again() {
     assert_eq!(schema(path, "cancel-order"), reviewed);
     let accepted = import(path, &document, &["--accept"]);
     assert_eq!(accepted.code, 0, "{:?}", accepted.problems);
-    assert_eq!(schema(path, "cancel-order")["requiresConfirmation"], true);
+    let taken_up = schema(path, "cancel-order");
+    assert_eq!(taken_up["requiresConfirmation"], true);
+    assert_eq!(taken_up["effectKey"], json!(["/id"]));
+    assert_eq!(taken_up.get("sensitive"), None);
+    let problems = accepted.problems.join("\n");
+    assert!(
+        problems.contains("your `sensitive` is taken out: it names an argument that is gone"),
+        "{problems}"
+    );
     assert!(!path.join("tools/get-order").exists());
     assert!(path.join("tools/_get-order/schema.json").exists());
 }
@@ -228,4 +239,273 @@ fn tools_of_a_node_project_are_copied_and_their_uses_named() {
     assert_eq!(response["data"]["time"], "noon", "{:?}", called.problems);
     let again = windlass(path, &["import", "node", "old"]);
     assert_eq!((again.code, again.problems.len()), (1, 1));
+}
+
+fn import_list(folder: &Path, list: &Value, arguments: &[&str]) -> Run {
+    fs::write(folder.join("tools.json"), list.to_string()).unwrap();
+    windlass(
+        folder,
+        &[&["import", "tools", "tools.json"], arguments].concat(),
+    )
+}
+
+#[test]
+fn definitions_of_other_programs_become_tools_whose_code_is_to_be_written() {
+    let weather = json!({
+        "type": "object", "$schema": "http://json-schema.org/draft-07/schema#", "required": ["place"],
+        "properties": {
+            "place": { "type": "string", "format": "city" },
+            "units": { "$ref": "#/definitions/units" },
+            "days": { "type": "integer", "default": 3, "format": "int32" },
+        },
+        "definitions": { "units": { "type": "string", "enum": ["c", "f"] } },
+    });
+    let long = format!("Gets the weather. {}", "It is fine. ".repeat(200));
+    for list in [
+        json!({ "tools": [{ "name": "getWeather", "description": long, "inputSchema": weather, "annotations": { "readOnlyHint": true } }] }),
+        json!({ "jsonrpc": "2.0", "id": 1, "result": { "tools": [{ "name": "getWeather", "description": long, "inputSchema": weather, "annotations": { "readOnlyHint": true } }] } }),
+        json!([{ "type": "function", "function": { "name": "getWeather", "description": long, "strict": false, "parameters": weather } }]),
+        json!([{ "type": "function", "name": "getWeather", "description": long, "parameters": weather }]),
+        json!([{ "name": "getWeather", "description": long, "input_schema": weather }]),
+        json!({ "getWeather": { "description": long, "inputSchema": { "jsonSchema": weather } } }),
+        json!([{ "functionDeclarations": [{ "name": "getWeather", "description": long, "parameters": weather }] }]),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let imported = import_list(path, &list, &[]);
+        assert_eq!(imported.code, 0, "{list}: {:?}", imported.problems);
+        let schema = schema(path, "get-weather");
+        assert_eq!(
+            schema["parameters"],
+            json!({
+                "type": "object", "additionalProperties": false, "required": ["place"],
+                "properties": {
+                    "place": { "type": "string", "format": "city" },
+                    "units": { "type": "string", "enum": ["c", "f"] },
+                    "days": { "type": "integer", "description": "Default: 3." },
+                },
+            }),
+            "{list}"
+        );
+        let reads = list.to_string().contains("readOnlyHint");
+        let facts = (&schema["sideEffects"], &schema["requiresConfirmation"]);
+        match reads {
+            true => assert_eq!(facts, (&json!("read_only"), &json!(false))),
+            false => assert_eq!(facts, (&json!("writes"), &json!(true))),
+        }
+        assert_eq!(
+            schema["description"].as_str().unwrap().chars().count(),
+            1_024
+        );
+        assert!(
+            imported
+                .problems
+                .iter()
+                .any(|problem| problem.contains("cut to 1024 characters")),
+            "{:?}",
+            imported.problems
+        );
+        let checked = windlass(path, &["check"]);
+        assert_eq!(checked.code, 0, "{:?}", checked.problems);
+    }
+}
+
+#[test]
+fn the_code_of_a_definition_stays_its_authors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let list = |parameters: Value| {
+        json!([
+            { "name": "math.add", "description": "Adds.", "inputSchema": parameters, "annotations": { "readOnlyHint": true } },
+            { "name": "math.none", "description": "Is deep.", "inputSchema": { "type": "object", "properties": { "a": { "$ref": "other.json" } } } },
+        ])
+    };
+    let two = json!({ "type": "object", "properties": { "a": { "type": "number" }, "b": { "type": "number" } }, "anyOf": [{ "required": ["a"] }] });
+    let imported = import_list(path, &list(two), &[]);
+    assert_eq!(imported.code, 0, "{:?}", imported.problems);
+    let problems = imported.problems.join("\n");
+    for said in [
+        "left out: math.none: it refers to another file (other.json)",
+        "note: math-add: it is called math_add here",
+        "note: math-add: `anyOf` at the top of the arguments is left out",
+    ] {
+        assert!(problems.contains(said), "{problems}");
+    }
+    let called = windlass(path, &["call", "math_add", "{}"]);
+    assert!(
+        called
+            .output
+            .contains("math_add has no code yet: write it in math-add/handler.js"),
+        "{} {:?}",
+        called.output,
+        called.problems
+    );
+    let handler = path.join("tools/math-add/handler.js");
+    let code = "export async function execute({ args }) { return { ok: true, data: { sum: args.a + args.b } }; }";
+    fs::write(&handler, code).unwrap();
+    let called = windlass(path, &["call", "math_add", r#"{"a": 1, "b": 2}"#]);
+    assert!(
+        called.output.contains("3"),
+        "{} {:?}",
+        called.output,
+        called.problems
+    );
+    let three = json!({ "type": "object", "properties": { "c": { "type": "number" } } });
+    assert_eq!(import_list(path, &list(three.clone()), &[]).code, 1);
+    let accepted = import_list(path, &list(three), &["--accept"]);
+    assert_eq!(accepted.code, 0, "{:?}", accepted.problems);
+    assert_eq!(fs::read_to_string(&handler).unwrap(), code);
+    assert!(
+        schema(path, "math-add")["parameters"]["properties"]
+            .get("c")
+            .is_some()
+    );
+}
+
+#[test]
+fn a_file_without_definitions_says_what_is_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let one = json!([{ "name": "one", "description": "One." }]);
+    for (text, arguments, code, said) in [
+        ("{".to_owned(), &[][..], 1, "it is not JSON"),
+        ("[]".to_owned(), &[], 1, "it holds no tool definitions"),
+        (
+            "[1, \"a\", null, {\"a\": 1}]".to_owned(),
+            &[],
+            1,
+            "it holds no tool definitions",
+        ),
+        (
+            description("https://a.example").to_string(),
+            &[],
+            2,
+            "windlass import openapi",
+        ),
+        (
+            one.to_string(),
+            &["--only", "two"],
+            2,
+            "there is no tool two; there are one",
+        ),
+    ] {
+        fs::write(path.join("tools.json"), text).unwrap();
+        let run = windlass(
+            path,
+            &[&["import", "tools", "tools.json"], arguments].concat(),
+        );
+        let problems = run.problems.join("\n");
+        assert!(problems.contains(said), "{problems}");
+        assert_eq!(run.code, code, "{problems}");
+    }
+    let run = windlass(path, &["import", "tools", "missing.json"]);
+    assert_eq!(run.code, 2);
+    assert!(
+        run.problems
+            .join("")
+            .contains("there is no such file; name a list of tool definitions")
+    );
+}
+
+fn old_tool(project: &Path, name: &str, parameters: Value, handler: &str) {
+    let folder = project.join("tools").join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let schema = json!({
+        "toolId": name, "version": "1.0.0", "description": "An old tool", "category": "utility",
+        "sideEffects": "none", "idempotent": true, "requiresConfirmation": false, "allowedModes": ["text", "voice"],
+        "latencyBudgetMs": 100, "parameters": parameters,
+    });
+    fs::write(folder.join("schema.json"), schema.to_string()).unwrap();
+    fs::write(
+        folder.join("guide.md"),
+        format!("# {name}\n\nAn old tool.\n"),
+    )
+    .unwrap();
+    fs::write(folder.join("handler.js"), handler).unwrap();
+}
+
+#[test]
+fn the_tools_of_a_node_project_come_into_a_project_that_init_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("old");
+    let empty = json!({ "type": "object", "properties": {}, "additionalProperties": false });
+    old_tool(
+        &old,
+        "ignore_user",
+        json!({ "type": "object", "properties": { "minutes": { "type": "integer" } }, "additionalProperties": false }),
+        "export async function execute({ args, ws, geminiSession }) {\n  ws.send(JSON.stringify({ type: 'timeout' }));\n  geminiSession.close();\n  return { ok: true };\n}\n",
+    );
+    old_tool(
+        &old,
+        "start_voice_session",
+        empty.clone(),
+        "export async function execute(context) {\n  const { ws } = context;\n  ws.send('{}');\n  return { ok: true };\n}\n",
+    );
+    old_tool(
+        &old,
+        "say_news",
+        empty.clone(),
+        "export async function execute(context) {\n  const {\n    ws,\n  } = context;\n  return { ok: true, data: 'news' };\n}\n",
+    );
+    old_tool(
+        &old,
+        "query_tool_memory",
+        empty,
+        "export async function execute() {}\n",
+    );
+    fs::create_dir_all(old.join("prompts")).unwrap();
+    fs::write(
+        old.join("prompts/system.md"),
+        "You are Ada.\nAsk query_tool_memory first.\n",
+    )
+    .unwrap();
+    let init = windlass(folder.path(), &["init", "new"]);
+    assert_eq!(init.code, 0, "{:?}", init.problems);
+    let new = folder.path().join("new");
+    let imported = windlass(&new, &["import", "node", "../old"]);
+    assert_eq!(imported.code, 0, "{:?}", imported.problems);
+    let problems = imported.problems.join("\n");
+    for said in [
+        "note: ignore-user: its handler is left out: the built-in one of ignore_user does its work",
+        "note: ignore-user: it has the built-in schema and guide, because its own do not fit",
+        "note: start-voice-session: its handler is left out",
+        "tools/say-news/handler.js:3: replace ws by context.messaging.send(message)",
+        "../old/prompts/system.md:2: there is no query_tool_memory here yet",
+        "left out: query_tool_memory: there is no such tool here yet",
+    ] {
+        assert!(problems.contains(said), "{said} is not in {problems}");
+    }
+    for gone in [
+        "ignore-user/handler.js",
+        "start-voice-session/handler.js",
+        "query-tool-memory",
+    ] {
+        assert!(!new.join("tools").join(gone).exists(), "{gone}");
+    }
+    assert!(new.join("tools/say-hello/handler.js").exists());
+    let checked = windlass(&new, &["check"]);
+    assert_eq!(checked.code, 0, "{:?}", checked.problems);
+    let again = windlass(&new, &["import", "node", "../old"]);
+    assert_eq!(again.code, 1, "{:?}", again.problems);
+    assert!(
+        again.problems.join("").contains("is there already"),
+        "{:?}",
+        again.problems
+    );
+}
+
+#[test]
+fn a_node_project_keeps_its_prompts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    fs::write(path.join("package.json"), "{}").unwrap();
+    fs::create_dir_all(path.join("prompts")).unwrap();
+    fs::write(path.join("prompts/system.md"), "You are Ada.\n").unwrap();
+    let init = windlass(path, &["init", "."]);
+    assert_eq!(init.code, 0, "{:?}", init.problems);
+    let names: Vec<_> = fs::read_dir(path.join("prompts"))
+        .unwrap()
+        .flatten()
+        .collect();
+    assert_eq!(names.len(), 1, "{names:?}");
 }

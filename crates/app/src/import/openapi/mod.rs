@@ -1,13 +1,19 @@
 //! OpenAPI 3.0 and 3.1 descriptions as tool directories: one tool for each operation that was chosen. Pure: a document in,
 //! directories out. What a description says is taken as untrusted text.
 
+mod body;
 mod operation;
-mod schema;
+#[cfg(test)]
+mod sent;
+mod server;
+mod style;
 #[cfg(test)]
 mod tests;
 
-use super::{LeftOut, ToolDirectory};
+use super::words::{one_line, tool_id, unique};
+use super::{Imported, LeftOut};
 use serde_json::{Map, Value};
+use server::Servers;
 use std::collections::BTreeSet;
 
 /// No import writes more tools at once: the most that OpenAI takes in one request.
@@ -25,9 +31,7 @@ pub(crate) enum DocumentError {
     NotOpenapi,
     #[error("it is OpenAPI {0}; 3.0 and 3.1 can be imported, so convert it first")]
     Version(String),
-    #[error(
-        "it names no server with a whole address ({0}); say the address with --base-url https://…"
-    )]
+    #[error("it names no server with a whole address ({0})")]
     Server(String),
     #[error("it holds no operation")]
     Empty,
@@ -47,17 +51,6 @@ pub(crate) struct Choice {
     pub(crate) tags: Vec<String>,
     /// In place of the server that the description names.
     pub(crate) base_url: Option<String>,
-}
-
-/// What an import would write.
-#[derive(Debug, Default)]
-pub(crate) struct Imported {
-    pub(crate) tools: Vec<ToolDirectory>,
-    pub(crate) left_out: Vec<LeftOut>,
-    /// The description's title, by which a later import knows its own tools.
-    pub(crate) source: String,
-    /// Every operation that the description has, chosen or not.
-    pub(crate) origins: Vec<String>,
 }
 
 /// An operation and where it stands.
@@ -89,43 +82,11 @@ impl Operation<'_> {
 
     /// The tool's id before it is made unique.
     fn tool_id(&self) -> String {
-        let name = match self.operation_id() {
-            Some(id) => snake_case(id),
-            None => snake_case(&format!("{} {}", self.method, self.path)),
-        };
-        match name.bytes().next() {
-            Some(first) if first.is_ascii_lowercase() => name,
-            _ => cut(&format!("call_{name}"), ID_CHARACTERS_MAX),
+        match self.operation_id() {
+            Some(id) => tool_id(id),
+            None => tool_id(&format!("{} {}", self.method, self.path)),
         }
     }
-}
-
-const ID_CHARACTERS_MAX: usize = 63;
-
-/// Small letters, digits and single underscores.
-fn snake_case(name: &str) -> String {
-    let mut made = String::new();
-    let mut before: Option<char> = None;
-    for character in name.chars() {
-        if character.is_ascii_alphanumeric() {
-            let begins_word = character.is_ascii_uppercase()
-                && before
-                    .is_some_and(|before| before.is_ascii_lowercase() || before.is_ascii_digit());
-            if begins_word {
-                made.push('_');
-            }
-            made.push(character.to_ascii_lowercase());
-        } else if !made.is_empty() && !made.ends_with('_') {
-            made.push('_');
-        }
-        before = Some(character);
-    }
-    cut(&made, ID_CHARACTERS_MAX)
-}
-
-fn cut(name: &str, characters_max: usize) -> String {
-    let name: String = name.chars().take(characters_max).collect();
-    name.trim_end_matches('_').to_owned()
 }
 
 /// Reads a description as JSON or YAML.
@@ -153,11 +114,13 @@ pub(crate) fn import(document: &Value, choice: &Choice) -> Result<Imported, Docu
         ..Imported::default()
     };
     let chosen = chosen(operations, choice)?;
-    let server = server(document, choice)?;
+    let servers = Servers::of(document, choice.base_url.as_deref())?;
     let mut taken = BTreeSet::new();
     for operation in chosen {
         let id = unique(operation.tool_id(), &mut taken);
-        match operation::tool(document, &server, &operation, &id) {
+        let address = servers.address_of(&operation)?;
+        let tool = address.and_then(|address| operation::tool(document, address, &operation, &id));
+        match tool {
             Ok(tool) => imported.tools.push(tool),
             Err(reason) => imported.left_out.push(LeftOut {
                 origin: operation.origin(),
@@ -234,7 +197,7 @@ fn chosen<'d>(
         {
             return Err(DocumentError::Unknown(
                 format!("with the tag {tag}"),
-                some_ids(&all),
+                all_tags(&all),
             ));
         }
     }
@@ -263,107 +226,22 @@ fn some_ids(operations: &[Operation<'_>]) -> String {
     format!("there are {}{more}", shown.join(", "))
 }
 
-fn unique(id: String, taken: &mut BTreeSet<String>) -> String {
-    let mut number = 1;
-    let mut candidate = id.clone();
-    while !taken.insert(candidate.clone()) {
-        number += 1;
-        let ending = format!("_{number}");
-        candidate = format!("{}{ending}", cut(&id, ID_CHARACTERS_MAX - ending.len()));
-    }
-    candidate
-}
-
-/// The address that paths are appended to, without a slash at its end.
-fn server(document: &Value, choice: &Choice) -> Result<String, DocumentError> {
-    let url = match &choice.base_url {
-        Some(url) => url.clone(),
-        None => {
-            let server = document.pointer("/servers/0");
-            let url = server
-                .and_then(|server| server.get("url"))
-                .and_then(Value::as_str);
-            filled_in(url.unwrap_or_default(), server)
-        }
-    };
-    let rest = url
-        .strip_prefix("https://")
-        .or_else(|| url.strip_prefix("http://"));
-    let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
-    let is_whole = host.is_some_and(|host| !host.is_empty() && !host.contains('@'));
-    let has_more = url.contains(['{', '}', '?', '#']) || url.chars().any(char::is_whitespace);
-    if !is_whole || has_more {
-        let shown = match url.as_str() {
-            "" => "it has none".to_owned(),
-            url => format!(
-                "it has {}",
-                url.escape_debug().take(200).collect::<String>()
-            ),
-        };
-        return Err(DocumentError::Server(shown));
-    }
-    Ok(url.trim_end_matches('/').to_owned())
-}
-
-/// A server's address with the defaults of its variables.
-fn filled_in(url: &str, server: Option<&Value>) -> String {
-    let variables = server
-        .and_then(|server| server.get("variables"))
-        .and_then(Value::as_object);
-    let mut url = url.to_owned();
-    for (name, variable) in variables.into_iter().flatten() {
-        if let Some(default) = variable.get("default").and_then(Value::as_str) {
-            url = url.replace(&format!("{{{name}}}"), default);
-        }
-    }
-    url
-}
-
-/// What a reference within the document leads to.
-fn resolve<'d>(document: &'d Value, reference: &str) -> Result<&'d Value, String> {
-    let Some(pointer) = reference.strip_prefix('#') else {
-        return Err(format!(
-            "it refers to another file ({}); bundle the description into one file first",
-            brief(reference)
-        ));
-    };
-    document
-        .pointer(&pointer.replace("%7B", "{").replace("%7D", "}"))
-        .ok_or_else(|| format!("{} leads nowhere", brief(reference)))
-}
-
-/// The value itself, or what its `$ref` leads to.
-fn followed<'d>(document: &'d Value, value: &'d Value) -> Result<&'d Value, String> {
-    const STEPS_MAX: usize = 16;
-    let mut value = value;
-    for _ in 0..STEPS_MAX {
-        match value.get("$ref").and_then(Value::as_str) {
-            Some(reference) => value = resolve(document, reference)?,
-            None => return Ok(value),
-        }
-    }
-    Err("its references go round in a circle".to_owned())
-}
-
-/// Text of a description in one line, and no longer than so many characters.
-fn one_line(text: &str, characters_max: usize) -> String {
-    let words: Vec<&str> = text
-        .split(|character: char| character.is_whitespace() || character.is_control())
-        .filter(|word| !word.is_empty())
+/// The tags that there are, for somebody who has mistyped one.
+fn all_tags(operations: &[Operation<'_>]) -> String {
+    const SHOWN: usize = 60;
+    let lists = operations
+        .iter()
+        .filter_map(|operation| operation.value.get("tags")?.as_array());
+    let tags: BTreeSet<String> = lists
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(super::words::brief)
         .collect();
-    let line = words.join(" ");
-    match line.char_indices().nth(characters_max) {
-        None => line,
-        Some(_) => {
-            let kept: String = line
-                .chars()
-                .take(characters_max.saturating_sub(1))
-                .collect();
-            format!("{}…", kept.trim_end())
-        }
-    }
-}
-
-pub(super) fn brief(text: &str) -> String {
-    one_line(text, 80)
+    let more = match tags.len() {
+        0 => return "no operation has a tag".to_owned(),
+        count if count > SHOWN => format!(" and {} others", count - SHOWN),
+        _ => String::new(),
+    };
+    let tags: Vec<String> = tags.into_iter().take(SHOWN).collect();
+    format!("the tags are {}{more}", tags.join(", "))
 }

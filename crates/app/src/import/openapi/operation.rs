@@ -1,8 +1,11 @@
 //! One operation as one tool: what it takes, how the request is put together, and what a model reads about it.
 
-use super::schema::{Converter, merged};
-use super::{Operation, brief, followed, one_line};
-use crate::import::ToolDirectory;
+use super::server::Address;
+use super::style::{Style, as_json};
+use super::{Operation, body};
+use crate::import::schema::{Converter, Need, followed};
+use crate::import::words::{brief, one_line, plain, snake_case};
+use crate::import::{Code, ToolDirectory};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -10,8 +13,6 @@ const DESCRIPTION_CHARACTERS_MAX: usize = 1_000;
 const SUMMARY_CHARACTERS_MAX: usize = 240;
 /// A request over the network takes longer than a lookup in memory; the hard limit is ten times as much.
 const LATENCY_BUDGET_MS: u64 = 1_500;
-/// How many arguments of a body become arguments of the tool; a larger body is one argument.
-const MEMBERS_MAX: usize = 64;
 /// Headers that the runtime or the transport writes, and headers of authorisation: never a model's.
 /// Source: <https://spec.openapis.org/oas/v3.1.0#parameter-object> (the first three).
 const OWN_HEADERS: [&str; 8] = [
@@ -24,50 +25,57 @@ const OWN_HEADERS: [&str; 8] = [
     "host",
     "idempotency-key",
 ];
-const JSON: &str = "application/json";
-const FORM: &str = "application/x-www-form-urlencoded";
 
 /// The request and the arguments that it is made of, as they are gathered.
 #[derive(Default)]
-struct Request {
+pub(super) struct Request {
     properties: Map<String, Value>,
     required: Vec<String>,
     path: String,
     query: Map<String, Value>,
-    headers: Map<String, Value>,
-    body: Option<Value>,
+    pub(super) headers: Map<String, Value>,
+    pub(super) body: Option<Value>,
     secrets: Vec<String>,
-    notes: Vec<String>,
+    pub(super) notes: Vec<String>,
 }
 
 /// Makes the tool, or says why there can be none.
 pub(super) fn tool(
     document: &Value,
-    server: &str,
+    address: Address,
     operation: &Operation<'_>,
     id: &str,
 ) -> Result<ToolDirectory, String> {
     expect_readable_answer(document, operation)?;
     let mut converter = Converter::new(document);
     let mut request = Request {
-        path: operation.path.to_owned(),
+        // Some descriptions tell operations of one path apart by a fragment, which no server is ever sent.
+        path: operation
+            .path
+            .split('#')
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+        notes: address.notes,
         ..Request::default()
     };
     parameters(document, operation, &mut converter, &mut request)?;
-    body(document, operation, &mut converter, &mut request)?;
-    authorisation(document, operation, &mut request)?;
-    if request.path.contains(['?', '#']) {
-        return Err("its path holds a query".to_owned());
-    }
-    request.notes.append(&mut converter.notes);
+    body::add(document, operation, &mut converter, &mut request)?;
+    authorisation(document, operation, &address.host, &mut request)?;
+    request.notes.append(&mut converter.notes());
     let writes = operation.method != "get";
     let description = description(operation);
+    if description.ends_with('…') {
+        request.notes.push(format!(
+            "the description is cut to {DESCRIPTION_CHARACTERS_MAX} characters"
+        ));
+    }
     Ok(ToolDirectory {
         id: id.to_owned(),
         origin: operation.origin(),
         schema: schema(operation, id, &description, &request),
         guide: guide(id, &description, &request, writes),
-        handler: handler(operation, server, &request),
+        code: Code::Declared(handler(operation, &address.server, &request)),
         secrets: request.secrets,
         notes: request.notes,
     })
@@ -133,7 +141,7 @@ fn expect_readable_answer(document: &Value, operation: &Operation<'_>) -> Result
         kinds.extend(content.keys().cloned());
     }
     let is_readable =
-        |kind: &String| is_json(kind) || kind.starts_with("text/") || kind.starts_with("*/");
+        |kind: &String| body::is_json(kind) || kind.starts_with("text/") || kind.starts_with("*/");
     if kinds.is_empty() || kinds.iter().any(is_readable) {
         return Ok(());
     }
@@ -142,11 +150,6 @@ fn expect_readable_answer(document: &Value, operation: &Operation<'_>) -> Result
         "it answers with {}, not with JSON or text",
         kinds.join(", ")
     ))
-}
-
-fn is_json(kind: &str) -> bool {
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    kind.eq_ignore_ascii_case(JSON) || kind.to_ascii_lowercase().ends_with("+json")
 }
 
 /// Parameters of the path and of the operation; the operation's win.
@@ -237,17 +240,40 @@ fn add_parameter(
             return Ok(());
         }
     }
-    let mut schema = match parameter.get("schema") {
-        Some(schema) => converter.convert(schema)?,
-        // A parameter may have a `content` instead, whose text is JSON: no template writes that.
-        None if parameter.get("content").is_some() => {
-            return Err(format!("its parameter {} is JSON within text", brief(name)));
+    let need = Need::of(is_required);
+    let description = Some(text("description"));
+    let style = Style::of(parameter, if place == "query" { "form" } else { "simple" });
+    let content = parameter.get("content").and_then(Value::as_object);
+    let media = content.and_then(|content| content.iter().next());
+    let schema = match (parameter.get("schema"), media) {
+        (Some(schema), _) => converter.convert(schema, need, description)?,
+        (None, Some((kind, media))) if place == "query" && body::is_json(kind) => {
+            let any = json!({});
+            converter.convert(media.get("schema").unwrap_or(&any), need, description)?
         }
-        None => json!({ "type": "string" }),
+        (None, Some((kind, _))) => {
+            return left_out(
+                name,
+                &format!("is {} within text", brief(kind)),
+                need,
+                request,
+            );
+        }
+        (None, None) => converter.convert(&json!({ "type": "string" }), need, description)?,
     };
-    describe(&mut schema, text("description"));
-    let argument = request.argument(name, place, schema, is_required);
-    let placeholder = format!("{{{argument}}}");
+    let is_json = parameter.get("schema").is_none() && media.is_some();
+    // Styles are judged before the argument is taken up: one that cannot be written is none.
+    let written = match place {
+        "path" => style.segment(name, "", &schema).map(Value::from),
+        "query" if is_json => Ok(as_json("")),
+        "query" => style.value("", &schema),
+        _ => style.header(&schema),
+    };
+    if let Err(problem) = written {
+        return left_out(name, &problem, need, request);
+    }
+    let argument = request.argument(name, place, schema, need);
+    let schema = &request.properties[&argument];
     match place {
         "path" => {
             let named = format!("{{{name}}}");
@@ -257,33 +283,49 @@ fn add_parameter(
                     brief(name)
                 ));
             }
+            let segment = style.segment(name, &argument, schema)?;
             request.path = request
                 .path
-                .replace(&named, &format!("{{{FILLED}{argument}}}"));
+                .replace(&named, &segment.replacen('{', &format!("{{{FILLED}"), 1));
         }
         "query" => {
-            request.query.insert(name.to_owned(), placeholder.into());
+            let value = match is_json {
+                true => as_json(&argument),
+                false => style.value(&argument, schema)?,
+            };
+            request.query.insert(name.to_owned(), value);
         }
         _ => {
+            let placeholder = format!("{{{argument}}}");
             request.headers.insert(name.to_owned(), placeholder.into());
         }
     }
     Ok(())
 }
 
-/// The parameter's own description goes before the schema's.
-fn describe(schema: &mut Value, description: &str) {
-    let description = one_line(description, 500);
-    if let Some(schema) = schema.as_object_mut()
-        && !description.is_empty()
-    {
-        schema.insert("description".to_owned(), description.into());
+/// A parameter that no request can hold: its operation can be no tool, unless it works without.
+fn left_out(name: &str, problem: &str, need: Need, request: &mut Request) -> Result<(), String> {
+    match need {
+        Need::Required => Err(format!("its parameter {} {problem}", brief(name))),
+        Need::Optional => {
+            request.notes.push(format!(
+                "the optional parameter {} is left out: it {problem}",
+                brief(name)
+            ));
+            Ok(())
+        }
     }
 }
 
 impl Request {
     /// Takes an argument up under a name that models, templates and providers can write.
-    fn argument(&mut self, name: &str, place: &str, schema: Value, is_required: bool) -> String {
+    pub(super) fn argument(
+        &mut self,
+        name: &str,
+        place: &str,
+        schema: Value,
+        need: Need,
+    ) -> String {
         let mut plain: String = name
             .chars()
             .map(|character| match character.is_ascii_alphanumeric() {
@@ -309,95 +351,21 @@ impl Request {
             };
             number += 1;
         }
+        // What the runtime fills in, a model need not be asked for.
+        let is_asked_for = need == Need::Required && schema.get("default").is_none();
         self.properties.insert(argument.clone(), schema);
-        if is_required {
+        if is_asked_for {
             self.required.push(argument.clone());
         }
         argument
     }
 }
 
-fn body(
-    document: &Value,
-    operation: &Operation<'_>,
-    converter: &mut Converter<'_>,
-    request: &mut Request,
-) -> Result<(), String> {
-    let Some(body) = operation.value.get("requestBody") else {
-        return Ok(());
-    };
-    let body = followed(document, body)?;
-    let is_required = body.get("required") == Some(&Value::Bool(true));
-    let content = body.get("content").and_then(Value::as_object);
-    let kinds = content.into_iter().flatten();
-    let media = kinds
-        .clone()
-        .find(|(kind, _)| is_json(kind))
-        .or_else(|| kinds.clone().find(|(kind, _)| kind.starts_with(FORM)));
-    let Some((kind, media)) = media else {
-        let kinds: Vec<String> = kinds.map(|(kind, _)| brief(kind)).collect();
-        return match is_required {
-            true => Err(format!(
-                "its body is {}, not JSON or a form",
-                kinds.join(", ")
-            )),
-            false => Ok(()),
-        };
-    };
-    let schema = match media.get("schema") {
-        Some(schema) => merged(converter.convert(schema)?),
-        None => json!({}),
-    };
-    let is_form = kind.starts_with(FORM);
-    if is_form {
-        request
-            .headers
-            .insert("content-type".to_owned(), FORM.into());
-    }
-    let members = plain_members(&schema).filter(|members| members.len() <= MEMBERS_MAX);
-    let Some(members) = members else {
-        if is_form {
-            return Err("its form is no plain object".to_owned());
-        }
-        let argument = request.argument("body", "request", schema, is_required);
-        request.body = Some(format!("{{{argument}}}").into());
-        return Ok(());
-    };
-    let required = schema.get("required").and_then(Value::as_array).cloned();
-    let required = required.unwrap_or_default();
-    let mut template = Map::new();
-    for (name, member) in members {
-        let is_required = required.iter().any(|known| known == name);
-        let argument = request.argument(name, "body", member.clone(), is_required);
-        template.insert(name.clone(), format!("{{{argument}}}").into());
-    }
-    request.body = Some(Value::Object(template));
-    Ok(())
-}
-
-/// The members of a schema that says nothing about its object but which members it has.
-fn plain_members(schema: &Value) -> Option<&Map<String, Value>> {
-    const KNOWN: [&str; 5] = [
-        "type",
-        "properties",
-        "required",
-        "description",
-        "additionalProperties",
-    ];
-    let object = schema.as_object()?;
-    let is_object = object.get("type").is_none_or(|kind| kind == "object");
-    let is_plain = object.keys().all(|name| KNOWN.contains(&name.as_str()));
-    let is_open = object
-        .get("additionalProperties")
-        .is_some_and(Value::is_object);
-    let members = object.get("properties")?.as_object()?;
-    (is_object && is_plain && !is_open && !members.is_empty()).then_some(members)
-}
-
 /// Puts in what the first way of authorisation needs whose parts a header or the query can hold.
 fn authorisation(
     document: &Value,
     operation: &Operation<'_>,
+    host: &str,
     request: &mut Request,
 ) -> Result<(), String> {
     let security = operation
@@ -415,7 +383,7 @@ fn authorisation(
     }
     let mut refusal = String::new();
     for way in ways {
-        match credentials(document, way) {
+        match credentials(document, way, host) {
             Ok(credentials) => {
                 for Credential {
                     secret,
@@ -455,13 +423,17 @@ struct Credential {
     note: String,
 }
 
-fn credentials(document: &Value, way: &Map<String, Value>) -> Result<Vec<Credential>, String> {
+fn credentials(
+    document: &Value,
+    way: &Map<String, Value>,
+    host: &str,
+) -> Result<Vec<Credential>, String> {
     way.keys()
-        .map(|scheme| credential(document, scheme))
+        .map(|scheme| credential(document, scheme, host))
         .collect()
 }
 
-fn credential(document: &Value, scheme: &str) -> Result<Credential, String> {
+fn credential(document: &Value, scheme: &str, host: &str) -> Result<Credential, String> {
     let schemes = document.pointer("/components/securitySchemes");
     let Some(declared) = schemes.and_then(|schemes| schemes.get(scheme)) else {
         return Err(format!(
@@ -482,7 +454,7 @@ fn credential(document: &Value, scheme: &str) -> Result<Credential, String> {
         place: KeyPlacement::Header,
         name: "authorization".to_owned(),
         value,
-        note: secret_note(&secret, meaning),
+        note: secret_note(&secret, meaning, host),
     };
     match (
         text("type"),
@@ -509,26 +481,27 @@ fn credential(document: &Value, scheme: &str) -> Result<Credential, String> {
             },
             name: text("name").to_owned(),
             value: format!("{{secret:{secret}}}"),
-            note: secret_note(&secret, "the key"),
+            note: secret_note(&secret, "the key", host),
         }),
-        (kind, detail, _) => Err(format!(
+        (kind, detail, place) => Err(format!(
             "its security scheme {} ({} {}) cannot be put into a request",
             brief(scheme),
             brief(kind),
-            brief(detail)
+            brief(if detail.is_empty() { place } else { detail })
         )),
     }
 }
 
-/// A description names a secret and gives it no value and no host: that is the operator's to do.
-fn secret_note(secret: &str, meaning: &str) -> String {
+/// A description names a secret and gives it no value and no host: that is the operator's to do, who reads here which host would
+/// have it.
+fn secret_note(secret: &str, meaning: &str, host: &str) -> String {
     format!(
-        "set the secret {secret} to {meaning}: the variable WINDLASS_SECRET_{secret}, and the service's host in secrets.{secret}.hosts of the configuration"
+        "set the secret {secret} to {meaning}: the variable WINDLASS_SECRET_{secret}, and secrets.{secret}.hosts = [\"{host}\"] in the configuration, if that host is to have it"
     )
 }
 
 fn secret_name(scheme: &str) -> String {
-    match super::snake_case(scheme).to_ascii_uppercase() {
+    match snake_case(scheme).to_ascii_uppercase() {
         name if name
             .bytes()
             .next()
@@ -584,8 +557,4 @@ fn guide(id: &str, description: &str, request: &Request, writes: bool) -> String
         );
     }
     guide
-}
-
-fn plain(text: &str) -> String {
-    text.replace(['`', '#'], " ").trim().to_owned()
 }

@@ -1,6 +1,7 @@
 //! What is made of OpenAPI descriptions, and what is left out with a reason.
 
 use super::*;
+use crate::import::{Code, ToolDirectory};
 use serde_json::json;
 use std::path::Path;
 
@@ -35,6 +36,13 @@ fn imported(paths: Value) -> Imported {
     import(&description(paths), &Choice::default()).unwrap()
 }
 
+fn handler(tool: &ToolDirectory) -> &Value {
+    match &tool.code {
+        Code::Declared(handler) => handler,
+        Code::Script(script) => panic!("{script}"),
+    }
+}
+
 fn only_tool(paths: Value) -> ToolDirectory {
     let mut imported = imported(paths);
     assert_eq!(imported.left_out, []);
@@ -62,7 +70,7 @@ fn an_operation_that_reads_is_a_retrieval_tool_over_http() {
         ("list_order_parts", "list-order-parts")
     );
     assert_eq!(
-        tool.handler,
+        *handler(&tool),
         json!({
             "kind": "http",
             "method": "GET",
@@ -90,7 +98,7 @@ fn an_operation_that_reads_is_a_retrieval_tool_over_http() {
                 "required": ["order_id"],
                 "properties": {
                     "order_id": { "type": "string" },
-                    "page_size": { "type": "integer", "default": 10, "description": "How many" },
+                    "page_size": { "type": "integer", "description": "How many. Default: 10." },
                     "query_order_id": { "type": "string" },
                 },
             },
@@ -100,7 +108,7 @@ fn an_operation_that_reads_is_a_retrieval_tool_over_http() {
         tool.notes,
         [
             "the optional header X-Trace is left out",
-            "set the secret SHOP_KEY to the key: the variable WINDLASS_SECRET_SHOP_KEY, and the service's host in secrets.SHOP_KEY.hosts of the configuration"
+            "set the secret SHOP_KEY to the key: the variable WINDLASS_SECRET_SHOP_KEY, and secrets.SHOP_KEY.hosts = [\"eu.shop.example\"] in the configuration, if that host is to have it"
         ]
     );
     // No text of the description makes a heading.
@@ -148,7 +156,7 @@ fn members_of_a_body_become_arguments() {
     ));
     assert_eq!(tool.id, "post_orders");
     assert_eq!(
-        tool.handler["body"],
+        handler(&tool)["body"],
         json!({ "item": "{item}", "count": "{count}" })
     );
     assert_eq!(tool.schema["parameters"]["required"], json!(["item"]));
@@ -163,18 +171,18 @@ fn members_of_a_body_become_arguments() {
     let whole = json!({ "allOf": [{ "$ref": "#/components/schemas/Order" }, { "type": "object", "properties": { "note": { "type": "string" } } }] });
     let tool = only_tool(body("application/x-www-form-urlencoded", whole));
     assert_eq!(
-        tool.handler["body"],
+        handler(&tool)["body"],
         json!({ "item": "{item}", "count": "{count}", "note": "{note}" })
     );
     assert_eq!(
-        tool.handler["headers"]["content-type"],
+        handler(&tool)["headers"]["content-type"],
         "application/x-www-form-urlencoded"
     );
     let tool = only_tool(body(
         "application/json",
         json!({ "type": "array", "items": { "type": "string" } }),
     ));
-    assert_eq!(tool.handler["body"], "{body}");
+    assert_eq!(handler(&tool)["body"], "{body}");
 }
 
 #[test]
@@ -215,8 +223,28 @@ fn an_operation_that_can_be_no_tool_is_left_out_with_its_reason() {
             "is in cookie",
         ),
         (
-            json!({ "parameters": [{ "name": "f", "in": "query", "content": {} }] }),
-            "JSON within text",
+            json!({ "parameters": [{ "name": "f", "in": "query", "required": true, "content": { "application/xml": {} } }] }),
+            "its parameter f is application/xml within text",
+        ),
+        (
+            json!({ "parameters": [{ "name": "f", "in": "query", "required": true, "schema": { "type": "array", "items": { "type": "object" } } }] }),
+            "for which the style form has no form",
+        ),
+        (
+            json!({ "parameters": [{ "name": "f", "in": "query", "required": true, "style": "odd", "schema": { "type": "array" } }] }),
+            "has the style odd",
+        ),
+        (
+            json!({ "parameters": [{ "name": "f", "in": "header", "required": true, "schema": { "type": "object" } }] }),
+            "is an object, which no header can hold",
+        ),
+        (
+            json!({ "servers": [{ "url": "https://{tenant}.shop.example" }] }),
+            "has no value for tenant",
+        ),
+        (
+            json!({ "servers": [{ "url": "ftp://shop.example" }] }),
+            "its server has no whole address",
         ),
         (
             json!({ "security": [{ "cookie": [] }] }),
@@ -232,7 +260,7 @@ fn an_operation_that_can_be_no_tool_is_left_out_with_its_reason() {
         ),
         (
             json!({ "requestBody": { "required": true, "content": { "multipart/form-data": {} } } }),
-            "its body is multipart",
+            "its body is multipart/form-data, not JSON, a form or text",
         ),
     ] {
         let imported =
@@ -280,7 +308,22 @@ fn a_document_that_cannot_be_imported_says_why() {
         tags: vec!["bad".to_owned()],
         ..Choice::default()
     };
-    check(&description(one.clone()), &tag, "with the tag bad");
+    check(
+        &description(one.clone()),
+        &tag,
+        "with the tag bad; the tags are Good",
+    );
+    let mut relative = description(one.clone());
+    relative["servers"] = json!([{ "url": "/api/v3" }]);
+    check(&relative, &all, "--base-url https://HOST/api/v3");
+    relative["servers"] = json!([{ "url": "https://{tenant}.example/" }]);
+    check(&relative, &all, "has no value for tenant");
+    relative["servers"] = json!([]);
+    check(
+        &relative,
+        &all,
+        "it has none; say the address with --base-url",
+    );
     for url in [
         "/relative",
         "ftp://x",
@@ -298,6 +341,123 @@ fn a_document_that_cannot_be_imported_says_why() {
     }
     assert!(matches!(parse("{"), Err(DocumentError::Syntax(_))));
     assert!(matches!(parse("a: [1"), Err(DocumentError::Syntax(_))));
+}
+
+#[test]
+fn an_operation_goes_to_its_own_server_and_the_host_of_its_secret_is_said() {
+    let login = json!([{ "login": [] }]);
+    let document = description(json!({
+        "/a": {
+            "servers": [{ "url": "/upload" }],
+            "get": { "operationId": "path" },
+            "post": { "operationId": "own", "security": login, "servers": [{ "url": "https://evil.example/{v}", "variables": { "v": { "default": "x" } } }] },
+            "put": { "operationId": "relative", "servers": [{ "url": "v2/" }] },
+        },
+        "/b": { "get": { "operationId": "main", "security": login } },
+    }));
+    let urls = |choice: &Choice| -> Vec<String> {
+        let imported = import(&document, choice).unwrap();
+        let mut urls: Vec<String> = imported
+            .tools
+            .iter()
+            .map(|tool| handler(tool)["url"].as_str().unwrap().to_owned())
+            .collect();
+        urls.sort();
+        urls
+    };
+    assert_eq!(
+        urls(&Choice::default()),
+        [
+            "https://eu.shop.example/upload/a",
+            "https://eu.shop.example/v1/b",
+            "https://eu.shop.example/v1/v2/a",
+            "https://evil.example/x/a",
+        ]
+    );
+    let imported = import(&document, &Choice::default()).unwrap();
+    let notes = |id: &str| {
+        let tool = imported.tools.iter().find(|tool| tool.id == id).unwrap();
+        tool.notes.join("\n")
+    };
+    assert!(notes("own").contains("it goes to a server of its own, evil.example"));
+    assert!(notes("own").contains("secrets.LOGIN.hosts = [\"evil.example\"]"));
+    assert!(notes("main").contains("secrets.LOGIN.hosts = [\"eu.shop.example\"]"));
+    assert_eq!(notes("path"), "");
+    // The author's address stands for every server, so that nothing goes past it.
+    let moved = Choice {
+        base_url: Some("http://127.0.0.1:9/x/".to_owned()),
+        ..Choice::default()
+    };
+    assert_eq!(
+        urls(&moved),
+        ["a", "a", "a", "b"].map(|path| format!("http://127.0.0.1:9/x/{path}"))
+    );
+    // With servers of their own, operations need none of the description.
+    let mut alone = document.clone();
+    alone["servers"] = json!([]);
+    alone["paths"]["/b"]["get"]["servers"] = json!([{ "url": "https://own.example" }]);
+    alone["paths"]["/a"] = json!({});
+    assert_eq!(import(&alone, &Choice::default()).unwrap().tools.len(), 1);
+}
+
+#[test]
+fn a_path_may_have_a_fragment_and_a_query() {
+    let tool = only_tool(json!({ "/orders?view=all#list": { "get": {} } }));
+    assert_eq!(
+        handler(&tool)["url"],
+        "https://eu.shop.example/v1/orders?view=all"
+    );
+}
+
+#[test]
+fn what_cannot_be_sent_is_noted_where_it_is_optional() {
+    let note = |operation: Value| {
+        let mut tool = only_tool(json!({ "/orders": { "post": operation } }));
+        assert_eq!(tool.notes.len(), 1, "{:?}", tool.notes);
+        tool.notes.remove(0)
+    };
+    assert_eq!(
+        note(json!({ "requestBody": { "content": { "application/octet-stream": {} } } })),
+        "the optional body is left out: it is application/octet-stream, not JSON, a form or text"
+    );
+    let nested = json!({ "type": "array", "items": { "type": "object" } });
+    assert_eq!(
+        note(json!({ "parameters": [{ "name": "f", "in": "query", "schema": nested }] })),
+        "the optional parameter f is left out: it has lists or objects inside one another, for which the style form has no form"
+    );
+    let long = "x".repeat(2_000);
+    assert_eq!(
+        note(json!({ "description": long })),
+        "the description is cut to 1000 characters"
+    );
+    assert_eq!(
+        note(
+            json!({ "parameters": [{ "name": "f", "in": "query", "description": long, "schema": {} }] })
+        ),
+        "a description is cut to 500 characters"
+    );
+    let members: Map<String, Value> = (0..65)
+        .map(|number| (format!("m{number}"), json!({})))
+        .collect();
+    let schema = json!({ "type": "object", "properties": members });
+    assert!(
+        note(json!({ "requestBody": { "content": { "application/json": { "schema": schema } } } }))
+            .contains("65 members, and 64 can be arguments")
+    );
+    // A form without members is none, and no request of this method has a body.
+    let empty = json!({ "content": { "application/x-www-form-urlencoded": { "encoding": {}, "schema": { "type": "object", "properties": {} } } } });
+    assert_eq!(
+        only_tool(json!({ "/orders": { "get": { "requestBody": empty } } })).notes,
+        [""; 0]
+    );
+    let filled = json!({ "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Part" } } } });
+    let tool = only_tool(json!({ "/orders": { "get": { "requestBody": filled } } }));
+    assert!(
+        tool.notes
+            .iter()
+            .any(|note| note.contains("goes with a GET request"))
+    );
+    assert_eq!(handler(&tool).get("body"), None);
 }
 
 #[test]
