@@ -556,6 +556,10 @@ section! {
         vision: Option<bool>,
         /// Tokens of the model's window.
         context_tokens_max: Option<Whole<1, 1_000_000_000>>,
+        /// Whether what stands between `<think>` and `</think>` in an answer by text is a thought, and is shown to nobody.
+        thought_tags: Option<bool>,
+        /// Whether the model takes a temperature over OpenAI's protocols; others are sent none.
+        temperature: Option<bool>,
         /// Which of OpenAI's protocols a model by text is asked by.
         transport: Option<TextTransport>,
     }
@@ -990,6 +994,8 @@ impl ModelChange {
             thinking: self.thinking,
             vision: self.vision,
             context_tokens_max: self.context_tokens_max.map(Whole::get),
+            thought_tags: self.thought_tags,
+            temperature: self.temperature,
             transport: self.transport,
         }
     }

@@ -43,6 +43,8 @@ pub enum Ending {
     MalformedCall,
     /// The model called a tool that was not declared to it. Worth asking again with [`Ending::correction`].
     UndeclaredCall,
+    /// The model wrote a call among its words, where nobody runs it. Worth asking again once with [`Ending::correction`].
+    ProseCall,
     /// The provider ended it for another reason of its own.
     Stopped { reason: String },
     /// The request failed, before the answer began or in its middle.
@@ -62,6 +64,9 @@ impl Ending {
             Self::UndeclaredCall => Some(
                 "You called a tool that does not exist here, and nothing was carried out. Use only the tools that were declared, or answer without one.",
             ),
+            Self::ProseCall => Some(
+                "You wrote a tool call into your answer as text. It was not carried out, nothing of it has happened, and any result that you wrote is not real. Make the call through the interface for tool calls, or answer without it; do not say that it was done.",
+            ),
             Self::Complete
             | Self::LengthReached
             | Self::Blocked { .. }
@@ -74,7 +79,7 @@ impl Ending {
     /// Whether the same request may bring a better answer, with the correction where there is one.
     pub fn is_worth_another_try(&self) -> bool {
         match self {
-            Self::MalformedCall | Self::UndeclaredCall | Self::Cut => true,
+            Self::MalformedCall | Self::UndeclaredCall | Self::ProseCall | Self::Cut => true,
             Self::Failed(failure) => failure.retryable,
             Self::Complete | Self::LengthReached | Self::Blocked { .. } | Self::Stopped { .. } => {
                 false
@@ -87,7 +92,9 @@ impl Ending {
             Self::Complete => None,
             Self::LengthReached => Some(TurnEndReason::Other("length".to_owned())),
             Self::Blocked { .. } => Some(TurnEndReason::Blocked),
-            Self::MalformedCall | Self::UndeclaredCall => Some(TurnEndReason::MalformedCall),
+            Self::MalformedCall | Self::UndeclaredCall | Self::ProseCall => {
+                Some(TurnEndReason::MalformedCall)
+            }
             Self::Stopped { reason } => Some(TurnEndReason::Other(reason.clone())),
             Self::Failed(failure) => Some(TurnEndReason::Other(failure.class.to_string())),
             Self::Cut => Some(TurnEndReason::Other("the answer was cut off".to_owned())),

@@ -15,6 +15,7 @@ pub mod openai_realtime;
 pub mod openai_responses;
 pub mod profile;
 mod projection;
+pub mod prose;
 pub mod provider_tools;
 pub mod request;
 mod spelling;

@@ -54,6 +54,11 @@ pub struct RequestRules {
     pub reasoning: Reasoning,
     /// Whether Responses gives the reasoning of its models encrypted, although nothing can be said of how much they reason.
     pub encrypted_reasoning: bool,
+    /// Whether what stands between `<think>` and `</think>` in an answer is a thought. Servers whose models think elsewhere
+    /// have no such tags, and their users may speak of them.
+    pub thought_tags: bool,
+    /// Whether a temperature is taken. Codecs of Gemini ask for none of it.
+    pub temperature: bool,
     pub call_ids: CallIds,
     /// Whether a user's message may follow the answers to calls.
     pub user_after_tool: bool,
@@ -235,6 +240,8 @@ const UNKNOWN_CHAT: Profile = Profile {
         thought_signatures: false,
         reasoning: Reasoning::Dropped,
         encrypted_reasoning: false,
+        thought_tags: true,
+        temperature: true,
         call_ids: CallIds::Short,
         user_after_tool: true,
     },
@@ -250,6 +257,7 @@ const OPENAI: Profile = Profile {
         output_limit: OutputLimit::MaxCompletionTokens,
         parallel_tool_calls: true,
         prompt_cache: true,
+        thought_tags: false,
         ..UNKNOWN_CHAT.request
     },
     ..UNKNOWN_CHAT
@@ -270,6 +278,7 @@ const XAI: Profile = Profile {
         transport: TextTransport::Responses,
         parallel_tool_calls: true,
         encrypted_reasoning: true,
+        thought_tags: false,
         ..UNKNOWN_CHAT.request
     },
     ..UNKNOWN_CHAT
@@ -280,6 +289,7 @@ const GEMINI_CHAT: Profile = Profile {
     model: chat(Thinking::Level, true, 1_048_576),
     request: RequestRules {
         thought_signatures: true,
+        thought_tags: false,
         ..UNKNOWN_CHAT.request
     },
     ..UNKNOWN_CHAT
@@ -301,6 +311,7 @@ const DEEPSEEK: Profile = Profile {
     model: chat(Thinking::Level, false, 128_000),
     request: RequestRules {
         reasoning: Reasoning::ReturnedWithCalls,
+        thought_tags: false,
         ..UNKNOWN_CHAT.request
     },
     ..UNKNOWN_CHAT
@@ -342,6 +353,7 @@ const GEMINI_3: Profile = Profile {
     },
     request: RequestRules {
         thought_signatures: true,
+        thought_tags: false,
         call_ids: CallIds::Always,
         ..UNKNOWN_CHAT.request
     },
@@ -401,6 +413,10 @@ const OLLAMA_NOTE: &str = "ollama drops the front of a prompt that is longer tha
 
 const OPENAI_ROW: &str = "api.openai.com";
 
+const AZURE_ROW: &str = "openai.azure.com";
+/// What the names of OpenAI's models that reason begin with.
+const REASONING: [&str; 5] = ["gpt-5", "gpt-6", "o1", "o3", "o4"];
+
 const XAI_ROW: &str = "api.x.ai";
 /// The row of addresses with this path.
 const VOICE_LIVE_ROW: &str = "voice-live";
@@ -432,6 +448,7 @@ const ROWS: &[Row] = &[
     of_form(RealtimeForm::VoiceLive, realtime(VOICE_LIVE_ROW, UNKNOWN_REALTIME, None)),
     realtime("", UNKNOWN_REALTIME, Some("has a window of 32,768 tokens and neither reasons nor sees")),
     row(Transport::GptLive, "", beside_http(GPT_LIVE), None),
+    row(Transport::GeminiText, "gemini-4", GEMINI_NEWEST, None),
     row(Transport::GeminiText, "gemini-3", GEMINI_3, None),
     row(Transport::GeminiText, "gemini-2.5", GEMINI_2_5, None),
     row(Transport::GeminiText, "gemini-2.0", GEMINI_2_0, None),
@@ -441,7 +458,7 @@ const ROWS: &[Row] = &[
     row(Transport::GeminiText, "gemini-flash-lite-latest", GEMINI_NEWEST, None),
     row(Transport::GeminiText, "", UNKNOWN_GEMINI, Some("is a Gemini 3 model that neither sees nor takes a thinking level")),
     row(Transport::OpenaiChat, OPENAI_ROW, OPENAI, None),
-    row(Transport::OpenaiChat, "openai.azure.com", AZURE, None),
+    row(Transport::OpenaiChat, AZURE_ROW, AZURE, None),
     row(Transport::OpenaiChat, XAI_ROW, XAI, None),
     row(Transport::OpenaiChat, "generativelanguage.googleapis.com", GEMINI_CHAT, None),
     row(Transport::OpenaiChat, "openrouter.ai", OPENROUTER, None),
@@ -591,8 +608,16 @@ impl Row {
         let is_old = ["gpt-3", "gpt-4", "chatgpt-4"]
             .iter()
             .any(|old| name.starts_with(old));
-        if self.transport == Transport::OpenaiChat && self.name == OPENAI_ROW && is_old {
+        let is_openai = self.transport == Transport::OpenaiChat && self.name == OPENAI_ROW;
+        if is_openai && is_old {
             profile.model.thinking = Thinking::Omit;
+        }
+        // Models that reason refuse every temperature but 1 (bolna-ai/bolna pull request 1019). On Azure the name may be any.
+        let is_azure = self.transport == Transport::OpenaiChat && self.name == AZURE_ROW;
+        let is_newer_gpt = is_openai && name.starts_with("gpt-") && !is_old;
+        let is_named = (is_openai || is_azure) && REASONING.iter().any(|own| name.starts_with(own));
+        if (is_newer_gpt || is_named) && !name.contains("-chat") {
+            profile.request.temperature = false;
         }
         FoundProfile {
             profile,
@@ -619,6 +644,8 @@ pub struct ProfileChange {
     pub thinking: Option<Thinking>,
     pub vision: Option<bool>,
     pub context_tokens_max: Option<u64>,
+    pub thought_tags: Option<bool>,
+    pub temperature: Option<bool>,
     pub transport: Option<TextTransport>,
 }
 
@@ -649,6 +676,8 @@ impl FoundProfile {
             .unwrap_or(model.context_tokens_max);
         let request = &mut found.profile.request;
         request.transport = change.transport.unwrap_or(request.transport);
+        request.thought_tags = change.thought_tags.unwrap_or(request.thought_tags);
+        request.temperature = change.temperature.unwrap_or(request.temperature);
         found
     }
 }
@@ -759,8 +788,11 @@ mod tests {
                 GEMINI_2_0,
             ),
             ("gemini-flash-latest", "gemini-flash-latest", GEMINI_NEWEST),
+            ("gemini-4-carbon", "gemini-4", GEMINI_NEWEST),
+            ("models/gemini-4-hydrogen-001", "gemini-4", GEMINI_NEWEST),
+            ("gemini-4.5-argon", "gemini-4", GEMINI_NEWEST),
             ("gemini-30-pro", "", UNKNOWN_GEMINI),
-            ("gemini-4-pro", "", UNKNOWN_GEMINI),
+            ("gemini-40-pro", "", UNKNOWN_GEMINI),
             ("", "", UNKNOWN_GEMINI),
         ] {
             let found = gemini_text(model);
@@ -797,6 +829,32 @@ mod tests {
         ] {
             let found = openai_chat(url, "some-model");
             assert_eq!((found.row, found.profile), (row, profile), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_temperature_is_for_models_that_take_one() {
+        const OPENAI: &str = "https://api.openai.com/v1";
+        const AZURE: &str = "https://mine.openai.azure.com/openai/v1";
+        for (url, model, takes) in [
+            (OPENAI, "gpt-5.4-mini", false),
+            (OPENAI, "gpt-6.2", false),
+            (OPENAI, "o3", false),
+            (OPENAI, "gpt-4.1", true),
+            (OPENAI, "gpt-5-chat-latest", true),
+            (AZURE, "gpt-5", false),
+            (AZURE, "my-deployment", true),
+            ("http://127.0.0.1:8000/v1", "gpt-5", true),
+        ] {
+            let found = openai_chat(url, model);
+            assert_eq!(found.profile.request.temperature, takes, "{model}");
+            let change = ProfileChange {
+                temperature: Some(!takes),
+                thought_tags: Some(true),
+                ..ProfileChange::default()
+            };
+            let changed = found.changed(&change).profile.request;
+            assert_eq!((changed.temperature, changed.thought_tags), (!takes, true));
         }
     }
 
@@ -842,7 +900,7 @@ mod tests {
         };
         assert_eq!((found.profile.model, found.note), (expected, None));
         // A row of another transport says nothing of this one.
-        let found = gemini_text("gemini-4-pro").changed(&change).profile;
+        let found = gemini_text("gemini-9-pro").changed(&change).profile;
         assert_eq!(found.request, UNKNOWN_GEMINI.request);
         let change = ProfileChange {
             calls: Some(CallSupport::BlockingOnly),

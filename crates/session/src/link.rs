@@ -320,6 +320,9 @@ fn describe_loss(reason: &LostReason) -> (ErrorCode, String) {
         LostReason::SetupTimeout => {
             unavailable("the model's provider did not answer the setup in time")
         }
+        LostReason::SetupUnreadable => unavailable(
+            "the model's provider answered the setup with something that cannot be read",
+        ),
     }
 }
 

@@ -128,6 +128,14 @@ pub struct Usage {
     pub seconds: u64,
 }
 
+impl Usage {
+    /// All that the model read: what the provider's own tools brought it counts apart at the provider, and is paid for as
+    /// input.
+    pub fn input_tokens(&self) -> u64 {
+        self.prompt_tokens.saturating_add(self.tool_use_tokens)
+    }
+}
+
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde asks for a reference"
@@ -325,6 +333,8 @@ pub enum LostReason {
     Refused { status: u16 },
     /// No `setupComplete` in time.
     SetupTimeout,
+    /// What came in its place could not be read.
+    SetupUnreadable,
 }
 
 /// When something was said, by whom. What a session leaves to its successor.

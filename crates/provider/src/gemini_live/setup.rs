@@ -64,6 +64,12 @@ pub enum ThinkingLevel {
     Low,
     Medium,
     High,
+    /// More than high. Gemini has no such level; it is sent its highest.
+    #[serde(rename(serialize = "HIGH", deserialize = "xhigh"))]
+    ExtraHigh,
+    /// The same.
+    #[serde(rename(serialize = "HIGH", deserialize = "max"))]
+    Max,
 }
 
 /// Keeps a session alive past its window by forgetting the oldest turns. `None` leaves a size to the service.

@@ -41,6 +41,8 @@ struct StreamState {
     is_done: bool,
     /// A message of the protocol has come.
     is_answering: bool,
+    /// A delta has said something.
+    has_delta: bool,
 }
 
 impl Decoder {
@@ -157,6 +159,7 @@ impl StreamState {
             finish_reason: None,
             is_done: false,
             is_answering: false,
+            has_delta: false,
         }
     }
 
@@ -218,8 +221,12 @@ impl StreamState {
     fn plain(&mut self, plain: Plain<'_>, events: &mut Vec<ModelEvent>) {
         self.is_answering = true;
         match plain {
-            Plain::Words(words) => self.said(words, events),
+            Plain::Words(words) => {
+                self.has_delta |= !words.is_empty();
+                self.said(words, events);
+            }
             Plain::Arguments { index, piece } => {
+                self.has_delta = true;
                 let added = self
                     .calls
                     .add_arguments(index, &piece, self.trouble.limits());
@@ -257,14 +264,43 @@ impl StreamState {
     }
 
     fn choice(&mut self, choice: Choice<'_>, events: &mut Vec<ModelEvent>) {
-        let delta = choice.delta.filter(|delta| !delta.is_empty());
-        if let Some(delta) = delta.or(choice.message) {
-            self.delta(&delta, events);
+        match (
+            choice.delta.filter(|delta| !delta.is_empty()),
+            choice.message,
+        ) {
+            (Some(delta), _) => {
+                self.has_delta = true;
+                self.delta(&delta, events);
+            }
+            (None, Some(message)) if self.has_delta => {
+                self.delta(&self.news_of(message), events);
+            }
+            (None, Some(message)) => self.delta(&message, events),
+            (None, None) => {}
         }
         let reason = choice.finish_reason.and_then(string);
         if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
             self.finish_reason = Some(reason.into_owned());
         }
+    }
+
+    /// What a message brings of which the stream has said nothing. Some servers repeat beside each delta all that was said.
+    fn news_of<'a>(&self, mut message: Delta<'a>) -> Delta<'a> {
+        if !self.text.is_empty() {
+            message.content = None;
+            message.refusal = None;
+        }
+        if !self.reasoning.is_empty() {
+            message.reasoning_content = None;
+        }
+        if !self.details.is_empty() {
+            message.reasoning_details = None;
+        }
+        if !self.calls.is_empty() {
+            message.tool_calls = None;
+            message.function_call = None;
+        }
+        message
     }
 
     fn delta(&mut self, delta: &Delta<'_>, events: &mut Vec<ModelEvent>) {
@@ -304,6 +340,7 @@ impl StreamState {
         }
         if let Some(call) = delta.function_call
             && let Ok(Strict(function @ Value::Object(_))) = serde_json::from_str(call.get())
+            && !(self.calls.is_empty() && is_nameless(&function))
         {
             self.call(json!({ "function": function }));
         }
@@ -452,18 +489,27 @@ impl Delta<'_> {
             self.reasoning_content,
             self.reasoning_details,
             self.tool_calls,
-            self.function_call,
             self.extra_content,
         ];
-        !fields
-            .into_iter()
-            .flatten()
-            .any(|field| is_truthy(field) && field.get() != "[]")
+        let says = |field: &RawValue| is_truthy(field) && field.get() != "[]";
+        let calls = self.function_call.is_some_and(|call| {
+            let call = serde_json::from_str::<Value>(call.get()).unwrap_or_default();
+            let value = |key: &str| call.get(key).and_then(Value::as_str);
+            let has = |key: &str| value(key).is_some_and(|text| !text.is_empty());
+            has("name") || has("arguments")
+        });
+        !calls && !fields.into_iter().flatten().any(says)
     }
 }
 
 fn is_truthy(value: &RawValue) -> bool {
     !matches!(value.get(), "null" | "false" | "\"\"" | "{}")
+}
+
+/// Some servers put an empty call into every piece of their words.
+fn is_nameless(function: &Value) -> bool {
+    let name = function.get("name").and_then(Value::as_str);
+    name.unwrap_or_default().is_empty()
 }
 
 fn string(value: &RawValue) -> Option<Cow<'_, str>> {

@@ -44,6 +44,9 @@ pub enum ReasoningEffort {
     Low,
     Medium,
     High,
+    #[serde(rename = "xhigh")]
+    ExtraHigh,
+    Max,
 }
 
 impl From<ThinkingLevel> for ReasoningEffort {
@@ -54,6 +57,8 @@ impl From<ThinkingLevel> for ReasoningEffort {
             ThinkingLevel::Low => Self::Low,
             ThinkingLevel::Medium => Self::Medium,
             ThinkingLevel::High => Self::High,
+            ThinkingLevel::ExtraHigh => Self::ExtraHigh,
+            ThinkingLevel::Max => Self::Max,
         }
     }
 }
@@ -108,7 +113,7 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
         stream_options: (is_streamed && profile.request.stream_usage).then_some(StreamOptions {
             include_usage: true,
         }),
-        temperature: request.temperature,
+        temperature: request.temperature.filter(|_| profile.request.temperature),
         max_completion_tokens,
         max_tokens,
         reasoning_effort: request

@@ -75,7 +75,9 @@ impl Codec {
             }
             "conversation.item.input_audio_transcription.completed" => {
                 let said = text(&event.transcript);
-                if !said.trim().is_empty() {
+                // xAI says so far and whole by one kind of event.
+                let is_whole = text(&event.status) != "in_progress";
+                if is_whole && !said.trim().is_empty() {
                     let text = said.to_owned().into();
                     sink.event(ModelEvent::InputTranscribed { text });
                 }
@@ -382,6 +384,7 @@ impl Codec {
     /// A response that failed says nothing by itself. The server's own trouble is worth one more try.
     fn response_failed(&mut self, status: &str, response: &Response<'_>, sink: &mut impl Sink) {
         let details = response.status_details.as_ref();
+        let details = details.and_then(|details| details.said());
         let error = details.and_then(|details| details.error.as_ref());
         if let Some(error) = error {
             if let Meaning::Lost(reason) = errors::meaning(error) {

@@ -1,7 +1,7 @@
 //! The server's events as they are written. Lenient: what is missing or of a wrong type is missing, and fields of no
 //! interest are skipped.
 
-use crate::message::{Count, List, Shape, Text, leaf, message};
+use crate::message::{Count, List, PassedOver, Path, Shape, Text, leaf, message};
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 use std::borrow::Cow;
 
@@ -16,6 +16,7 @@ message! {
         name: Text<'a> = "name",
         arguments: Arguments<'a> = "arguments",
         transcript: Text<'a> = "transcript",
+        status: Text<'a> = "status",
         item: Item<'a> = "item",
         response: Response<'a> = "response",
         session: Session<'a> = "session",
@@ -47,11 +48,52 @@ message! {
     Response<'a> {
         id: Text<'a> = "id",
         status: Text<'a> = "status",
-        status_details: StatusDetails<'a> = "status_details",
+        status_details: Details<'a> = "status_details",
         output: List<Item<'a>> = "output",
         usage: Usage<'a> = "usage",
     }
     skips others
+}
+
+/// Why a response ended as it did. xAI says the same word with every one, which says nothing.
+#[derive(Debug)]
+pub(super) enum Details<'a> {
+    Said(StatusDetails<'a>),
+    Word,
+}
+
+impl<'a> Details<'a> {
+    pub(super) fn said(&self) -> Option<&StatusDetails<'a>> {
+        match self {
+            Self::Said(details) => Some(details),
+            Self::Word => None,
+        }
+    }
+}
+
+impl<'de> Shape<'de> for Details<'de> {
+    fn of_text(_: Cow<'de, str>) -> Option<Self> {
+        Some(Self::Word)
+    }
+
+    fn of_object<A: MapAccess<'de>>(object: A, place: &mut Option<Self>) -> Result<(), A::Error> {
+        let mut details = None;
+        StatusDetails::of_object(object, &mut details)?;
+        *place = details.map(Self::Said);
+        Ok(())
+    }
+}
+
+impl PassedOver for Details<'_> {
+    fn is_whole(&self) -> bool {
+        self.said().is_none_or(StatusDetails::is_whole)
+    }
+
+    fn passed_over(&self, path: Option<&Path<'_>>, report: &mut dyn FnMut(&Path<'_>)) {
+        if let Self::Said(details) = self {
+            details.passed_over(path, report);
+        }
+    }
 }
 
 message! {

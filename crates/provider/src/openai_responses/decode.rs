@@ -28,18 +28,52 @@ pub struct Decoder {
 struct StreamState {
     trouble: Trouble,
     answer_number: u32,
-    pieces: Vec<AnswerPiece>,
-    calls: Vec<IncomingCall>,
+    items: Vec<Placed>,
+    calls: usize,
     text_bytes: usize,
     passed_on: bool,
-    /// The last piece is a message whose end has not come.
-    is_message_open: bool,
     /// An item has come in an event of its own, so that the list at the end brings nothing new.
     has_items: bool,
     usage: Option<Usage>,
     ending: Option<Ending>,
     /// An event of the protocol has come.
     is_answering: bool,
+}
+
+/// One item of the answer, whole or begun.
+#[derive(Debug)]
+struct Placed {
+    place: Place,
+    /// A message whose end has not come.
+    is_open: bool,
+    piece: AnswerPiece,
+    call: Option<IncomingCall>,
+}
+
+/// Which item an event is about, as far as it says so. Gateways send events of several items in turn, and end them in
+/// another order than they began.
+#[derive(Debug, Default)]
+struct Place {
+    index: Option<u64>,
+    id: String,
+}
+
+impl Place {
+    fn new(index: Option<Count>, id: &Option<Text<'_>>) -> Self {
+        Self {
+            index: index.map(|Count(index)| index),
+            id: id.as_ref().map_or("", |id| &*id.0).to_owned(),
+        }
+    }
+
+    /// `None` where the two cannot be compared.
+    fn is_same(&self, other: &Self) -> Option<bool> {
+        match (self.index, other.index) {
+            (Some(one), Some(other)) => Some(one == other),
+            _ if self.id.is_empty() || other.id.is_empty() => None,
+            _ => Some(self.id == other.id),
+        }
+    }
 }
 
 impl Decoder {
@@ -105,6 +139,8 @@ message! {
         kind: Text<'a> = "type",
         object: Text<'a> = "object",
         delta: Text<'a> = "delta",
+        output_index: Count = "output_index",
+        item_id: Text<'a> = "item_id",
         item: &'a RawValue = "item",
         response: &'a RawValue = "response",
         error: &'a RawValue = "error",
@@ -192,11 +228,10 @@ impl StreamState {
         Self {
             trouble: Trouble::new(limits),
             answer_number,
-            pieces: Vec::new(),
-            calls: Vec::new(),
+            items: Vec::new(),
+            calls: 0,
             text_bytes: 0,
             passed_on: false,
-            is_message_open: false,
             has_items: false,
             usage: None,
             ending: None,
@@ -247,13 +282,14 @@ impl StreamState {
         match kind {
             "response.output_text.delta" | "response.refusal.delta" => {
                 let delta = event.delta.map(|delta| delta.0).unwrap_or_default();
-                self.said(&delta, events);
+                let place = Place::new(event.output_index, &event.item_id);
+                self.said(&delta, place, events);
             }
-            "response.output_item.added" => self.is_message_open = false,
+            "response.output_item.added" => self.item_begins(event.item),
             "response.output_item.done" => {
                 if let Some(item) = event.item {
                     self.has_items = true;
-                    self.item_done(item, events);
+                    self.item_done(item, event.output_index, events);
                 }
             }
             "response.completed"
@@ -291,7 +327,7 @@ impl StreamState {
         }
     }
 
-    fn said(&mut self, words: &str, events: &mut Vec<ModelEvent>) {
+    fn said(&mut self, words: &str, place: Place, events: &mut Vec<ModelEvent>) {
         if words.is_empty() {
             return;
         }
@@ -299,47 +335,71 @@ impl StreamState {
         if !self.trouble.check_text(self.text_bytes) {
             return;
         }
-        match self.pieces.last_mut() {
-            Some(AnswerPiece::Text(last)) if self.is_message_open => last.text.0.push_str(words),
-            Some(_) | None => {
-                let piece = TextPiece::plain(words.to_owned());
-                self.pieces.push(AnswerPiece::Text(piece));
-                self.is_message_open = true;
-            }
+        let open = self.open_message(&place);
+        match open.map(|at| &mut self.items[at].piece) {
+            Some(AnswerPiece::Text(message)) => message.text.0.push_str(words),
+            Some(AnswerPiece::Call(_)) | None => self.items.push(Placed {
+                place,
+                is_open: true,
+                piece: AnswerPiece::Text(TextPiece::plain(words.to_owned())),
+                call: None,
+            }),
         }
         self.passed_on = true;
         let text = words.to_owned().into();
         events.push(ModelEvent::OutputText { text });
     }
 
+    /// The open message that an event is about: that of its place, else the newest of which nothing else is known.
+    fn open_message(&self, place: &Place) -> Option<usize> {
+        let find = |same: Option<bool>| {
+            let fits = |item: &Placed| item.is_open && item.place.is_same(place) == same;
+            self.items.iter().rposition(fits)
+        };
+        find(Some(true)).or_else(|| find(None))
+    }
+
+    /// A message begins: what says nothing of its place is of this one from now on.
+    fn item_begins(&mut self, raw: Option<&RawValue>) {
+        let item = raw.and_then(|raw| crate::message::read::<Item<'_>>(raw.get()).ok().flatten());
+        if item.is_none_or(|item| item.kind.is_none_or(|kind| kind.0 == "message")) {
+            for item in &mut self.items {
+                item.is_open &= item.place.index.is_some() || !item.place.id.is_empty();
+            }
+        }
+    }
+
     /// An item is whole.
-    fn item_done(&mut self, raw: &RawValue, events: &mut Vec<ModelEvent>) {
+    fn item_done(&mut self, raw: &RawValue, index: Option<Count>, events: &mut Vec<ModelEvent>) {
         let Ok(Some(item)) = crate::message::read::<Item<'_>>(raw.get()) else {
             return self.trouble.damage("an item that cannot be read", events);
         };
+        let place = Place::new(index, &item.id);
         match item.kind.as_ref().map_or("", |kind| &*kind.0) {
-            "message" => self.message_done(&item, events),
-            "function_call" => self.call(&item),
+            "message" => self.message_done(&item, place, events),
+            "function_call" => self.call(&item, place),
             // It goes back where it stood, unread.
-            "reasoning" => self.unread(raw),
+            "reasoning" => self.unread(raw, place),
             // So does what the provider's own tools did, and the model has read it.
             _ => {
                 events.push(external_content(Vec::new()));
-                self.unread(raw);
+                self.unread(raw, place);
             }
         }
-        self.is_message_open = false;
     }
 
-    fn message_done(&mut self, item: &Item<'_>, events: &mut Vec<ModelEvent>) {
-        if !self.is_message_open {
+    fn message_done(&mut self, item: &Item<'_>, place: Place, events: &mut Vec<ModelEvent>) {
+        let mut said = self.open_message(&place);
+        if said.is_none() {
             // No piece of it came before.
-            for part in item.content.iter().flat_map(|content| &content.items) {
-                for words in [&part.text, &part.refusal].into_iter().flatten() {
-                    self.said(&words.0, events);
-                }
-            }
+            let parts = item.content.iter().flat_map(|content| &content.items);
+            let words = parts.flat_map(|part| [&part.text, &part.refusal]);
+            let words: String = words.flatten().map(|words| &*words.0).collect();
+            let before = self.items.len();
+            self.said(&words, place, events);
+            said = (self.items.len() > before).then_some(before);
         }
+        let said = said.map(|at| &mut self.items[at]);
         let parts = item.content.iter().flat_map(|content| &content.items);
         let annotations = parts.filter_map(|part| part.annotations.as_ref());
         let sources: Vec<Citation> = annotations
@@ -351,27 +411,33 @@ impl StreamState {
             events.push(external_content(sources));
         }
         let phase = item.phase.as_ref().filter(|phase| !phase.0.is_empty());
-        if let (Some(phase), true, Some(AnswerPiece::Text(piece))) =
-            (phase, self.is_message_open, self.pieces.last_mut())
-        {
-            let fields = Map::from_iter([(PHASE.to_owned(), Value::from(&*phase.0))]);
-            piece.opaque = Some(Opaque::Fields(fields.into()));
+        if let Some(said) = said {
+            said.is_open = false;
+            if let (Some(phase), AnswerPiece::Text(piece)) = (phase, &mut said.piece) {
+                let fields = Map::from_iter([(PHASE.to_owned(), Value::from(&*phase.0))]);
+                piece.opaque = Some(Opaque::Fields(fields.into()));
+            }
         }
     }
 
-    fn unread(&mut self, raw: &RawValue) {
+    fn unread(&mut self, raw: &RawValue, place: Place) {
         self.text_bytes += raw.get().len();
         if self.trouble.check_text(self.text_bytes) {
-            self.pieces.push(AnswerPiece::Text(TextPiece {
-                text: String::new().into(),
-                is_thought: true,
-                opaque: Some(Opaque::Item(UnreadItem::new(raw))),
-            }));
+            self.items.push(Placed {
+                place,
+                is_open: false,
+                piece: AnswerPiece::Text(TextPiece {
+                    text: String::new().into(),
+                    is_thought: true,
+                    opaque: Some(Opaque::Item(UnreadItem::new(raw))),
+                }),
+                call: None,
+            });
         }
     }
 
     /// A call that was cut off is dropped; an answer that it cut off is not complete.
-    fn call(&mut self, item: &Item<'_>) {
+    fn call(&mut self, item: &Item<'_>, place: Place) {
         let limits = *self.trouble.limits();
         let text_of = |text: &Option<Text<'_>>| {
             let text = text.as_ref().map(|text| &*text.0);
@@ -381,7 +447,7 @@ impl StreamState {
         if !matches!(status, "" | "completed") {
             return;
         }
-        if self.calls.len() >= limits.calls_max {
+        if self.calls >= limits.calls_max {
             return self
                 .trouble
                 .fail("the answer holds more calls than any model makes");
@@ -399,21 +465,26 @@ impl StreamState {
             )),
         };
         let id = text_of(&item.call_id).or_else(|| text_of(&item.id));
-        let id = id.unwrap_or_else(|| own_call_id(self.answer_number, self.calls.len()));
+        let id = id.unwrap_or_else(|| own_call_id(self.answer_number, self.calls));
         let name = text_of(&item.name);
-        self.pieces.push(AnswerPiece::Call(Call {
-            id: Some(id.clone()),
-            name: name.clone().unwrap_or_default(),
-            arguments: arguments.as_ref().ok().map(|map| {
-                let written = if text.is_empty() { raw } else { &text };
-                Arguments::from_parsed(written, map)
+        self.calls += 1;
+        self.items.push(Placed {
+            place,
+            is_open: false,
+            piece: AnswerPiece::Call(Call {
+                id: Some(id.clone()),
+                name: name.clone().unwrap_or_default(),
+                arguments: arguments.as_ref().ok().map(|map| {
+                    let written = if text.is_empty() { raw } else { &text };
+                    Arguments::from_parsed(written, map)
+                }),
+                opaque: None,
             }),
-            opaque: None,
-        }));
-        self.calls.push(IncomingCall {
-            id: Some(id),
-            name,
-            arguments,
+            call: Some(IncomingCall {
+                id: Some(id),
+                name,
+                arguments,
+            }),
         });
     }
 
@@ -426,8 +497,8 @@ impl StreamState {
         if !self.has_items {
             let output = response.output.map_or("[]", RawValue::get);
             let output: Vec<&RawValue> = serde_json::from_str(output).unwrap_or_default();
-            for item in output {
-                self.item_done(item, events);
+            for (index, item) in (0..).zip(output) {
+                self.item_done(item, Some(Count(index)), events);
             }
         }
         self.usage = response.usage.as_ref().map(usage_of).or(self.usage);
@@ -465,17 +536,25 @@ impl StreamState {
     fn finish(mut self) -> ModelAnswer {
         let ending = self.ending();
         if ending != Ending::Complete {
-            self.calls.clear();
             // What is not followed by what it belongs to is refused when it comes back.
-            self.pieces.retain(|piece| match piece {
+            self.items.retain(|item| match &item.piece {
                 AnswerPiece::Text(text) => !text.is_thought,
                 AnswerPiece::Call(_) => false,
             });
         }
+        // They go back in the order of the answer, in which they need not have ended.
+        if self.items.iter().all(|item| item.place.index.is_some()) {
+            self.items.sort_by_key(|item| item.place.index);
+        }
+        let (mut pieces, mut calls) = (Vec::with_capacity(self.items.len()), Vec::new());
+        for item in self.items {
+            pieces.push(item.piece);
+            calls.extend(item.call);
+        }
         ModelAnswer {
-            pieces: self.pieces,
+            pieces,
             opaque: None,
-            calls: self.calls,
+            calls,
             usage: self.usage,
             ending,
             passed_on: self.passed_on,
@@ -488,7 +567,7 @@ impl StreamState {
         }
         match &self.ending {
             // An item that was lost might have been a call.
-            Some(Ending::Complete) if self.trouble.is_damaged() && !self.calls.is_empty() => {
+            Some(Ending::Complete) if self.trouble.is_damaged() && self.calls > 0 => {
                 Ending::Failed(Failure::protocol(
                     "a piece of the provider's answer cannot be read",
                     true,

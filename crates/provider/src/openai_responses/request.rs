@@ -66,7 +66,7 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
         store: false,
         // A model that does not reason refuses it.
         include: (reasons || profile.request.encrypted_reasoning).then_some([ENCRYPTED_REASONING]),
-        temperature: request.temperature,
+        temperature: request.temperature.filter(|_| profile.request.temperature),
         max_output_tokens: request.output_tokens_max,
         reasoning: request
             .reasoning_effort

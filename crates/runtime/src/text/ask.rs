@@ -194,7 +194,7 @@ impl TextSession {
         sink: &mut dyn TurnSink,
     ) -> Result<ModelAnswer, GaveUp> {
         let limits = self.settings.limits.answer;
-        let mut decoder = model.decoder(self.log.next_answer(), limits);
+        let mut decoder = model.decoder(self.log.next_answer(), limits, &self.tools);
         let mut events = Vec::new();
         let gave_up = loop {
             if decoder.is_finished() {
@@ -216,7 +216,7 @@ impl TextSession {
                 Wake::Late => break Some(GaveUp::Late),
             }
         };
-        let mut answer = decoder.finish(&mut events);
+        let mut answer = decoder.finish(model, &mut events);
         // Whatever becomes of the answer, it was paid for.
         events.extend(answer.usage.take().map(ModelEvent::Usage));
         self.hear(&mut events, sink);
@@ -281,7 +281,7 @@ fn is_of_no_use(answer: &ModelAnswer) -> bool {
     match &answer.ending {
         Ending::Failed(_) | Ending::Cut => !answer.passed_on,
         // A correction has to be said first, which is the turn's business.
-        Ending::MalformedCall | Ending::UndeclaredCall => false,
+        Ending::MalformedCall | Ending::UndeclaredCall | Ending::ProseCall => false,
         Ending::Complete
         | Ending::LengthReached
         | Ending::Blocked { .. }

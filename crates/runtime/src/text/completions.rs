@@ -319,9 +319,9 @@ fn finish_reason(reason: FinishReason) -> &'static str {
 fn usage_of(usage: &Usage) -> Value {
     let completion = usage.response_tokens + usage.thoughts_tokens;
     json!({
-        "prompt_tokens": usage.prompt_tokens,
+        "prompt_tokens": usage.input_tokens(),
         "completion_tokens": completion,
-        "total_tokens": usage.prompt_tokens + completion,
+        "total_tokens": usage.input_tokens() + completion,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
         "completion_tokens_details": {"reasoning_tokens": usage.thoughts_tokens},
     })

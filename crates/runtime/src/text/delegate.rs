@@ -88,7 +88,8 @@ impl Delegate {
             (model.clone(), body)
         });
         let requests = requests.collect();
-        self.asking = Some(Box::pin(ask(requests, number, self.settings.clone())));
+        let (settings, tools) = (self.settings.clone(), self.tools.clone());
+        self.asking = Some(Box::pin(ask(requests, number, settings, tools)));
     }
 
     /// What the request has come to, once, and what the core is to hear of it.
@@ -111,7 +112,8 @@ impl Delegate {
         let words: String = answer.pieces.iter().filter_map(words_of).collect();
         let step = match answer.calls.is_empty() {
             false => Step::Calls(answer.calls),
-            true if words.trim().is_empty() => {
+            // What is said beside a call that nobody ran is not to be told.
+            true if words.trim().is_empty() || answer.ending == Ending::ProseCall => {
                 let ending = &answer.ending;
                 tracing::warn!(model = %model.name, ?ending, "what was handed over came to nothing");
                 Step::Failed
@@ -126,10 +128,12 @@ async fn ask(
     requests: Vec<(Arc<TextModel>, Vec<u8>)>,
     number: u32,
     settings: Arc<TextSettings>,
+    tools: Arc<TextTools>,
 ) -> (Arc<TextModel>, ModelAnswer, Vec<ModelEvent>) {
     let mut last = None;
     for (model, body) in requests {
-        let (answer, events) = once::ask(model.clone(), body, number, settings.limits.answer).await;
+        let limits = settings.limits.answer;
+        let (answer, events) = once::ask(model.clone(), body, number, limits, &tools).await;
         let is_of_no_use =
             answer.is_empty() && matches!(answer.ending, Ending::Failed(_) | Ending::Cut);
         last = Some((model, answer, events));

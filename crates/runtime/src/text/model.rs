@@ -11,6 +11,7 @@ use windlass_provider::gemini_live::ThinkingLevel;
 use windlass_provider::log::{Route, Window};
 use windlass_provider::openai_chat::{PromptCache, ReasoningEffort};
 use windlass_provider::profile::{Profile, TextTransport};
+use windlass_provider::prose::{Prose, ProseRules};
 use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::request::{Delivery, ToolUse, WrittenInstruction};
 use windlass_provider::{gemini_text, openai_chat, openai_responses};
@@ -32,6 +33,8 @@ pub struct TextModel {
     route: Route,
     /// The server has refused the fields of the prompt cache; it is not sent them again.
     refuses_cache: AtomicBool,
+    /// An answer of it has begun in a thought without a tag.
+    begins_in_thought: AtomicBool,
     /// Of the latest request, as the next one will hardly be shorter.
     body_bytes: AtomicUsize,
     /// The latest instruction, which the requests of all sessions nearly always share.
@@ -79,6 +82,7 @@ pub struct ModelOptions {
 #[derive(Clone, Debug, Default)]
 pub struct TextTools {
     tools: Vec<Arc<Tool>>,
+    names: Arc<[Arc<str>]>,
     own: Vec<ProviderTool>,
     gemini_native: OnceLock<gemini_text::DeclaredTools>,
     gemini_json: OnceLock<gemini_text::DeclaredTools>,
@@ -90,8 +94,10 @@ pub struct TextTools {
 impl TextTools {
     /// `name` stands for these tools where a server caches what begins with them.
     pub fn new<'t>(tools: impl IntoIterator<Item = &'t Arc<Tool>>, name: &str) -> Self {
+        let tools: Vec<Arc<Tool>> = tools.into_iter().cloned().collect();
         Self {
-            tools: tools.into_iter().cloned().collect(),
+            names: tools.iter().map(|tool| tool.id.as_str().into()).collect(),
+            tools,
             cache_key: format!("windlass-{name}"),
             ..Self::default()
         }
@@ -148,7 +154,12 @@ pub(super) struct Question<'a> {
 }
 
 /// Reads one answer.
-pub(super) enum Decoder {
+pub(super) struct Decoder {
+    stream: Stream,
+    prose: Prose,
+}
+
+enum Stream {
     Gemini(gemini_text::Decoder),
     Openai(openai_chat::Decoder),
     Responses(openai_responses::Decoder),
@@ -181,6 +192,7 @@ impl TextModel {
             client,
             options,
             refuses_cache: AtomicBool::new(false),
+            begins_in_thought: AtomicBool::new(false),
             body_bytes: AtomicUsize::new(8 * 1024),
             instruction: Mutex::default(),
         }
@@ -306,18 +318,35 @@ impl TextModel {
         body
     }
 
-    pub(super) fn decoder(&self, answer_number: u32, limits: AnswerLimits) -> Decoder {
-        match &self.protocol {
-            Protocol::Gemini { .. } => Decoder::Gemini(gemini_text::Decoder::new(limits)),
-            Protocol::Openai { profile } => match profile.request.transport {
-                TextTransport::ChatCompletions => {
-                    Decoder::Openai(openai_chat::Decoder::new(profile, answer_number, limits))
-                }
-                TextTransport::Responses => {
-                    Decoder::Responses(openai_responses::Decoder::new(answer_number, limits))
-                }
-            },
-        }
+    /// `tools` are those that the answer was asked for with.
+    pub(super) fn decoder(
+        &self,
+        answer_number: u32,
+        limits: AnswerLimits,
+        tools: &TextTools,
+    ) -> Decoder {
+        let (stream, profile) = match &self.protocol {
+            Protocol::Gemini { profile, .. } => {
+                (Stream::Gemini(gemini_text::Decoder::new(limits)), profile)
+            }
+            Protocol::Openai { profile } => {
+                let stream = match profile.request.transport {
+                    TextTransport::ChatCompletions => {
+                        Stream::Openai(openai_chat::Decoder::new(profile, answer_number, limits))
+                    }
+                    TextTransport::Responses => {
+                        Stream::Responses(openai_responses::Decoder::new(answer_number, limits))
+                    }
+                };
+                (stream, profile)
+            }
+        };
+        let prose = Prose::new(ProseRules {
+            thoughts: profile.request.thought_tags,
+            begins_in_thought: self.begins_in_thought.load(Ordering::Relaxed),
+            tools: tools.names.clone(),
+        });
+        Decoder { stream, prose }
     }
 
     /// What an answer of another status than 200 means.
@@ -340,27 +369,35 @@ impl TextModel {
 
 impl Decoder {
     pub(super) fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) {
-        match self {
-            Self::Gemini(decoder) => decoder.push(bytes, events),
-            Self::Openai(decoder) => decoder.push(bytes, events),
-            Self::Responses(decoder) => decoder.push(bytes, events),
+        let from = events.len();
+        match &mut self.stream {
+            Stream::Gemini(decoder) => decoder.push(bytes, events),
+            Stream::Openai(decoder) => decoder.push(bytes, events),
+            Stream::Responses(decoder) => decoder.push(bytes, events),
         }
+        self.prose.hear(events, from);
     }
 
     pub(super) fn is_finished(&self) -> bool {
-        match self {
-            Self::Gemini(decoder) => decoder.is_finished(),
-            Self::Openai(decoder) => decoder.is_finished(),
-            Self::Responses(decoder) => decoder.is_finished(),
+        match &self.stream {
+            Stream::Gemini(decoder) => decoder.is_finished(),
+            Stream::Openai(decoder) => decoder.is_finished(),
+            Stream::Responses(decoder) => decoder.is_finished(),
         }
     }
 
-    pub(super) fn finish(self, events: &mut Vec<ModelEvent>) -> ModelAnswer {
-        match self {
-            Self::Gemini(decoder) => decoder.finish(events),
-            Self::Openai(decoder) => decoder.finish(events),
-            Self::Responses(decoder) => decoder.finish(events),
+    pub(super) fn finish(mut self, model: &TextModel, events: &mut Vec<ModelEvent>) -> ModelAnswer {
+        let from = events.len();
+        let mut answer = match self.stream {
+            Stream::Gemini(decoder) => decoder.finish(events),
+            Stream::Openai(decoder) => decoder.finish(events),
+            Stream::Responses(decoder) => decoder.finish(events),
+        };
+        self.prose.hear(events, from);
+        if self.prose.finish(&mut answer, events) {
+            model.begins_in_thought.store(true, Ordering::Relaxed);
         }
+        answer
     }
 }
 

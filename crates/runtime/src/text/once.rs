@@ -1,6 +1,6 @@
 //! One request to a text model outside any turn, and its whole answer. Knows no session.
 
-use super::model::{TextModel, no_answer, unreachable};
+use super::model::{TextModel, TextTools, no_answer, unreachable};
 use crate::transport::http::HttpResponse;
 use hyper::body::Bytes;
 use std::sync::Arc;
@@ -19,14 +19,15 @@ pub(crate) async fn ask(
     body: Vec<u8>,
     answer_number: u32,
     limits: AnswerLimits,
+    tools: &TextTools,
 ) -> (ModelAnswer, Vec<ModelEvent>) {
     let body = Bytes::from(body);
-    let first = try_once(&model, body.clone(), answer_number, limits).await;
+    let first = try_once(&model, body.clone(), answer_number, limits, tools).await;
     if !first.0.is_empty() || !first.0.ending.is_worth_another_try() {
         return first;
     }
     tokio::time::sleep(PAUSE).await;
-    try_once(&model, body, answer_number, limits).await
+    try_once(&model, body, answer_number, limits, tools).await
 }
 
 async fn try_once(
@@ -34,6 +35,7 @@ async fn try_once(
     body: Bytes,
     answer_number: u32,
     limits: AnswerLimits,
+    tools: &TextTools,
 ) -> (ModelAnswer, Vec<ModelEvent>) {
     let mut events = Vec::new();
     let path = model.path();
@@ -49,7 +51,7 @@ async fn try_once(
         let said = body.read_up_to(REFUSAL_BYTES_MAX).await;
         return (no_answer(model.failure(status, &headers, &said)), events);
     }
-    let mut decoder = model.decoder(answer_number, limits);
+    let mut decoder = model.decoder(answer_number, limits, tools);
     while !decoder.is_finished()
         && let Some(Ok(bytes)) = body.next().await
     {
@@ -58,7 +60,7 @@ async fn try_once(
     if decoder.is_finished() {
         body.leave();
     }
-    let mut answer = decoder.finish(&mut events);
+    let mut answer = decoder.finish(model, &mut events);
     events.extend(answer.usage.take().map(ModelEvent::Usage));
     (answer, events)
 }

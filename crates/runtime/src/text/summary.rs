@@ -203,7 +203,7 @@ async fn write(model: &Arc<TextModel>, body: Bytes, limits: AnswerLimits) -> Opt
         return None;
     }
     let mut body = answer.body;
-    let mut decoder = model.decoder(0, limits);
+    let mut decoder = model.decoder(0, limits, &TextTools::default());
     let mut events = Vec::new();
     while !decoder.is_finished()
         && let Some(Ok(bytes)) = body.next().await
@@ -211,7 +211,7 @@ async fn write(model: &Arc<TextModel>, body: Bytes, limits: AnswerLimits) -> Opt
         decoder.push(&bytes, &mut events);
         events.clear();
     }
-    let answer = decoder.finish(&mut events);
+    let answer = decoder.finish(model, &mut events);
     let text: String = answer.pieces.iter().filter_map(words_of).collect();
     let text = text.trim();
     let is_whole = matches!(answer.ending, Ending::Complete | Ending::LengthReached);

@@ -41,6 +41,8 @@ const EDITED: &str = "The user took back an earlier message and everything that 
 /// Said to a model in later turns of an answer that nobody waited for.
 const BROKEN_OFF: &str =
     "(The user interrupted the answer before this and may not have seen all of it.)";
+/// Said to the user where the model wrote a call into its words again, and may have said that it was carried out.
+const NOTHING_DONE: &str = "\n\nI could not carry that out, and nothing was done. Please ask again, perhaps in other words.";
 /// Said to the user where the model will say nothing at all.
 const NO_WORDS: &str =
     "I could not put an answer together. Please ask again, perhaps in other words.";
@@ -58,6 +60,8 @@ enum Next {
 struct Progress {
     requests: u32,
     corrections: u32,
+    /// The model was told that a call which it writes into its words is none.
+    is_told_of_prose: bool,
     is_last: bool,
 }
 
@@ -305,17 +309,26 @@ impl TextSession {
         if !answer.calls.is_empty() {
             return self.run_calls(answer, progress, patience, sink).await;
         }
+        let is_prose = answer.ending == Ending::ProseCall;
         if let Some(correction) = answer.ending.correction()
             && progress.corrections < CORRECTIONS_MAX
             && !progress.is_last
+            && !(is_prose && progress.is_told_of_prose)
         {
             progress.corrections += 1;
+            if is_prose {
+                progress.is_told_of_prose = true;
+                // What was said before it does not answer what the user asked for.
+                self.flow.has_words = false;
+            }
             self.note(Entry::Notice(Sensitive(correction.to_owned())));
             return Next::Ask;
         }
         let reason = match &answer.ending {
             Ending::Complete | Ending::Stopped { .. } => FinishReason::Stop,
-            Ending::MalformedCall | Ending::UndeclaredCall => FinishReason::Stop,
+            Ending::MalformedCall | Ending::UndeclaredCall | Ending::ProseCall => {
+                FinishReason::Stop
+            }
             Ending::LengthReached => FinishReason::Length,
             Ending::Blocked { .. } => FinishReason::Blocked,
             Ending::Failed(_) | Ending::Cut => FinishReason::Failed,
@@ -326,6 +339,8 @@ impl TextSession {
             }
             let (code, message) = told_of(&answer.ending, model);
             sink.failed(code, message);
+        } else if is_prose {
+            self.say(NOTHING_DONE, sink);
         } else if !self.flow.has_words {
             if reason != FinishReason::Blocked && !progress.is_last {
                 self.note(Entry::Notice(Sensitive(ANSWER_IN_WORDS.to_owned())));

@@ -511,7 +511,7 @@ impl<O: Outlet> TurnSink for UiStream<O> {
             message_metadata: json!({
                 "turn": end.turn,
                 "usage": {
-                    "inputTokens": usage.prompt_tokens,
+                    "inputTokens": usage.input_tokens(),
                     "cachedInputTokens": usage.cached_tokens,
                     "outputTokens": usage.response_tokens,
                     "reasoningTokens": usage.thoughts_tokens,

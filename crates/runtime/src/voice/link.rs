@@ -7,7 +7,7 @@ use crate::transport::websocket::{AudioForm, CloseFrame, Message, Reading, Socke
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_session::model::{LostReason, ModelCommand};
+use windlass_session::model::{LostReason, ModelCommand, ModelEvent};
 use windlass_session::session::SessionConfig;
 use windlass_tool::sensitive::Sensitive;
 
@@ -28,6 +28,8 @@ pub(super) struct Link {
     setup_deadline: Option<Instant>,
     /// When another connection is to take its place, as nobody else will say so.
     ends_at: Option<Instant>,
+    /// Before it was ready something came that could not be read.
+    is_setup_damaged: bool,
     is_resuming: bool,
     has_key: bool,
 }
@@ -61,6 +63,27 @@ pub(super) enum Progress {
     Lost(LostReason),
 }
 
+/// Passes on what a codec says, and remembers whether something could not be read.
+struct Watched<'a> {
+    sink: &'a mut dyn Sink,
+    is_damaged: bool,
+}
+
+impl Sink for Watched<'_> {
+    fn event(&mut self, event: ModelEvent) {
+        self.is_damaged |= matches!(event, ModelEvent::Malformed { .. });
+        self.sink.event(event);
+    }
+
+    fn audio(&mut self, pcm: &[u8]) {
+        self.sink.audio(pcm);
+    }
+
+    fn unplayed(&self) -> Duration {
+        self.sink.unplayed()
+    }
+}
+
 impl Link {
     pub(super) fn open(
         provider: &dyn LiveProvider,
@@ -81,6 +104,7 @@ impl Link {
             held: Vec::new(),
             setup_deadline: Some(setup_deadline),
             ends_at: None,
+            is_setup_damaged: false,
             is_resuming: wanted.handle.is_some(),
             has_key: provider.has_key(),
         }
@@ -141,6 +165,7 @@ impl Link {
             LinkState::Parting { .. } | LinkState::Connecting(_) => LostReason::Network {
                 problem: "no connection came about in time".to_owned(),
             },
+            LinkState::SettingUp(_) if self.is_setup_damaged => LostReason::SetupUnreadable,
             LinkState::SettingUp(_) | LinkState::Ready(_) | LinkState::Lost => {
                 LostReason::SetupTimeout
             }
@@ -224,7 +249,12 @@ impl Link {
     ) -> Result<(), LostReason> {
         match message {
             Message::Text(frame) | Message::Binary(frame) => {
-                self.codec.decode(&frame, sink);
+                let mut sink = Watched {
+                    sink,
+                    is_damaged: false,
+                };
+                self.codec.decode(&frame, &mut sink);
+                self.is_setup_damaged |= sink.is_damaged && !self.is_ready();
                 let mut frames = Vec::new();
                 let reaction = self.codec.react(&mut frames);
                 reaction.map_err(|reason| self.told_apart(reason))?;
@@ -242,11 +272,9 @@ impl Link {
                 self.answer_goodbye(code);
                 return Err(self.told_apart(reason));
             }
-            Message::TooLarge { .. } => {
-                sink.event(windlass_session::model::ModelEvent::Malformed {
-                    problem: "a message is over the size limit".to_owned(),
-                })
-            }
+            Message::TooLarge { .. } => sink.event(ModelEvent::Malformed {
+                problem: "a message is over the size limit".to_owned(),
+            }),
         }
         Ok(())
     }
@@ -266,6 +294,7 @@ impl Link {
 
     pub(super) fn becomes_ready(&mut self, now: Instant) {
         self.setup_deadline = None;
+        self.is_setup_damaged = false;
         self.ends_at = self.codec.lifetime().map(|lifetime| now + lifetime);
         self.state = match std::mem::replace(&mut self.state, LinkState::Lost) {
             LinkState::SettingUp(socket) => LinkState::Ready(socket),
@@ -389,6 +418,7 @@ impl Link {
     fn told_apart(&self, reason: LostReason) -> LostReason {
         match reason {
             LostReason::Unauthorized if !self.has_key => LostReason::NoKey,
+            LostReason::Dropped { .. } if self.is_setup_damaged => LostReason::SetupUnreadable,
             other => other,
         }
     }

@@ -97,6 +97,25 @@ async fn a_setup_that_is_never_answered_ends_the_session() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_setup_whose_answer_cannot_be_read_is_tried_once_more() {
+    let mut stage = Stage::set(Setting::default()).await;
+    stage.start().await;
+    for _ in 0..2 {
+        let mut provider = stage.provider().await;
+        provider.until("setup").await;
+        provider.send_raw(Message::text("{\"setupComp")).await;
+        drop(provider);
+    }
+    let error = stage.client.until("error").await;
+    assert_eq!(error["code"], "provider_unavailable");
+    stage.served.await.unwrap();
+    for generation in [1, 2] {
+        let lost = format!("ProviderLost {{ generation: {generation}, reason: SetupUnreadable }}");
+        assert!(stage.events.saw(&lost), "{generation}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_connection_that_breaks_in_the_middle_ends_the_session() {
     let (mut stage, provider) = Stage::running(Setting::default()).await;
     drop(provider);

@@ -667,3 +667,61 @@ async fn a_turn_that_is_taken_up_has_what_is_left_of_its_budgets() {
         "{told}"
     );
 }
+
+#[tokio::test]
+async fn thoughts_are_no_answer_and_what_others_wrote_stays_as_it_is() {
+    let thought = |words: &str| {
+        let pieces = words.split_inclusive(' ');
+        let pieces = pieces.map(|piece| delta(json!({ "content": piece })));
+        Reply::Together(pieces.chain([finish("stop")]).collect())
+    };
+    let replies = vec![
+        calls(&[(
+            "call_one_00001",
+            "echo",
+            json!({"text": "<think>a</think>b"}),
+        )]),
+        thought("<think> Who is it? I do not"),
+        thought("<think> Maud, I think. </think> It is Maud."),
+    ];
+    let (mut chat, server) = chat(replies, vec![echo()]).await;
+    let written = chat.say("What is <think>this</think>?").await;
+    assert_eq!(written.words(), "It is Maud.");
+    let seen = server.seen();
+    assert_eq!(
+        seen.len(),
+        3,
+        "an answer of thoughts alone is asked for again"
+    );
+    let last = seen[2]["messages"].to_string();
+    assert!(last.contains("What is <think>this</think>?"), "{last}");
+    assert!(last.contains("<think>a</think>b"), "{last}");
+    assert!(!last.contains("Who is it?"), "{last}");
+}
+
+#[tokio::test]
+async fn a_call_written_as_prose_is_told_of_once_and_its_claim_is_not_the_last_word() {
+    let prose = "<tool_call>{\"name\": \"echo\", \"arguments\": {\"text\": \"a\"}}</tool_call>\n<tool_response>{\"ok\": true}</tool_response>\nIt is done.";
+    let replies = vec![
+        text(prose),
+        calls(&[("call_one_00001", "echo", json!({"text": "a"}))]),
+        text("It said a."),
+    ];
+    let (mut said, server) = chat(replies, vec![echo()]).await;
+    let written = said.say("Echo a.").await;
+    assert_eq!(written.words(), "It said a.");
+    let told = server.seen()[1]["messages"].to_string();
+    assert!(told.contains("It was not carried out"), "{told}");
+    assert!(!told.contains("tool_response"), "{told}");
+
+    let replies = vec![text(prose), text(prose), text("Yes.")];
+    let (mut said, server) = chat(replies, vec![echo()]).await;
+    let written = said.say("Echo a.").await;
+    let words = written.words();
+    assert!(
+        words.trim().starts_with("I could not carry that out"),
+        "{words}"
+    );
+    assert_eq!(server.seen().len(), 2);
+    assert_eq!(written.of_type("tool-input-available").count(), 0);
+}

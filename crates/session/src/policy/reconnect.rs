@@ -240,13 +240,20 @@ impl Reconnect {
         let lived = self.ready_since.take().map(|since| now.since(since));
         self.leaves_from = None;
         let is_of_key = matches!(reason, LostReason::Unauthorized | LostReason::NoKey);
+        // A frame that was damaged on its way says nothing of the setup; a second one does.
+        let is_damaged = *reason == LostReason::SetupUnreadable;
+        if !self.has_begun && is_damaged && self.attempts == 0 {
+            self.attempts = 1;
+            return Verdict::Retry(Duration::ZERO);
+        }
         if !self.has_begun || is_of_key {
             return Verdict::GiveUp;
         }
         let is_judged = match reason {
-            LostReason::Closed { .. } | LostReason::Dropped { .. } | LostReason::SetupTimeout => {
-                true
-            }
+            LostReason::Closed { .. }
+            | LostReason::Dropped { .. }
+            | LostReason::SetupTimeout
+            | LostReason::SetupUnreadable => true,
             // Nobody has read the handle where no connection came about.
             LostReason::Network { .. }
             | LostReason::NoWay { .. }
@@ -291,7 +298,10 @@ fn is_final(reason: &LostReason) -> bool {
             (400..500).contains(status) && !matches!(status, 408 | 429)
         }
         LostReason::NoWay { .. } | LostReason::Unauthorized | LostReason::NoKey => true,
-        LostReason::Network { .. } | LostReason::Dropped { .. } | LostReason::SetupTimeout => false,
+        LostReason::Network { .. }
+        | LostReason::Dropped { .. }
+        | LostReason::SetupTimeout
+        | LostReason::SetupUnreadable => false,
     }
 }
 

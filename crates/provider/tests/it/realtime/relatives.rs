@@ -230,3 +230,22 @@ fn a_conversation_in_the_words_of_the_beta_is_the_same_conversation() {
         json!([{"type": "text", "text": "Colin Archer."}])
     );
 }
+
+#[test]
+fn what_xai_has_heard_so_far_is_no_turn_of_the_user() {
+    let heard = |status: Option<&str>, said: &str| {
+        let mut event = json!({"type": "conversation.item.input_audio_transcription.completed", "item_id": "i1", "transcript": said});
+        if let Some(status) = status {
+            event["status"] = status.into();
+        }
+        event
+    };
+    let mut talk = talk(RealtimeForm::Xai);
+    talk.hears(&heard(Some("in_progress"), "Who"));
+    talk.hears(&heard(Some("in_progress"), "Who is"));
+    assert!(take(&mut talk).is_empty());
+    talk.hears(&heard(Some("completed"), "Who is Maud?"));
+    assert_eq!(take(&mut talk).len(), 1);
+    talk.hears(&heard(None, "Who is Maud?"));
+    assert_eq!(take(&mut talk).len(), 1);
+}

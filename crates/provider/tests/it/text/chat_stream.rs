@@ -503,3 +503,68 @@ fn a_line_with_a_picture_is_read_within_its_limit() {
     let (_, answer) = decode_chat(stream_of(&[chunk(17 << 20)]).as_bytes());
     assert!(matches!(answer.ending, Ending::Failed(_)));
 }
+
+#[test]
+fn a_message_that_repeats_what_was_said_is_not_said_again() {
+    let both = |piece: &str, whole: &str| {
+        json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "finish_reason": null,
+            "delta": {"role": "assistant", "content": piece}, "message": {"role": "assistant", "content": whole}}]})
+    };
+    let whole = |reason: &str, message: Value| {
+        json!({"object": "chat.completion", "choices": [{"index": 0, "finish_reason": reason,
+            "delta": {"role": "assistant", "content": ""}, "message": message}]})
+    };
+    let said = json!({"role": "assistant", "content": "Paris is it."});
+    for messages in [
+        vec![
+            both("Paris ", "Paris "),
+            both("is it.", "Paris is it."),
+            whole("stop", said.clone()),
+        ],
+        vec![
+            chunk(json!({"content": "Paris is it."})),
+            whole("stop", said.clone()),
+        ],
+        vec![both("", ""), whole("stop", said)],
+    ] {
+        let (events, answer) = decode_chat(stream_of(&messages).as_bytes());
+        assert_eq!(words(&events), "Paris is it.", "{messages:?}");
+        assert_eq!(answer.ending, Ending::Complete);
+    }
+    // What only the message has is read.
+    let call = json!([{"id": "call_1", "function": {"name": "look", "arguments": "{}"}}]);
+    let message = json!({"content": "Let me look.", "tool_calls": call});
+    let messages = [
+        chunk(json!({"content": "Let me look."})),
+        whole("tool_calls", message),
+    ];
+    let (events, answer) = decode_chat(stream_of(&messages).as_bytes());
+    assert_eq!(words(&events), "Let me look.");
+    assert_eq!(answer.calls.len(), 1);
+}
+
+#[test]
+fn a_function_call_without_a_name_is_none() {
+    let empty = json!({"name": "", "arguments": ""});
+    let messages = [
+        chunk(json!({"content": "Hel", "function_call": empty})),
+        chunk(json!({"content": "lo.", "function_call": {"name": null, "arguments": "{}"}})),
+        chunk(json!({"content": null, "function_call": empty})),
+        finish("stop"),
+    ];
+    let (events, answer) = decode_chat(stream_of(&messages).as_bytes());
+    assert_eq!(words(&events), "Hello.");
+    assert_eq!((answer.calls.len(), answer.ending), (0, Ending::Complete));
+    // A call that has begun goes on without its name.
+    let messages = [
+        chunk(json!({"function_call": {"name": "look", "arguments": ""}})),
+        chunk(json!({"function_call": {"name": "", "arguments": "{\"q\":1}"}})),
+        finish("function_call"),
+    ];
+    let (_, answer) = decode_chat(stream_of(&messages).as_bytes());
+    assert_eq!(answer.calls.len(), 1);
+    assert_eq!(
+        answer.calls[0].arguments.as_ref().unwrap().to_value(),
+        json!({"q": 1})
+    );
+}

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::setup::tool;
 use serde_json::{Value, json};
-use windlass_provider::answer::{AnswerLimits, Ending, ModelAnswer};
+use windlass_provider::answer::{AnswerLimits, AnswerPiece, Ending, ModelAnswer};
 use windlass_provider::failure::FailureClass;
 use windlass_provider::log::{ConversationLog, Entry, Route};
 use windlass_provider::openai_chat::{PromptCache, ReasoningEffort};
@@ -382,4 +382,60 @@ fn xai_is_asked_for_its_reasoning_and_gets_it_back() {
     let silent = "grok-4-1-fast-non-reasoning";
     let body = body_for("https://api.x.ai/v1", &log, &tools, silent);
     assert_eq!(body["include"], Value::Null);
+}
+
+#[test]
+fn items_that_overlap_are_told_apart_and_go_back_in_the_order_of_the_answer() {
+    let added = |index: u64, item: Value| json!({"type": "response.output_item.added", "output_index": index, "item": item});
+    let done = |index: u64, item: Value| json!({"type": "response.output_item.done", "output_index": index, "item": item});
+    let delta = |index: u64, id: &str, words: &str| json!({"type": "response.output_text.delta", "item_id": id, "output_index": index, "delta": words});
+    let message = |id: &str, text: &str| {
+        json!({"id": id, "type": "message", "status": "completed", "role": "assistant",
+        "content": [{"type": "output_text", "text": text}]})
+    };
+    let messages = [
+        json!({"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}}),
+        added(1, json!({"id": "m1", "type": "message", "content": []})),
+        delta(1, "m1", "Let me "),
+        // It begins while the message is open, and ends before it.
+        added(0, json!({"id": "rs_1", "type": "reasoning", "summary": []})),
+        delta(1, "m1", "look."),
+        added(3, json!({"id": "fc_1", "type": "function_call"})),
+        done(3, function_call("call_2", "{\"q\":2}")),
+        added(2, json!({"id": "fc_0", "type": "function_call"})),
+        done(
+            2,
+            json!({"id": "fc_0", "type": "function_call", "status": "completed", "call_id": "call_1", "name": "kb_search", "arguments": "{}"}),
+        ),
+        done(1, message("m1", "Let me look.")),
+        done(0, reasoning("rs_1")),
+        json!({"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}}),
+    ];
+    let (events, answer) = decode(stream_of(&messages).as_bytes());
+    assert_eq!(words(&events), "Let me look.");
+    let kind = |piece: &AnswerPiece| match piece {
+        AnswerPiece::Text(text) if text.is_thought => "thought".to_owned(),
+        AnswerPiece::Text(text) => text.text.expose().clone(),
+        AnswerPiece::Call(call) => call.id.as_deref().unwrap().to_owned(),
+    };
+    let kinds: Vec<String> = answer.pieces.iter().map(kind).collect();
+    assert_eq!(kinds, ["thought", "Let me look.", "call_1", "call_2"]);
+    let ids: Vec<Option<String>> = calls_of(&answer).into_iter().map(|(id, ..)| id).collect();
+    assert_eq!(ids, [Some("call_1".to_owned()), Some("call_2".to_owned())]);
+
+    // Two messages in turn, told apart by their ids alone, and a message of which nothing came in pieces.
+    let delta = |id: &str, words: &str| json!({"type": "response.output_text.delta", "item_id": id, "delta": words});
+    let done = |item: Value| json!({"type": "response.output_item.done", "item": item});
+    let messages = [
+        delta("m1", "One"),
+        delta("m2", "Two"),
+        delta("m1", "."),
+        done(message("m2", "Two")),
+        done(message("m1", "One.")),
+        done(message("m3", " Three.")),
+        json!({"type": "response.completed", "response": {"id": "r", "status": "completed"}}),
+    ];
+    let (events, answer) = decode(stream_of(&messages).as_bytes());
+    assert_eq!(words(&events), "OneTwo. Three.");
+    assert_eq!(answer.pieces.len(), 3);
 }
