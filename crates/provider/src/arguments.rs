@@ -19,11 +19,12 @@ pub(crate) fn read_arguments(text: &str) -> Result<Arguments, ArgumentsProblem> 
     }
 }
 
-/// Reads the text of an object. Nothing but space means none are given; a text in the text, or `null`, is no object, and
-/// what it was to mean would be a guess.
+/// Reads the text of an object. Nothing but space means none are given, and so does `null`, which servers write for a call
+/// without arguments; a text in the text is no object, and what it was to mean would be a guess.
 pub(crate) fn read_arguments_text(text: &str) -> Result<Arguments, ArgumentsProblem> {
     match text.trim_start().as_bytes().first() {
         Some(b'{') => read_object(text),
+        Some(b'n') if text.trim() == "null" => Ok(Arguments::none()),
         Some(_) => Err(no_object()),
         None => Ok(Arguments::none()),
     }

@@ -324,6 +324,8 @@ pub(crate) fn shorten(name: &str) -> &str {
 pub(crate) struct Completed {
     pub(crate) arguments: Sensitive<Arc<Arguments>>,
     pub(crate) defaults_applied: Arc<[Arc<str>]>,
+    /// Pointers of members that were null and count as left out.
+    pub(crate) nulls_left_out: Arc<[Arc<str>]>,
     pub(crate) clamped: Option<Clamp>,
 }
 

@@ -199,6 +199,7 @@ pub(crate) fn slot_of(question: &Question, call: CallNumber, turn: u64, step: &S
         completed: Completed {
             arguments: Sensitive(Arc::new(arguments)),
             defaults_applied: Arc::default(),
+            nulls_left_out: Arc::default(),
             clamped: None,
         },
     }))

@@ -72,6 +72,9 @@ pub struct Meta {
     pub clamped: BTreeMap<Arc<str>, [i64; 2]>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub defaults_applied: Arc<[Arc<str>]>,
+    /// Arguments that were null, which their schema does not allow, and that count as left out.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub nulls_left_out: Arc<[Arc<str>]>,
     #[serde(skip_serializing_if = "is_false")]
     pub idempotent_cache_hit: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -313,6 +316,7 @@ impl Meta {
             retry_count: 0,
             clamped: BTreeMap::new(),
             defaults_applied,
+            nulls_left_out: Arc::default(),
             idempotent_cache_hit: false,
             original_turn: None,
             parent_call_id: None,

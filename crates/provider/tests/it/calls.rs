@@ -55,7 +55,7 @@ fn arguments_that_are_no_object_are_a_problem_and_never_guessed() {
         (r#""id":"c1","name":"f","args":7"#, NOT_AN_OBJECT),
         (r#""id":"c1","name":"f","args":true"#, NOT_AN_OBJECT),
         (r#""id":"c1","name":"f","args":"[1]""#, NOT_AN_OBJECT),
-        (r#""id":"c1","name":"f","args":"null""#, NOT_AN_OBJECT),
+        (r#""id":"c1","name":"f","args":"nul""#, NOT_AN_OBJECT),
         (
             r#""id":"c1","name":"f","args":{"a":1,"a":2}"#,
             "the key \"a\" is there twice",

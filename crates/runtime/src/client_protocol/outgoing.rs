@@ -535,6 +535,7 @@ mod tests {
                 retry_count: 0,
                 clamped: Default::default(),
                 defaults_applied: Default::default(),
+                nulls_left_out: Default::default(),
                 idempotent_cache_hit: false,
                 original_turn: None,
                 parent_call_id: None,

@@ -611,6 +611,7 @@ fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -
     meta.accepted_until = accepted_until_unix_ms.filter(|_| run.is_some());
     meta.retry_count = call.attempt.saturating_sub(1);
     meta.parent_call_id = call.delivered().parent().map(|parent| parent.to_string());
+    meta.nulls_left_out = completed.nulls_left_out.clone();
     if let Some(clamp) = &completed.clamped {
         meta.clamped
             .insert(clamp.argument.clone(), [clamp.from, clamp.to]);
@@ -669,6 +670,7 @@ fn tell_changes(call: &Call, talk: &mut Talk) {
     let Completed {
         arguments: _,
         defaults_applied,
+        nulls_left_out: _,
         clamped,
     } = &call.facts.completed;
     if !defaults_applied.is_empty() {

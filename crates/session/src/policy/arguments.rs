@@ -1,4 +1,4 @@
-//! Steps 5 and 6: arguments are completed with their defaults, checked against the whole schema, and clamped. What comes
+//! Steps 5 and 6: a null that stands for nothing is left out, arguments are completed with their defaults, checked against the whole schema, and clamped. What comes
 //! out always satisfies the schema.
 
 use crate::facts::{Clamp, Completed};
@@ -21,12 +21,18 @@ pub(crate) fn complete(
     mut arguments: Arguments,
     top_k_max: i64,
 ) -> (Completed, Result<(), CallError>) {
+    // No huge number is ever computed with.
+    let nulls_left_out = match number::unbearable(&arguments) {
+        Some(_) => Arc::default(),
+        None => tool.parameters.leave_out_nulls(&mut arguments),
+    };
     let defaults_applied = tool.parameters.apply_defaults(&mut arguments);
     let verdict = judge(tool, &arguments);
     let clamped = clamp(tool, &mut arguments, top_k_max);
     let completed = Completed {
         arguments: Sensitive(Arc::new(arguments)),
         defaults_applied,
+        nulls_left_out,
         clamped,
     };
     (completed, verdict)

@@ -41,6 +41,8 @@ struct MetaForm {
     #[serde(default)]
     defaults_applied: Arc<[Arc<str>]>,
     #[serde(default)]
+    nulls_left_out: Arc<[Arc<str>]>,
+    #[serde(default)]
     idempotent_cache_hit: bool,
     original_turn: Option<u64>,
     parent_call_id: Option<String>,
@@ -87,6 +89,7 @@ impl<'de> Deserialize<'de> for ToolResponse {
                 retry_count: meta.retry_count,
                 clamped: meta.clamped,
                 defaults_applied: meta.defaults_applied,
+                nulls_left_out: meta.nulls_left_out,
                 idempotent_cache_hit: meta.idempotent_cache_hit,
                 original_turn: meta.original_turn,
                 parent_call_id: meta.parent_call_id,
@@ -145,6 +148,7 @@ mod tests {
             retry_count: 2,
             clamped: BTreeMap::from([("top_k".into(), [10, 3])]),
             defaults_applied: ["/top_k".into()].into(),
+            nulls_left_out: ["/note".into()].into(),
             idempotent_cache_hit: true,
             original_turn: Some(4),
             parent_call_id: Some("call-1".to_owned()),

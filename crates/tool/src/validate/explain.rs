@@ -1,7 +1,7 @@
 //! Turns the validator crate's errors into violations that a model can act on. What a caller sent is never repeated,
 //! except for names, and those shortened.
 
-use super::Violation;
+use super::{Violation, formats};
 use crate::reference;
 use crate::wording::{brief, pointer};
 use jsonschema::ValidationError;
@@ -58,14 +58,22 @@ fn describe(schema: &Value, error: &ValidationError<'_>, violations: &mut Vec<Vi
     }
     violations.push(Violation {
         pointer: place,
-        message: message(error.kind()),
+        message: message(error.kind(), error.instance()),
         allowed: Vec::new(),
     });
 }
 
-fn message(kind: &Kind) -> String {
+fn message(kind: &Kind, value: &Value) -> String {
     match kind {
-        Kind::Type { kind } => format!("must be {}", types(kind)),
+        Kind::Type { kind } => match unquoted_form(kind, value) {
+            Some(form) => format!("must be {}: write {form}, not a string", types(kind)),
+            None => format!("must be {}", types(kind)),
+        },
+        Kind::Format { format }
+            if *format == "date-time" && value.as_str().is_some_and(formats::lacks_offset) =>
+        {
+            "must be a valid date-time: its offset is missing; end it with one such as +01:00, or with Z for UTC".to_owned()
+        }
         Kind::Enum { options } => choices(options),
         Kind::Constant { expected_value } => {
             format!("must be {}", shorten(&expected_value.to_string()))
@@ -97,6 +105,26 @@ fn message(kind: &Kind) -> String {
         Kind::AdditionalItems { limit } => format!("must have at most {limit} items"),
         Kind::UnevaluatedItems { .. } => "has items that are not allowed".to_owned(),
         other => format!("does not satisfy `{}`", other.keyword()),
+    }
+}
+
+/// What should have been written in the place of a text that holds a value of the type; an example, never the value.
+fn unquoted_form(kind: &TypeKind, value: &Value) -> Option<&'static str> {
+    let inner: Value = serde_json::from_str(value.as_str()?.trim()).ok()?;
+    let takes = |name: &str| match kind {
+        TypeKind::Single(single) => single.to_string() == name,
+        TypeKind::Multiple(several) => several.iter().any(|one| one.to_string() == name),
+    };
+    match inner {
+        Value::Array(items) if takes("array") => Some(match items.first() {
+            Some(Value::Number(_)) => "[1]",
+            Some(Value::Object(_)) => "[{\"a\": 1}]",
+            _ => "[\"a\"]",
+        }),
+        Value::Object(_) if takes("object") => Some("{\"a\": 1}"),
+        Value::Number(_) if takes("number") || takes("integer") => Some("1"),
+        Value::Bool(_) if takes("boolean") => Some("true"),
+        _ => None,
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 static EMAIL: LazyLock<jsonschema::Validator> = LazyLock::new(|| judge_of("email"));
 static IDN_EMAIL: LazyLock<jsonschema::Validator> = LazyLock::new(|| judge_of("idn-email"));
+static DATE_TIME: LazyLock<jsonschema::Validator> = LazyLock::new(|| judge_of("date-time"));
 static HOSTNAME: LazyLock<jsonschema::Validator> = LazyLock::new(|| judge_of("idn-hostname"));
 
 fn judge_of(format: &str) -> jsonschema::Validator {
@@ -26,6 +27,12 @@ pub(super) fn is_idn_email(text: &str) -> bool {
 
 pub(super) fn is_hostname(text: &str) -> bool {
     !text.chars().any(is_invisible) && HOSTNAME.is_valid(&text.into())
+}
+
+/// Whether it would be an instant if it said where on earth its clock stands.
+pub(super) fn lacks_offset(text: &str) -> bool {
+    const BYTES_MAX: usize = 64;
+    text.len() <= BYTES_MAX && DATE_TIME.is_valid(&format!("{text}Z").into())
 }
 
 /// Hyphens, spaces and marks of direction.

@@ -8,7 +8,7 @@ mod formats;
 use crate::arguments::Arguments;
 use crate::effect_key::KeySpec;
 use defaults::Defaults;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -129,6 +129,33 @@ impl Validator {
         self.judge().is_ok_and(|judge| judge.is_valid(value))
     }
 
+    /// Takes out members that are null where the schema does not allow it and does not ask for them, and returns their
+    /// pointers: to say that there is none, many models write it.
+    pub fn leave_out_nulls(&self, arguments: &mut Arguments) -> Arc<[Arc<str>]> {
+        if !has_null(arguments.as_value()) {
+            return Arc::default();
+        }
+        let mut taken: Vec<String> = Vec::new();
+        for violation in self.violations(arguments.as_value()) {
+            let pointer = violation.pointer;
+            let is_null = arguments.as_value().pointer(&pointer) == Some(&Value::Null);
+            if is_null && take_member(arguments.as_value_mut(), &pointer) {
+                taken.push(pointer);
+            }
+        }
+        if !taken.is_empty() {
+            let missing = self.violations(arguments.as_value());
+            taken.retain(|pointer| {
+                let is_missed = missing.iter().any(|one| one.pointer == *pointer);
+                if is_missed {
+                    put_null(arguments.as_value_mut(), pointer);
+                }
+                !is_missed
+            });
+        }
+        taken.into_iter().map(Arc::from).collect()
+    }
+
     /// [`Self::violations`] of arguments.
     pub fn argument_violations(&self, arguments: &Arguments) -> Vec<Violation> {
         self.violations(arguments.as_value())
@@ -136,6 +163,32 @@ impl Validator {
 
     fn judge(&self) -> Result<&jsonschema::Validator, &SchemaError> {
         self.judge.get_or_init(|| build(&self.schema)).as_ref()
+    }
+}
+
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(members) => members.values().any(has_null),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// The object around a member, and the member's name.
+fn around<'v>(value: &'v mut Value, pointer: &str) -> Option<(&'v mut Map<String, Value>, String)> {
+    let (parent, name) = pointer.rsplit_once('/')?;
+    let name = name.replace("~1", "/").replace("~0", "~");
+    Some((value.pointer_mut(parent)?.as_object_mut()?, name))
+}
+
+fn take_member(value: &mut Value, pointer: &str) -> bool {
+    around(value, pointer).is_some_and(|(members, name)| members.remove(&name).is_some())
+}
+
+fn put_null(value: &mut Value, pointer: &str) {
+    if let Some((members, name)) = around(value, pointer) {
+        members.insert(name, Value::Null);
     }
 }
 

@@ -221,3 +221,89 @@ fn a_trusted_schema_that_does_not_compile_refuses_instead_of_panicking() {
     assert_eq!(validator.violations(&json!("a")).len(), 1);
     assert!(!validator.is_valid(&json!("a")));
 }
+
+#[test]
+fn a_value_that_came_quoted_or_without_its_offset_is_told_the_form_that_was_meant() {
+    let schema = json!({"type": "object", "properties": {
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "numbers": {"type": ["array", "null"]},
+        "count": {"type": "integer"},
+        "open": {"type": "boolean"},
+        "when": {"type": "string", "format": "date-time"},
+    }});
+    let validator = Validator::compile(&schema).unwrap();
+    for (arguments, message) in [
+        (
+            json!({"tags": "[\"secret\"]"}),
+            "must be an array: write [\"a\"], not a string",
+        ),
+        (
+            json!({"numbers": "[7]"}),
+            "must be an array or null: write [1], not a string",
+        ),
+        (
+            json!({"count": "7"}),
+            "must be an integer: write 1, not a string",
+        ),
+        (
+            json!({"open": "false"}),
+            "must be a boolean: write true, not a string",
+        ),
+        (json!({"count": "seven"}), "must be an integer"),
+        (json!({"tags": "secret"}), "must be an array"),
+        (
+            json!({"when": "2026-11-28T10:00:00"}),
+            "must be a valid date-time: its offset is missing; end it with one such as +01:00, or with Z for UTC",
+        ),
+        (json!({"when": "tomorrow"}), "must be a valid date-time"),
+    ] {
+        let violations = validator.violations(&arguments);
+        assert_eq!(violations.len(), 1, "{arguments}");
+        assert_eq!(violations[0].message, message, "{arguments}");
+    }
+}
+
+#[test]
+fn a_null_counts_as_left_out_where_it_may_be_left_out_and_is_not_allowed() {
+    let schema = json!({"type": "object", "required": ["id"], "properties": {
+        "id": {"type": "string"},
+        "note": {"type": "string"},
+        "a/b": {"$ref": "#/$defs/text"},
+        "may": {"type": ["string", "null"]},
+        "list": {"type": "array", "items": {"type": "string"}},
+        "inner": {"type": "object", "required": ["x"], "properties": {"x": {"type": "string"}, "y": {"anyOf": [{"type": "string"}, {"type": "integer"}]}}},
+    }, "$defs": {"text": {"type": "string"}}});
+    let validator = Validator::compile(&schema).unwrap();
+    for (given, left, taken) in [
+        (
+            json!({"id": "1", "note": null, "a/b": null}),
+            json!({"id": "1"}),
+            vec!["/a~1b", "/note"],
+        ),
+        (
+            json!({"id": "1", "may": null}),
+            json!({"id": "1", "may": null}),
+            vec![],
+        ),
+        (json!({"id": null}), json!({"id": null}), vec![]),
+        (
+            json!({"id": "1", "list": [null]}),
+            json!({"id": "1", "list": [null]}),
+            vec![],
+        ),
+        (
+            json!({"id": "1", "inner": {"x": null, "y": null}}),
+            json!({"id": "1", "inner": {"x": null}}),
+            vec!["/inner/y"],
+        ),
+    ] {
+        let mut arguments = Arguments::from(given.as_object().unwrap().clone());
+        let found = validator.leave_out_nulls(&mut arguments);
+        assert_eq!(arguments.to_value(), left, "{given}");
+        assert_eq!(
+            found.iter().map(|one| &**one).collect::<Vec<_>>(),
+            taken,
+            "{given}"
+        );
+    }
+}
