@@ -301,7 +301,7 @@ fn openai_realtime(config: &Config) -> Result<Arc<OpenaiRealtimeSettings>, Failu
         openai_realtime::address::address(Some(&key), url, model, version).map_err(Failure::of)?;
     let found = changed(config, model, found_profile(config));
     Ok(Arc::new(OpenaiRealtimeSettings {
-        form: found.profile.realtime,
+        form: found.profile.realtime.of_version(version),
         model: model.to_owned(),
         transcription_model: voice
             .transcription_model

@@ -34,8 +34,20 @@ pub enum RealtimeForm {
     #[default]
     Openai,
     Xai,
-    /// That of OpenAI's beta, as Azure Voice Live goes on speaking it.
+    /// That of OpenAI's beta, as the dated versions of Azure Voice Live go on speaking it.
     VoiceLive,
+    /// OpenAI's own with the kind of voice beside its name, as version `v1` of Azure Voice Live speaks it.
+    VoiceLiveV1,
+}
+
+impl RealtimeForm {
+    /// That of a version of the service's interface, where one is asked for.
+    pub fn of_version(self, version: Option<&str>) -> Self {
+        match (self, version) {
+            (Self::VoiceLive, Some("v1")) => Self::VoiceLiveV1,
+            (other, _) => other,
+        }
+    }
 }
 
 /// What a request over HTTP may hold. A live codec asks for none of it.

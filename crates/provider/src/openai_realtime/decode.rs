@@ -250,7 +250,7 @@ impl Codec {
             let is_late = !self.responses.is_active();
             let is_news = match self.options.form {
                 RealtimeForm::Xai => self.items.framed_by_id(id.as_ref()),
-                RealtimeForm::Openai | RealtimeForm::VoiceLive => {
+                RealtimeForm::Openai | RealtimeForm::VoiceLive | RealtimeForm::VoiceLiveV1 => {
                     self.items.framed(place, id.as_ref(), is_late)
                 }
             };

@@ -105,7 +105,7 @@ pub(super) fn history_entry(number: u64, entry: &HistoryEntry, form: RealtimeFor
         (Role::Assistant, RealtimeForm::VoiceLive) => {
             message(number, "assistant", Content::Text { text })
         }
-        (Role::Assistant, RealtimeForm::Openai | RealtimeForm::Xai) => {
+        (Role::Assistant, RealtimeForm::Openai | RealtimeForm::Xai | RealtimeForm::VoiceLiveV1) => {
             message(number, "assistant", Content::OutputText { text })
         }
     }
@@ -168,7 +168,7 @@ pub(super) fn response_cancel(id: &str, form: RealtimeForm) -> Vec<u8> {
         kind: "response.cancel",
         response_id: match form {
             RealtimeForm::Xai => "",
-            RealtimeForm::Openai | RealtimeForm::VoiceLive => id,
+            RealtimeForm::Openai | RealtimeForm::VoiceLive | RealtimeForm::VoiceLiveV1 => id,
         },
     })
 }

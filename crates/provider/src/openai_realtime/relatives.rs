@@ -1,5 +1,6 @@
 //! The setups of services whose protocol is like OpenAI's. xAI's: <https://docs.x.ai/docs/guides/voice/agent>. That of Azure
-//! Voice Live is the one of OpenAI's beta:
+//! Voice Live is the one of OpenAI's beta, but for version `v1`
+//! (Azure/azure-rest-api-specs:specification/ai/data-plane/VoiceLive/v1):
 //! <https://learn.microsoft.com/azure/ai-services/speech-service/voice-live-how-to>.
 
 use super::setup::{Format, PCM, SetupRequest, TurnDetection, primary_language, turn_detection};
@@ -103,15 +104,21 @@ enum Voice<'a> {
 }
 
 impl<'a> Voice<'a> {
-    /// Azure's have their language in front, as in `en-US-AvaNeural`.
     fn of(name: &'a str) -> Self {
-        match name.contains('-') {
-            true => Self::Azure {
-                name,
-                kind: "azure-standard",
-            },
-            false => Self::Openai(name),
+        match voice_type(name) {
+            OPENAI_VOICE => Self::Openai(name),
+            kind => Self::Azure { name, kind },
         }
+    }
+}
+
+const OPENAI_VOICE: &str = "openai";
+
+/// Azure's have their language in front, as in `en-US-AvaNeural`.
+pub(super) fn voice_type(name: &str) -> &'static str {
+    match name.contains('-') {
+        true => "azure-standard",
+        false => OPENAI_VOICE,
     }
 }
 
@@ -126,14 +133,17 @@ struct Transcription<'a> {
 const TRANSCRIPTION_MODEL: &str = "gpt-4o-mini-transcribe";
 const AZURE_SPEECH: &str = "azure-speech";
 
+/// What transcribes where nothing else is asked for.
+pub(super) fn usual_transcription(model: &str) -> &'static str {
+    match model.starts_with("gpt-realtime") {
+        true => TRANSCRIPTION_MODEL,
+        false => AZURE_SPEECH,
+    }
+}
+
 impl<'a> VoiceLiveSession<'a> {
     pub(super) fn new(request: &SetupRequest<'a>) -> Self {
-        let hears = request.model.starts_with("gpt-realtime");
-        let usual = if hears {
-            TRANSCRIPTION_MODEL
-        } else {
-            AZURE_SPEECH
-        };
+        let usual = usual_transcription(request.model);
         let detection = turn_detection(request);
         let tools = request.tools.raw();
         Self {

@@ -1,7 +1,7 @@
 //! The first message of a connection: instructions, voice, tools and how the service listens. Knows which fields a model's
 //! profile forbids; the values are the configuration's.
 
-use super::relatives::{VoiceLiveSession, XaiSession};
+use super::relatives::{VoiceLiveSession, XaiSession, usual_transcription, voice_type};
 use crate::gemini_live::{Sensitivity, SpeechDetection};
 use crate::openai_chat::ReasoningEffort;
 use crate::profile::RealtimeForm;
@@ -118,6 +118,8 @@ struct AudioOutput<'a> {
     format: Format,
     #[serde(skip_serializing_if = "Option::is_none")]
     voice: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    voice_type: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -159,7 +161,7 @@ pub(super) struct TurnDetection {
 /// Appends the setup.
 pub fn encode_setup(request: &SetupRequest<'_>, profile: &ModelProfile, frame: &mut Vec<u8>) {
     let written = match request.form {
-        RealtimeForm::Openai => write(session(request, profile), frame),
+        RealtimeForm::Openai | RealtimeForm::VoiceLiveV1 => write(session(request, profile), frame),
         RealtimeForm::Xai => write(XaiSession::new(request), frame),
         RealtimeForm::VoiceLive => write(VoiceLiveSession::new(request), frame),
     };
@@ -177,6 +179,11 @@ fn write(session: impl Serialize, frame: &mut Vec<u8>) -> serde_json::Result<()>
 
 fn session<'a>(request: &SetupRequest<'a>, profile: &ModelProfile) -> Session<'a> {
     let tools = request.tools.raw();
+    let is_azure = request.form == RealtimeForm::VoiceLiveV1;
+    let transcription_model = match is_azure {
+        true => usual_transcription(request.model),
+        false => TRANSCRIPTION_MODEL,
+    };
     Session {
         kind: "realtime",
         instructions: request.system_instruction,
@@ -185,7 +192,7 @@ fn session<'a>(request: &SetupRequest<'a>, profile: &ModelProfile) -> Session<'a
             input: AudioInput {
                 format: PCM,
                 transcription: request.transcribe_input.then(|| Transcription {
-                    model: request.transcription_model.unwrap_or(TRANSCRIPTION_MODEL),
+                    model: request.transcription_model.unwrap_or(transcription_model),
                     language: request.language.map(primary_language),
                 }),
                 turn_detection: turn_detection(request),
@@ -193,6 +200,7 @@ fn session<'a>(request: &SetupRequest<'a>, profile: &ModelProfile) -> Session<'a
             output: AudioOutput {
                 format: PCM,
                 voice: request.voice,
+                voice_type: request.voice.filter(|_| is_azure).map(voice_type),
             },
         },
         tool_choice: tools.map(|_| "auto"),

@@ -161,6 +161,38 @@ fn voice_live_is_told_in_the_form_of_the_beta() {
 }
 
 #[test]
+fn version_v1_of_voice_live_is_told_in_openais_own_form() {
+    let beta = RealtimeForm::VoiceLive;
+    assert_eq!(beta.of_version(Some("v1")), RealtimeForm::VoiceLiveV1);
+    assert_eq!(beta.of_version(Some("2026-04-10")), beta);
+    assert_eq!(beta.of_version(None), beta);
+    let openai = RealtimeForm::Openai;
+    assert_eq!(openai.of_version(Some("v1")), openai);
+    let none = DeclaredTools::default();
+    for (voice, kind) in [("en-US-AvaNeural", "azure-standard"), ("alloy", "openai")] {
+        let mut asked = request(RealtimeForm::VoiceLiveV1, &none);
+        asked.voice = Some(voice);
+        let sent = session(&asked);
+        assert_eq!(sent["type"], "realtime");
+        assert_eq!(sent["output_modalities"], json!(["audio"]));
+        let format = json!({"type": "audio/pcm", "rate": 24_000});
+        assert_eq!(
+            sent["audio"]["output"],
+            json!({"format": format, "voice": voice, "voice_type": kind})
+        );
+        assert_eq!(sent["audio"]["input"]["format"], format);
+        assert_eq!(
+            sent["audio"]["input"]["transcription"]["model"],
+            "azure-speech"
+        );
+        assert_eq!(sent.get("modalities"), None);
+    }
+    let mut asked = request(RealtimeForm::Openai, &none);
+    asked.voice = Some("alloy");
+    assert_eq!(session(&asked)["audio"]["output"].get("voice_type"), None);
+}
+
+#[test]
 fn azure_is_given_the_deployment_that_transcribes() {
     let none = DeclaredTools::default();
     let mut asked = request(RealtimeForm::Openai, &none);
