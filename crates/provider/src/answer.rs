@@ -37,6 +37,9 @@ pub enum Ending {
     Complete,
     /// The limit of tokens cut it off.
     LengthReached,
+    /// The limit of tokens cut it off in a call or behind one, so that none of its calls is whole for certain. Worth asking
+    /// again with [`Ending::correction`].
+    CallCut,
     /// The provider refuses to show it, for this reason.
     Blocked { reason: String },
     /// The model wrote a call that the provider could not read. Worth asking again with [`Ending::correction`].
@@ -64,6 +67,9 @@ impl Ending {
             Self::UndeclaredCall => Some(
                 "You called a tool that does not exist here, and nothing was carried out. Use only the tools that were declared, or answer without one.",
             ),
+            Self::CallCut => Some(
+                "Your last answer reached the limit of its length in a tool call, and the call was not carried out. Make it again with shorter arguments, or in several smaller calls.",
+            ),
             Self::ProseCall => Some(
                 "You wrote a tool call into your answer as text. It was not carried out, nothing of it has happened, and any result that you wrote is not real. Make the call through the interface for tool calls, or answer without it; do not say that it was done.",
             ),
@@ -79,7 +85,11 @@ impl Ending {
     /// Whether the same request may bring a better answer, with the correction where there is one.
     pub fn is_worth_another_try(&self) -> bool {
         match self {
-            Self::MalformedCall | Self::UndeclaredCall | Self::ProseCall | Self::Cut => true,
+            Self::MalformedCall
+            | Self::UndeclaredCall
+            | Self::ProseCall
+            | Self::CallCut
+            | Self::Cut => true,
             Self::Failed(failure) => failure.retryable,
             Self::Complete | Self::LengthReached | Self::Blocked { .. } | Self::Stopped { .. } => {
                 false
@@ -90,7 +100,7 @@ impl Ending {
     fn turn_end(&self) -> Option<TurnEndReason> {
         match self {
             Self::Complete => None,
-            Self::LengthReached => Some(TurnEndReason::Other("length".to_owned())),
+            Self::LengthReached | Self::CallCut => Some(TurnEndReason::Other("length".to_owned())),
             Self::Blocked { .. } => Some(TurnEndReason::Blocked),
             Self::MalformedCall | Self::UndeclaredCall | Self::ProseCall => {
                 Some(TurnEndReason::MalformedCall)

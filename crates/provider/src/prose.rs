@@ -103,6 +103,7 @@ impl Prose {
                 | Ending::UndeclaredCall
                 | Ending::ProseCall => true,
                 Ending::MalformedCall
+                | Ending::CallCut
                 | Ending::Blocked { .. }
                 | Ending::Failed(_)
                 | Ending::Cut => false,

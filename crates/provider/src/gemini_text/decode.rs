@@ -361,6 +361,8 @@ impl StreamState {
                     "a piece of the provider's answer cannot be read",
                     true,
                 ))
+            } else if ending == Ending::LengthReached && !self.calls.is_empty() {
+                Ending::CallCut
             } else {
                 ending
             };

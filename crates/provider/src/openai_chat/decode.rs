@@ -453,6 +453,9 @@ impl StreamState {
             return Ending::Failed(failure.clone());
         }
         match self.finish_reason.as_deref() {
+            Some("length" | "max_tokens" | "MAX_TOKENS") if !self.calls.is_empty() => {
+                Ending::CallCut
+            }
             Some("length" | "max_tokens" | "MAX_TOKENS") => Ending::LengthReached,
             Some("content_filter") => Ending::Blocked {
                 reason: "content_filter".to_owned(),

@@ -30,6 +30,8 @@ struct StreamState {
     answer_number: u32,
     items: Vec<Placed>,
     calls: usize,
+    /// A call has begun.
+    has_call: bool,
     text_bytes: usize,
     passed_on: bool,
     /// An item has come in an event of its own, so that the list at the end brings nothing new.
@@ -230,6 +232,7 @@ impl StreamState {
             answer_number,
             items: Vec::new(),
             calls: 0,
+            has_call: false,
             text_bytes: 0,
             passed_on: false,
             has_items: false,
@@ -362,6 +365,8 @@ impl StreamState {
     /// A message begins: what says nothing of its place is of this one from now on.
     fn item_begins(&mut self, raw: Option<&RawValue>) {
         let item = raw.and_then(|raw| crate::message::read::<Item<'_>>(raw.get()).ok().flatten());
+        let kind = item.as_ref().and_then(|item| item.kind.as_ref());
+        self.has_call |= kind.is_some_and(|kind| kind.0 == "function_call");
         if item.is_none_or(|item| item.kind.is_none_or(|kind| kind.0 == "message")) {
             for item in &mut self.items {
                 item.is_open &= item.place.index.is_some() || !item.place.id.is_empty();
@@ -438,6 +443,7 @@ impl StreamState {
 
     /// A call that was cut off is dropped; an answer that it cut off is not complete.
     fn call(&mut self, item: &Item<'_>, place: Place) {
+        self.has_call = true;
         let limits = *self.trouble.limits();
         let text_of = |text: &Option<Text<'_>>| {
             let text = text.as_ref().map(|text| &*text.0);
@@ -519,6 +525,7 @@ impl StreamState {
                     )
                 }))
             }
+            ("incomplete", "max_output_tokens") if self.has_call => Ending::CallCut,
             ("incomplete", "max_output_tokens") => Ending::LengthReached,
             ("incomplete", "content_filter") => Ending::Blocked {
                 reason: "content_filter".to_owned(),

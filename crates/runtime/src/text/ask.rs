@@ -281,7 +281,9 @@ fn is_of_no_use(answer: &ModelAnswer) -> bool {
     match &answer.ending {
         Ending::Failed(_) | Ending::Cut => !answer.passed_on,
         // A correction has to be said first, which is the turn's business.
-        Ending::MalformedCall | Ending::UndeclaredCall | Ending::ProseCall => false,
+        Ending::MalformedCall | Ending::UndeclaredCall | Ending::ProseCall | Ending::CallCut => {
+            false
+        }
         Ending::Complete
         | Ending::LengthReached
         | Ending::Blocked { .. }

@@ -329,7 +329,7 @@ impl TextSession {
             Ending::MalformedCall | Ending::UndeclaredCall | Ending::ProseCall => {
                 FinishReason::Stop
             }
-            Ending::LengthReached => FinishReason::Length,
+            Ending::LengthReached | Ending::CallCut => FinishReason::Length,
             Ending::Blocked { .. } => FinishReason::Blocked,
             Ending::Failed(_) | Ending::Cut => FinishReason::Failed,
         };

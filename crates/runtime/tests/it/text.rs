@@ -725,3 +725,18 @@ async fn a_call_written_as_prose_is_told_of_once_and_its_claim_is_not_the_last_w
     assert_eq!(server.seen().len(), 2);
     assert_eq!(written.of_type("tool-input-available").count(), 0);
 }
+
+#[tokio::test]
+async fn a_call_that_the_length_limit_cut_off_is_told_so_and_not_run() {
+    let cut = json!([{"index": 0, "id": "call_one_00001", "function": {"name": "echo", "arguments": "{\"text\": \"a"}}]);
+    let replies = vec![
+        Reply::Together(vec![delta(json!({ "tool_calls": cut })), finish("length")]),
+        text("It was too long."),
+    ];
+    let (mut said, server) = chat(replies, vec![echo()]).await;
+    let written = said.say("Echo much.").await;
+    assert_eq!(written.words(), "It was too long.");
+    assert_eq!(written.of_type("tool-input-available").count(), 0);
+    let told = server.seen()[1]["messages"].to_string();
+    assert!(told.contains("reached the limit of its length"), "{told}");
+}

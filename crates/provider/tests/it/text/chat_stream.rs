@@ -85,7 +85,7 @@ fn an_answer_ends_as_its_server_says_and_calls_run_only_after_a_good_end() {
             "length",
             vec![&text, &call, &finish("length")],
             "data: [DONE]\n\n",
-            Ending::LengthReached,
+            Ending::CallCut,
             0,
         ),
         (

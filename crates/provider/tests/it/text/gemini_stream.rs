@@ -179,7 +179,7 @@ fn every_reason_to_finish_has_its_ending_and_calls_run_only_after_stop() {
     };
     for (reason, ending) in [
         ("STOP", Ending::Complete),
-        ("MAX_TOKENS", Ending::LengthReached),
+        ("MAX_TOKENS", Ending::CallCut),
         ("SAFETY", blocked("SAFETY")),
         ("RECITATION", blocked("RECITATION")),
         ("LANGUAGE", blocked("LANGUAGE")),

@@ -214,7 +214,7 @@ fn an_answer_ends_as_the_service_says() {
                 "response.incomplete",
                 json!({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}),
             ),
-            "LengthReached",
+            "CallCut",
         ),
         (
             end(
