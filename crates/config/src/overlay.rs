@@ -160,12 +160,12 @@ impl Overlay {
             let (name, table) = path.split_last().expect("a key has a name");
             table_at(&mut tree, table).insert(name.clone(), found.value.clone());
         }
-        // A table of names of the user's is there without any.
+        // A section whose keys have no defaults is there without any, and so is a table of names of the user's.
         for key in &self.keys {
             let path = segments(&key.path);
-            if let Some(name) = path.iter().position(|segment| is_name(segment)) {
-                table_at(&mut tree, &path[..name]);
-            }
+            let name = path.iter().position(|segment| is_name(segment));
+            let section = path.len().saturating_sub(1).min(1);
+            table_at(&mut tree, &path[..name.unwrap_or(section)]);
         }
         Value::Table(tree)
     }

@@ -956,10 +956,9 @@ fn load(file: &ConfigFile, mut flags: Vec<Flag>, usual: LogLevel) -> Result<Load
         loaded.config.log.level = usual;
     }
     logging::set_up(&loaded.config.log, Printer.has_colors());
-    Network::set_up(NetworkSettings {
-        ca_file: loaded.config.tls.ca_file.as_deref().map(Into::into),
-        ..NetworkSettings::of_variables(&environment)
-    });
+    let mut settings = NetworkSettings::of_variables(&environment);
+    settings.ca_file = loaded.config.tls.ca_file.as_deref().map(Into::into);
+    Network::set_up(settings);
     for name in &loaded.ignored_variables {
         tracing::warn!(name, "an environment variable means nothing here");
     }

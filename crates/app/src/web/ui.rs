@@ -44,7 +44,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [File; 36] = files![
+static FILES: [File; 37] = files![
     "/" => "crates/app/ui/index.html",
     "/app.js" => "crates/app/ui/app.js",
     "/approvals.js" => "crates/app/ui/approvals.js",
@@ -60,8 +60,8 @@ static FILES: [File; 36] = files![
     "/client/playback.js" => "clients/javascript/src/playback.js",
     "/client/server.js" => "clients/javascript/src/server.js",
     "/client/storage.js" => "clients/javascript/src/storage.js",
-    "/client/zone.js" => "clients/javascript/src/zone.js",
     "/client/voice.js" => "clients/javascript/src/voice.js",
+    "/client/zone.js" => "clients/javascript/src/zone.js",
     "/clock.js" => "crates/app/ui/clock.js",
     "/dom.js" => "crates/app/ui/dom.js",
     "/history.js" => "crates/app/ui/history.js",

@@ -106,10 +106,9 @@ fn set_up(variables: &[(&str, String)], ca_file: Option<PathBuf>) {
         .iter()
         .map(|(name, value)| (name.into(), value.into()))
         .collect();
-    Network::set_up(NetworkSettings {
-        ca_file,
-        ..NetworkSettings::of_variables(&variables)
-    });
+    let mut settings = NetworkSettings::of_variables(&variables);
+    settings.ca_file = ca_file;
+    Network::set_up(settings);
 }
 
 async fn posted(url: &str) -> Result<u16, HttpError> {
