@@ -163,6 +163,15 @@ const CASES: &[Case] = &[
         wrong: &[CONFIG, ("--tools", "", "--tools")],
     },
     Case {
+        command: "import tools",
+        right: &["list.json"],
+        wrong: &[
+            CONFIG,
+            ("--only", "nothing", "nothing"),
+            ("--tools", "", "--tools"),
+        ],
+    },
+    Case {
         command: "kb index",
         right: &[],
         wrong: &[CONFIG, KB, DATA, EMBEDDER],
@@ -415,6 +424,8 @@ fn place() -> tempfile::TempDir {
     let api = r#"{"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "servers": [{"url": "https://shop.example"}],
         "paths": {"/orders": {"get": {"operationId": "listOrders", "tags": ["orders"], "responses": {"200": {"description": "x"}}}}}}"#;
     fs::write(path.join("api.json"), api).unwrap();
+    let list = r#"[{"name": "list_orders", "description": "Lists orders", "inputSchema": {"type": "object"}}]"#;
+    fs::write(path.join("list.json"), list).unwrap();
     fs::write(path.join("a-file"), "").unwrap();
     fs::write(path.join("journal.jsonl"), "").unwrap();
     fs::create_dir(path.join("project")).unwrap();
