@@ -89,8 +89,7 @@ impl Prose {
         if !self.reader.has_changed {
             return false;
         }
-        let is_said = |event: &ModelEvent| matches!(event, ModelEvent::OutputText { .. });
-        answer.passed_on = self.passed_on || events.iter().any(is_said);
+        answer.passed_on = self.passed_on || self.reader.has_said;
         self.rewrite(answer);
         if self.reader.has_call {
             events.push(ModelEvent::Malformed {

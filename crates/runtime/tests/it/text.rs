@@ -136,9 +136,9 @@ async fn a_turn_never_ends_without_words() {
             vec![calls(&[("call_one_00001", "echo", json!({}))]), silent()],
             canned,
         ),
-        // Neither blanks nor what is said before a call answer anybody.
-        (vec![text(" "), text("Here I am.")], " Here I am."),
-        (vec![preface(" "), silent()], &format!(" {canned}")),
+        // Neither blanks nor what is said before a call answer anybody, and blanks alone are not said.
+        (vec![text(" "), text("Here I am.")], "Here I am."),
+        (vec![preface(" "), silent()], canned),
         (
             vec![preface("Let me see."), silent(), text("Here I am.")],
             "Let me see.Here I am.",
