@@ -66,7 +66,7 @@ fn describe(schema: &Value, error: &ValidationError<'_>, violations: &mut Vec<Vi
 fn message(kind: &Kind, value: &Value) -> String {
     match kind {
         Kind::Type { kind } => match unquoted_form(kind, value) {
-            Some(form) => format!("must be {}: write {form}, not a string", types(kind)),
+            Some(cure) => format!("must be {}: write {cure}", types(kind)),
             None => format!("must be {}", types(kind)),
         },
         Kind::Format { format }
@@ -117,13 +117,13 @@ fn unquoted_form(kind: &TypeKind, value: &Value) -> Option<&'static str> {
     };
     match inner {
         Value::Array(items) if takes("array") => Some(match items.first() {
-            Some(Value::Number(_)) => "[1]",
-            Some(Value::Object(_)) => "[{\"a\": 1}]",
-            _ => "[\"a\"]",
+            Some(Value::Number(_)) => "[1], not a string",
+            Some(Value::Object(_)) => "[{\"a\": 1}], not a string",
+            _ => "[\"a\"], not a string",
         }),
-        Value::Object(_) if takes("object") => Some("{\"a\": 1}"),
-        Value::Number(_) if takes("number") || takes("integer") => Some("1"),
-        Value::Bool(_) if takes("boolean") => Some("true"),
+        Value::Object(_) if takes("object") => Some("{\"a\": 1}, not a string"),
+        Value::Number(_) if takes("number") || takes("integer") => Some("it without quotes"),
+        Value::Bool(_) if takes("boolean") => Some("it without quotes"),
         _ => None,
     }
 }

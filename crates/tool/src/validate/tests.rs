@@ -239,15 +239,15 @@ fn a_value_that_came_quoted_or_without_its_offset_is_told_the_form_that_was_mean
         ),
         (
             json!({"numbers": "[7]"}),
-            "must be an array or null: write [1], not a string",
+            "must be null or an array: write [1], not a string",
         ),
         (
             json!({"count": "7"}),
-            "must be an integer: write 1, not a string",
+            "must be an integer: write it without quotes",
         ),
         (
             json!({"open": "false"}),
-            "must be a boolean: write true, not a string",
+            "must be a boolean: write it without quotes",
         ),
         (json!({"count": "seven"}), "must be an integer"),
         (json!({"tags": "secret"}), "must be an array"),

@@ -57,7 +57,7 @@ fn one_wrong_schema_hides_nothing_about_the_others() {
         }),
         expect![[r#"
             tools/some-tool/schema.json:21:9: error: there is no type `strng` (did you mean `string`?)
-            tools/some-tool/schema.json:31:9: error: this is not JSON Schema 2020-12: must be an integer (correct the keyword's value)
+            tools/some-tool/schema.json:31:9: error: this is not JSON Schema 2020-12: must be an integer: write it without quotes (correct the keyword's value)
             tools/some-tool/schema.json:35:9: error: the default breaks its own schema: must be 1 or more (correct the default or the schema)
             tools/some-tool/schema.json:41:9: error: the default breaks its own schema: must be 3 or less (correct the default or the schema)
             tools/some-tool/schema.json:44:9: error: the default breaks its own schema: must be a string (correct the default or the schema)

@@ -328,7 +328,7 @@ fn schemas_say_only_what_json_schema_knows() {
     check_parameter(
         json!({"type": "string", "maxLength": "5"}),
         expect![
-            "tools/some-tool/schema.json:21:9: error: this is not JSON Schema 2020-12: must be an integer (correct the keyword's value)"
+            "tools/some-tool/schema.json:21:9: error: this is not JSON Schema 2020-12: must be an integer: write it without quotes (correct the keyword's value)"
         ],
     );
     check_parameter(
