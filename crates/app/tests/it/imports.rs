@@ -1,6 +1,9 @@
 //! Tools made of what a team has already, through the command line.
 
-use crate::support::program::{Run, command, run};
+use crate::chat::{approval, chunks, words};
+use crate::support::http::{HttpAnswer, post};
+use crate::support::model_server::{ModelServer, Says};
+use crate::support::program::{Run, Running, command, run};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -98,6 +101,96 @@ fn an_operation_of_a_backend_is_called_without_a_line_of_code() {
         "{}",
         asked.output
     );
+}
+
+/// Answers one request, and says what was asked: its first line and its body.
+fn one_change(listener: TcpListener) -> std::thread::JoinHandle<(String, String)> {
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let (mut first, mut length) = (String::new(), 0);
+        reader.read_line(&mut first).unwrap();
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2";
+        write!(stream, "{head}\r\nconnection: close\r\n\r\n{{}}").unwrap();
+        (
+            first.trim_end().to_owned(),
+            String::from_utf8(body).unwrap(),
+        )
+    })
+}
+
+#[test]
+fn what_the_user_is_shown_of_an_imported_change_is_all_that_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let backend = listener.local_addr().unwrap().to_string();
+    let description = json!({
+        "openapi": "3.0.3", "info": { "title": "Forge" },
+        "servers": [{ "url": format!("http://{backend}") }],
+        "paths": { "/repos/{repo}": { "patch": {
+            "operationId": "updateRepo",
+            "parameters": [
+                { "name": "repo", "in": "path", "required": true, "schema": { "type": "string" } },
+                { "name": "notify", "in": "query", "schema": { "type": "boolean", "default": true } },
+            ],
+            "requestBody": { "content": { "application/json": { "schema": { "type": "object", "properties": {
+                "description": { "type": "string" },
+                "private": { "type": "boolean", "default": false },
+                "has_issues": { "type": "boolean", "default": true },
+            } } } } },
+        } } },
+    });
+    let imported = import(path, &description, &[]);
+    assert_eq!(imported.code, 0, "{:?}", imported.problems);
+    let arguments = json!({ "repo": "r", "description": "d" });
+    let asked = arguments.clone();
+    let model = ModelServer::start(move |last| match &last["role"] {
+        role if role == "tool" => Says::Words("Changed."),
+        _ => Says::Calls("update_repo", asked.clone()),
+    });
+    let mut server = Running::start(
+        command(path)
+            .args(["serve", "--listen", "127.0.0.1:0", "--tools", "tools"])
+            .args(["--provider", "demo", "--text-provider-url", &model.url])
+            .args(["--allow-fetch", &backend]),
+    );
+    let address = server.address();
+    let ask =
+        |body: Value| -> HttpAnswer { post(&address, "/api/chat", body.to_string().as_bytes()) };
+    let shown = ask(json!({ "id": "c", "message": "Describe it." }));
+    let data = chunks(&shown)
+        .into_iter()
+        .find(|chunk| chunk["type"] == "data-confirmation-request")
+        .unwrap_or_else(|| panic!("{}", shown.body));
+    assert_eq!(data["data"]["args"], arguments, "{data}");
+    let preview = data["data"]["preview"].as_str().unwrap_or_default();
+    for unsaid in ["private", "has_issues", "notify"] {
+        assert!(!preview.contains(unsaid), "{data}");
+    }
+    let request = chunks(&shown)
+        .into_iter()
+        .find(|chunk| chunk["type"] == "tool-approval-request")
+        .unwrap();
+    let sent = one_change(listener);
+    let yes = [approval(request["approvalId"].as_str().unwrap(), true)];
+    let answer = ask(json!({ "id": "c", "messages": yes }));
+    assert_eq!(words(&answer), "Changed.", "{}", answer.body);
+    let (first, body) = sent.join().unwrap();
+    assert_eq!(first, "PATCH /repos/r HTTP/1.1");
+    assert_eq!(body, r#"{"description":"d"}"#);
 }
 
 #[test]

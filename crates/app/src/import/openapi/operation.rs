@@ -317,6 +317,14 @@ fn left_out(name: &str, problem: &str, need: Need, request: &mut Request) -> Res
     }
 }
 
+/// The longest name of an argument that every provider takes.
+const ARGUMENT_BYTES_MAX: usize = 64;
+
+/// A plain name with room for what stands behind it.
+fn cut<'n>(name: &'n str, ending: &str) -> &'n str {
+    &name[..name.len().min(ARGUMENT_BYTES_MAX - ending.len())]
+}
+
 impl Request {
     /// Takes an argument up under a name that models, templates and providers can write.
     pub(super) fn argument(
@@ -342,13 +350,15 @@ impl Request {
         {
             plain = format!("{place}_{plain}");
         }
-        let mut argument = plain.clone();
+        let mut argument = cut(&plain, "").to_owned();
         let mut number = 1;
         while self.properties.contains_key(&argument) {
-            argument = match number {
-                1 => format!("{place}_{plain}"),
-                number => format!("{place}_{plain}_{number}"),
+            let ending = match number {
+                1 => String::new(),
+                number => format!("_{number}"),
             };
+            let again = format!("{place}_{plain}");
+            argument = format!("{}{ending}", cut(&again, &ending));
             number += 1;
         }
         // What the runtime fills in, a model need not be asked for.

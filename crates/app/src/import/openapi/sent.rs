@@ -412,3 +412,75 @@ fn nested_forms_are_sent_in_brackets_or_as_json() {
         r#"items=[{"price":"p"},{"price":"q"}]&metadata={"k":"v"}"#
     );
 }
+
+/// Gemini refuses a request with one tool whose names it cannot take, and with it the tools beside it.
+#[test]
+fn names_that_no_provider_takes_are_sent_and_asked_for_by_others() {
+    let long = "x".repeat(70);
+    let names = [
+        "filter[state]".to_owned(),
+        "filter.state".to_owned(),
+        "$top".to_owned(),
+        "@type".to_owned(),
+        "1st".to_owned(),
+        "gr\u{f6}\u{df}e".to_owned(),
+        "--".to_owned(),
+        format!("{long}a"),
+        format!("{long}b"),
+        format!("1{long}"),
+        format!("1{long}b"),
+    ];
+    let parameters = names
+        .iter()
+        .map(|name| json!({ "name": name, "in": "query", "schema": { "type": "string" } }));
+    let members: serde_json::Map<String, Value> = names
+        .iter()
+        .map(|name| (name.clone(), json!({ "type": "string" })))
+        .collect();
+    let document = json!({
+        "openapi": "3.0.3", "info": { "title": "Shop" }, "servers": [{ "url": "http://127.0.0.1:9999" }],
+        "paths": { "/shop": { "post": {
+            "operationId": format!("{long}$[1]"),
+            "parameters": parameters.collect::<Vec<_>>(),
+            "requestBody": { "content": { "application/json": { "schema": { "type": "object", "properties": members } } } },
+        } } },
+    });
+    let tools = Tools::of(&document.to_string());
+    let (id, schema) = tools.schemas.first_key_value().unwrap();
+    let is_name = |name: &str| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        name.len() <= 64 && name.as_bytes()[0].is_ascii_alphabetic() && name.bytes().all(fits)
+    };
+    let arguments: serde_json::Map<String, Value> = schema["properties"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(|argument| (argument.clone(), argument.as_str().into()))
+        .collect();
+    assert_eq!(arguments.len(), 2 * names.len());
+    assert!(
+        is_name(id) && arguments.keys().all(|argument| is_name(argument)),
+        "{arguments:?}"
+    );
+    let sent = tools.sent(id, arguments.clone().into());
+    let (_, query) = sent.url.split_once('?').unwrap();
+    let mut asked: BTreeMap<String, String> = query
+        .split('&')
+        .map(|pair| pair.split_once('=').unwrap())
+        .map(|(name, value)| (decoded(name), decoded(value)))
+        .collect();
+    let of_body: BTreeMap<String, String> = serde_json::from_slice(&sent.body).unwrap();
+    let known: BTreeSet<&String> = names.iter().collect();
+    for sent in [&asked, &of_body] {
+        assert_eq!(sent.keys().collect::<BTreeSet<_>>(), known);
+    }
+    asked.extend(
+        of_body
+            .into_iter()
+            .map(|(name, value)| (format!("body {name}"), value)),
+    );
+    assert_eq!(
+        asked.values().collect::<BTreeSet<_>>().len(),
+        arguments.len()
+    );
+}
