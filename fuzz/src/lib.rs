@@ -9,7 +9,9 @@ use tempfile::TempDir;
 use windlass_app::bodies::{self, BodyKind};
 use windlass_config as config;
 use windlass_provider::answer::AnswerLimits;
-use windlass_provider::{gemini_live, gemini_text, openai_chat, openai_realtime, openai_responses};
+use windlass_provider::{
+    gemini_interactions, gemini_live, gemini_text, openai_chat, openai_realtime, openai_responses,
+};
 use windlass_provider::{profile, sse};
 use windlass_runtime::{audit, client_protocol};
 use windlass_session::model::ModelEvent;
@@ -184,7 +186,18 @@ fn text_answer(bytes: &[u8]) {
     };
     let mut events = Vec::new();
     let pieces = body.chunks(61);
-    match kind % 3 {
+    match kind % 4 {
+        3 => {
+            let mut decoder = gemini_interactions::Decoder::new(1, limits);
+            pieces.for_each(|piece| decoder.push(piece, &mut events));
+            drop(decoder.finish(&mut events));
+            drop(gemini_interactions::decode_whole(
+                body,
+                1,
+                limits,
+                &mut events,
+            ));
+        }
         0 => {
             let mut decoder = gemini_text::Decoder::new(limits);
             pieces.for_each(|piece| decoder.push(piece, &mut events));

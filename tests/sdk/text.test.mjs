@@ -172,3 +172,40 @@ test('the Gemini SDK sees calls and their signature, and sends results that are 
     { status: 400 },
   );
 });
+
+test('the Gemini SDK reads an interaction as a stream, and its steps go back with the results', async () => {
+  const address = await serve('gemini', 'look.yaml');
+  const client = new GoogleGenAI({ apiKey: 'test-key', httpOptions: { baseUrl: `http://${address}` } });
+  const asked = {
+    model: 'gemini-3.8-flash',
+    store: false,
+    tools: [{ type: 'function', name: 'lookup_order', description: 'Finds an order.', parameters: PARAMETERS }],
+  };
+  const input = [{ type: 'user_input', content: [{ type: 'text', text: 'Where are my orders?' }] }];
+  const steps = [];
+  let status;
+  for await (const event of await client.interactions.create({ ...asked, input, stream: true })) {
+    if (event.event_type === 'step.start') steps[event.index] = { ...event.step, text: '' };
+    if (event.event_type === 'step.delta') steps[event.index].text += event.delta.text ?? event.delta.arguments ?? '';
+    if (event.event_type === 'interaction.completed') status = event.interaction.status;
+  }
+  assert.equal(status, 'requires_action');
+  assert.deepEqual(
+    steps.map(({ type, text }) => [type, text]),
+    [
+      ['thought', ''],
+      ['model_output', 'Let me look.'],
+      ['function_call', '{"number":"17"}'],
+      ['function_call', '{"number":"18"}'],
+    ],
+  );
+  const first = await client.interactions.create({ ...asked, input });
+  input.push(...first.steps);
+  await assert.rejects(client.interactions.create({ ...asked, input }), { status: 400 });
+  for (const { type, id, name } of first.steps) {
+    const result = [{ type: 'text', text: '{"output":{"ok":true}}' }];
+    if (type === 'function_call') input.push({ type: 'function_result', call_id: id, name, result });
+  }
+  const second = await client.interactions.create({ ...asked, input });
+  assert.equal(second.steps.at(-1).content[0].text, 'Both are on their way.');
+});

@@ -12,8 +12,8 @@ use windlass_config::{Config, Name, Text, TextProvider, Vertex};
 use windlass_provider::answer::AnswerLimits;
 use windlass_provider::gemini_live::ThinkingLevel;
 use windlass_provider::gemini_live::address::Backend;
-use windlass_provider::profile::{GEMINI_TEXT_MODEL, OPENAI_TEXT_MODEL, TextTransport};
-use windlass_provider::{log, profile};
+use windlass_provider::profile::{GEMINI_TEXT_MODEL, OPENAI_TEXT_MODEL, Profile, TextTransport};
+use windlass_provider::{gemini_interactions, log, profile};
 use windlass_runtime::text::{ModelOptions, Protocol, TextLimits, TextModel, TextSettings};
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
 use windlass_session::model::Thinking;
@@ -66,8 +66,9 @@ pub(crate) fn text_line(config: &Config, protocol: Option<&Protocol>) -> String 
                 config.reasons.text
             );
         }
-        (_, Some(Protocol::Gemini { .. })) => "Gemini",
-        (_, Some(Protocol::Openai { profile })) => match profile.request.transport {
+        (_, Some(protocol)) => match protocol.transport() {
+            TextTransport::GenerateContent => "Gemini",
+            TextTransport::Interactions => "Gemini by Interactions",
             TextTransport::Responses => "OpenAI by Responses",
             TextTransport::ChatCompletions => "OpenAI's Chat Completions",
         },
@@ -122,7 +123,7 @@ pub(crate) async fn settings(
                 served(
                     config,
                     &url,
-                    client(&url, Some((AUTHORIZATION, key)))?,
+                    client(&url, Some((AUTHORIZATION, key)), &[])?,
                     names(),
                 )
             }
@@ -181,12 +182,39 @@ fn openai<'n>(
     }
     let key = key.map(|key| key.sensitive());
     let bearer = key.map(|key| Sensitive(format!("Bearer {}", key.expose())));
-    let client = client(url, bearer.map(|bearer| (AUTHORIZATION, bearer)))?;
+    let client = client(url, bearer.map(|bearer| (AUTHORIZATION, bearer)), &[])?;
     let models = served(config, url, client, names);
     for model in &models {
+        if let Protocol::Openai { profile } = &model.protocol {
+            check_transport(&model.name, profile, "openai", &OPENAI_TRANSPORTS)?;
+        }
         check_tools(model, url)?;
     }
     Ok(models)
+}
+
+const OPENAI_TRANSPORTS: [TextTransport; 2] =
+    [TextTransport::Responses, TextTransport::ChatCompletions];
+const GEMINI_TRANSPORTS: [TextTransport; 2] =
+    [TextTransport::GenerateContent, TextTransport::Interactions];
+
+/// Refuses a protocol that the provider does not speak.
+fn check_transport(
+    model: &str,
+    profile: &Profile,
+    provider: &str,
+    spoken: &[TextTransport; 2],
+) -> Result<(), Failure> {
+    let asked = profile.request.transport;
+    match spoken.contains(&asked) {
+        true => Ok(()),
+        false => Err(Failure::Failed(format!(
+            "models.{model:?}.transport is {}, which the text provider {provider} does not speak: it speaks {} and {}",
+            asked.name(),
+            spoken[0].name(),
+            spoken[1].name()
+        ))),
+    }
 }
 
 /// OpenAI's own models refuse tools over Chat Completions while they reason. Better now than with every message.
@@ -248,7 +276,10 @@ fn gemini<'n>(
         (None, Some(key)) => Some((HeaderName::from_static(GEMINI_KEY_HEADER), key.sensitive())),
         (None, None) => None,
     };
-    let client = client(&gemini_url(config, vertex), header)?;
+    let url = gemini_url(config, vertex);
+    let (name, revision) = gemini_interactions::REVISION;
+    let usual = client(&url, header.clone(), &[])?;
+    let revised = client(&url, header, &[(name, revision)])?;
     let backend = match vertex {
         Some(vertex) => Backend::Vertex {
             location: vertex.location.as_str().to_owned(),
@@ -257,15 +288,22 @@ fn gemini<'n>(
         },
         None => Backend::DeveloperApi { version: None },
     };
-    Ok(names
-        .map(|name| {
-            let protocol = Protocol::Gemini {
-                profile: configured(config, name, profile::gemini_text(name)),
-                resource: backend.model_name(name),
-            };
-            model(text, name, protocol, &client)
-        })
-        .collect())
+    let models = names.map(|name| {
+        let profile = configured(config, name, profile::gemini_text(name));
+        check_transport(name, &profile, "gemini", &GEMINI_TRANSPORTS)?;
+        let by_interactions = profile.request.transport == TextTransport::Interactions;
+        if by_interactions && vertex.is_some() {
+            return Err(Failure::Failed(format!(
+                "models.{name:?}.transport is interactions, which Windlass does not speak to Vertex AI: leave it out, or \
+                 leave provider.vertex out and set a key of the Gemini API"
+            )));
+        }
+        let client = if by_interactions { &revised } else { &usual };
+        let resource = backend.model_name(name);
+        let protocol = Protocol::Gemini { profile, resource };
+        Ok(model(text, name, protocol, client))
+    });
+    models.collect()
 }
 
 /// An address with a path is taken as it is; one without gets the version of the API.
@@ -293,12 +331,17 @@ fn gemini_url(config: &Config, vertex: Option<&Vertex>) -> String {
 fn client(
     url: &str,
     credentials: Option<(HeaderName, Sensitive<String>)>,
+    beside: &[(&'static str, &'static str)],
 ) -> Result<Arc<HttpClient>, Failure> {
     let agent = concat!("windlass/", env!("CARGO_PKG_VERSION"));
     let mut headers = vec![
         (CONTENT_TYPE, HeaderValue::from_static("application/json")),
         (USER_AGENT, HeaderValue::from_static(agent)),
     ];
+    headers.extend(beside.iter().map(|(name, value)| {
+        let name = HeaderName::from_static(name);
+        (name, HeaderValue::from_static(value))
+    }));
     if let Some((name, value)) = credentials {
         let mut value = HeaderValue::from_str(value.expose()).map_err(|_| {
             Failure::Failed(

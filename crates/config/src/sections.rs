@@ -558,9 +558,10 @@ section! {
         context_tokens_max: Option<Whole<1, 1_000_000_000>>,
         /// Whether what stands between `<think>` and `</think>` in an answer by text is a thought, and is shown to nobody.
         thought_tags: Option<bool>,
-        /// Whether the model takes a temperature over OpenAI's protocols; others are sent none.
+        /// Whether the model takes a temperature by text; others are sent none.
         temperature: Option<bool>,
-        /// Which of OpenAI's protocols a model by text is asked by.
+        /// Which of its provider's protocols a model by text is asked by: `responses` or `chat_completions` of `openai`,
+        /// `generate_content` or `interactions` of `gemini`.
         transport: Option<TextTransport>,
     }
 }

@@ -296,8 +296,10 @@ impl Said {
 
     /// Words decide if one status stands for several problems, or if there is no status.
     fn class(&self, status: Option<u16>) -> FailureClass {
-        const QUOTA: [&str; 3] = [
+        const QUOTA: [&str; 4] = [
             "insufficient_quota",
+            // Gemini's Interactions, of a day's.
+            "quota_exceeded",
             "credit_balance_exhausted",
             "billing_hard_limit",
         ];

@@ -5,6 +5,7 @@ pub mod answer;
 mod arguments;
 mod base64;
 pub mod failure;
+pub mod gemini_interactions;
 pub mod gemini_live;
 pub mod gemini_text;
 pub mod gpt_live;

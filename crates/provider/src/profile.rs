@@ -1,4 +1,4 @@
-//! What each model and each compatible server can do: one table for the four codecs, with a row for each family. The
+//! What each model and each compatible server can do: one table for all codecs, with a row for each family. The
 //! configuration can change a few fields of a row. Behaviour differs more by model than by version of an API, and each new
 //! model has changed the rules. Knows nothing of a session.
 
@@ -69,19 +69,37 @@ pub struct RequestRules {
     /// Whether what stands between `<think>` and `</think>` in an answer is a thought. Servers whose models think elsewhere
     /// have no such tags, and their users may speak of them.
     pub thought_tags: bool,
-    /// Whether a temperature is taken. Codecs of Gemini ask for none of it.
+    /// Whether a temperature is taken.
     pub temperature: bool,
     pub call_ids: CallIds,
     /// Whether a user's message may follow the answers to calls.
     pub user_after_tool: bool,
 }
 
-/// Which of OpenAI's protocols a server is asked by; Gemini's has its own.
+/// Which of its protocols a server is asked by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextTransport {
+    /// OpenAI's.
     ChatCompletions,
+    /// OpenAI's.
     Responses,
+    /// Gemini's.
+    GenerateContent,
+    /// Gemini's.
+    Interactions,
+}
+
+impl TextTransport {
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ChatCompletions => "chat_completions",
+            Self::Responses => "responses",
+            Self::GenerateContent => "generate_content",
+            Self::Interactions => "interactions",
+        }
+    }
 }
 
 /// The name under which the limit of an answer's tokens is known.
@@ -364,6 +382,7 @@ const GEMINI_3: Profile = Profile {
         ..chat(Thinking::Level, true, 1_048_576)
     },
     request: RequestRules {
+        transport: TextTransport::GenerateContent,
         thought_signatures: true,
         thought_tags: false,
         call_ids: CallIds::Always,

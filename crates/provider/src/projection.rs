@@ -87,6 +87,13 @@ impl<'a> Reading<'a> {
         }
     }
 
+    pub(crate) fn is_failure(&self) -> bool {
+        match self.body {
+            Body::Success { .. } => false,
+            Body::Failure(_) => true,
+        }
+    }
+
     /// As Gemini reads it: `{output: {status, data}}` or `{error: {…}}`.
     pub(crate) fn gemini(&self) -> GeminiResponse<'_> {
         match &self.body {

@@ -33,7 +33,7 @@ impl ProviderTool {
         }
     }
 
-    /// Its element in a request's list of tools.
+    /// Its element in a request's list of tools, as the provider's usual protocol has it.
     pub(crate) fn declaration(self) -> &'static str {
         match self {
             Self::GoogleSearch => r#"{"googleSearch":{}}"#,
@@ -42,16 +42,29 @@ impl ProviderTool {
             Self::CodeInterpreter => r#"{"type":"code_interpreter","container":{"type":"auto"}}"#,
         }
     }
+
+    /// The same where every element says its type, which Gemini's does in Interactions alone.
+    pub(crate) fn typed_declaration(self) -> &'static str {
+        match self {
+            Self::GoogleSearch => r#"{"type":"google_search"}"#,
+            Self::CodeExecution => r#"{"type":"code_execution"}"#,
+            Self::WebSearch | Self::CodeInterpreter => self.declaration(),
+        }
+    }
 }
 
 /// A list of tools with the provider's own at its end.
-pub(crate) fn beside(list: Option<Arc<RawValue>>, own: &[ProviderTool]) -> Option<Arc<RawValue>> {
+pub(crate) fn beside(
+    list: Option<Arc<RawValue>>,
+    own: &[ProviderTool],
+    declaration: fn(ProviderTool) -> &'static str,
+) -> Option<Arc<RawValue>> {
     if own.is_empty() {
         return list;
     }
     let list = list.as_ref().and_then(|list| list.get().strip_suffix(']'));
     let first = list.map(str::to_owned);
-    let own = own.iter().map(|tool| tool.declaration().to_owned());
+    let own = own.iter().map(|tool| declaration(*tool).to_owned());
     let parts: Vec<String> = first.into_iter().chain(own).collect();
     let opening = if list.is_some() { "" } else { "[" };
     let text = format!("{opening}{}]", parts.join(","));

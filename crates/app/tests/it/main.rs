@@ -42,6 +42,7 @@ mod hours_end;
 mod hung_handlers;
 mod idempotency;
 mod imports;
+mod interactions;
 mod kills;
 mod knowledge;
 mod knowledge_moved;

@@ -119,7 +119,7 @@ impl DeclaredTools {
 
     /// These, and the provider's own beside them.
     pub fn beside(self, own: &[ProviderTool]) -> Self {
-        Self(beside(self.0, own))
+        Self(beside(self.0, own, ProviderTool::declaration))
     }
 
     /// The declarations as they are sent, for reckoning how much context they take; empty without tools.

@@ -12,6 +12,7 @@ mod request;
 mod tools;
 
 pub use decode::{Decoder, decode_whole};
+pub(crate) use request::Args;
 pub use request::{Request, encode_request};
 pub use tools::DeclaredTools;
 

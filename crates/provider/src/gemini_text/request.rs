@@ -4,8 +4,8 @@
 use super::tools::DeclaredTools;
 use crate::gemini_live::ThinkingLevel;
 use crate::log::{
-    FOUND, Found, Image, ModelItem, Opaque, Piece, Route, Sees, Step, TextPiece, UserItem, Window,
-    own_call_id, wire_name,
+    Arguments, Call, FOUND, Found, Image, ModelItem, Opaque, Piece, Route, Sees, Step, TextPiece,
+    UserItem, Window, own_call_id, wire_name,
 };
 use crate::profile::{CallIds, Profile};
 use crate::projection::{GeminiResponse, Reading};
@@ -73,7 +73,7 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
         Thinking::Budget => request.thinking_budget.map(ThinkingConfig::ThinkingBudget),
     };
     let generation = GenerationConfig {
-        temperature: request.temperature,
+        temperature: request.temperature.filter(|_| profile.request.temperature),
         max_output_tokens: request.output_tokens_max,
         thinking_config,
     };
@@ -213,7 +213,7 @@ fn model_contents<'a>(
                     function_call: Some(FunctionCall {
                         id: id.clone(),
                         name: name.clone(),
-                        args: Args(call.arguments.as_ref().map(|arguments| arguments.expose())),
+                        args: Args::of(call),
                     }),
                     // Parallel calls bear one signature, on the first.
                     thought_signature: signature(&call.opaque).or((profile
@@ -345,7 +345,13 @@ struct FunctionCall<'a> {
 }
 
 /// An object; an empty one if nothing is given.
-struct Args<'a>(Option<&'a RawValue>);
+pub(crate) struct Args<'a>(Option<&'a RawValue>);
+
+impl<'a> Args<'a> {
+    pub(crate) fn of(call: &'a Call) -> Self {
+        Self(call.arguments.as_ref().map(Arguments::expose))
+    }
+}
 
 impl Serialize for Args<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -48,7 +48,7 @@ impl DeclaredTools {
     pub fn beside(self, own: &[ProviderTool]) -> Self {
         Self {
             is_mixed: self.list.is_some() && !own.is_empty(),
-            list: beside(self.list, own),
+            list: beside(self.list, own, ProviderTool::declaration),
         }
     }
 

@@ -181,7 +181,7 @@ impl TextSession {
             }) => {
                 let reading = std::pin::pin!(body.read_up_to(REFUSAL_BYTES_MAX));
                 let said = self.wait_for(reading, patience, sink).await?;
-                Ok(no_answer(model.failure(status, &headers, &said)))
+                Ok(model.refusal(status, &headers, &said))
             }
         }
     }

@@ -14,7 +14,7 @@ use windlass_provider::profile::{Profile, TextTransport};
 use windlass_provider::prose::{Prose, ProseRules};
 use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::request::{Delivery, ToolUse, WrittenInstruction};
-use windlass_provider::{gemini_text, openai_chat, openai_responses};
+use windlass_provider::{gemini_interactions, gemini_text, openai_chat, openai_responses};
 use windlass_session::model::{DeclarationForm, ModelEvent, ModelProfile};
 use windlass_tool::registry::Tool;
 
@@ -60,10 +60,29 @@ impl Protocol {
             // Vertex AI does not know the field that the combination needs.
             Self::Gemini { resource, .. } if !resource.starts_with("models/") => &[],
             Self::Gemini { profile, .. } => profile.provider_tools,
-            Self::Openai { profile } => match profile.request.transport {
+            Self::Openai { .. } => match self.transport() {
                 TextTransport::ChatCompletions => &[],
-                TextTransport::Responses => profile.provider_tools,
+                TextTransport::Responses
+                | TextTransport::GenerateContent
+                | TextTransport::Interactions => self.profile().provider_tools,
             },
+        }
+    }
+
+    fn profile(&self) -> &Profile {
+        match self {
+            Self::Gemini { profile, .. } | Self::Openai { profile } => profile,
+        }
+    }
+
+    /// By which protocol the model is asked: one that its provider speaks.
+    pub fn transport(&self) -> TextTransport {
+        let asked = self.profile().request.transport;
+        match (self, asked) {
+            (Self::Gemini { .. }, TextTransport::Interactions) => TextTransport::Interactions,
+            (Self::Gemini { .. }, _) => TextTransport::GenerateContent,
+            (Self::Openai { .. }, TextTransport::Responses) => TextTransport::Responses,
+            (Self::Openai { .. }, _) => TextTransport::ChatCompletions,
         }
     }
 }
@@ -88,6 +107,7 @@ pub struct TextTools {
     gemini_json: OnceLock<gemini_text::DeclaredTools>,
     openai: OnceLock<openai_chat::DeclaredTools>,
     responses: OnceLock<openai_responses::DeclaredTools>,
+    interactions: OnceLock<gemini_interactions::DeclaredTools>,
     cache_key: String,
 }
 
@@ -113,12 +133,11 @@ impl TextTools {
 
     /// As the first model is sent them, for reckoning how much context they take.
     pub fn text(&self, protocol: &Protocol) -> &str {
-        match protocol {
-            Protocol::Gemini { profile, .. } => self.gemini(&profile.model).text(),
-            Protocol::Openai { profile } => match profile.request.transport {
-                TextTransport::ChatCompletions => self.openai().text(),
-                TextTransport::Responses => self.responses().text(),
-            },
+        match protocol.transport() {
+            TextTransport::GenerateContent => self.gemini(&protocol.profile().model).text(),
+            TextTransport::Interactions => self.interactions().text(),
+            TextTransport::ChatCompletions => self.openai().text(),
+            TextTransport::Responses => self.responses().text(),
         }
     }
 
@@ -136,6 +155,11 @@ impl TextTools {
     fn responses(&self) -> &openai_responses::DeclaredTools {
         self.responses
             .get_or_init(|| openai_responses::DeclaredTools::new(&self.tools).beside(&self.own))
+    }
+
+    fn interactions(&self) -> &gemini_interactions::DeclaredTools {
+        self.interactions
+            .get_or_init(|| gemini_interactions::DeclaredTools::new(&self.tools).beside(&self.own))
     }
 
     fn openai(&self) -> &openai_chat::DeclaredTools {
@@ -163,6 +187,7 @@ enum Stream {
     Gemini(gemini_text::Decoder),
     Openai(openai_chat::Decoder),
     Responses(openai_responses::Decoder),
+    Interactions(gemini_interactions::Decoder),
 }
 
 impl TextModel {
@@ -173,20 +198,17 @@ impl TextModel {
         options: ModelOptions,
     ) -> Self {
         let name = name.into();
-        let (kind, profile) = match &protocol {
-            Protocol::Gemini { profile, .. } => ("gemini", profile.model.clone()),
-            Protocol::Openai { profile } => (
-                match profile.request.transport {
-                    TextTransport::ChatCompletions => "openai",
-                    TextTransport::Responses => "responses",
-                },
-                profile.model.clone(),
-            ),
+        // One client is one server with one key.
+        let route = match protocol.transport() {
+            TextTransport::GenerateContent => format!("gemini {client:?} {name}"),
+            TextTransport::ChatCompletions => format!("openai {client:?} {name}"),
+            TextTransport::Responses => format!("responses {client:?} {name}"),
+            // The service wants the thoughts of one of its models back from the next, too.
+            TextTransport::Interactions => format!("interactions {client:?}"),
         };
         Self {
-            // One client is one server with one key.
-            route: Route::new(format!("{kind} {client:?} {name}")),
-            profile: Arc::new(profile),
+            route: Route::new(route),
+            profile: Arc::new(protocol.profile().model.clone()),
             name,
             protocol,
             client,
@@ -234,14 +256,13 @@ impl TextModel {
 
     /// The path that an answer is asked for at.
     pub(super) fn path(&self) -> String {
-        match &self.protocol {
-            Protocol::Gemini { resource, .. } => {
+        match (&self.protocol, self.protocol.transport()) {
+            (_, TextTransport::Interactions) => gemini_interactions::PATH.to_owned(),
+            (Protocol::Gemini { resource, .. }, _) => {
                 format!("/{}", gemini_text::path(resource, Delivery::Stream))
             }
-            Protocol::Openai { profile } => match profile.request.transport {
-                TextTransport::ChatCompletions => "/chat/completions".to_owned(),
-                TextTransport::Responses => "/responses".to_owned(),
-            },
+            (Protocol::Openai { .. }, TextTransport::Responses) => "/responses".to_owned(),
+            (Protocol::Openai { .. }, _) => "/chat/completions".to_owned(),
         }
     }
 
@@ -249,8 +270,16 @@ impl TextModel {
         let options = self.options;
         let instruction = self.written(question.system_instruction);
         let mut body = Vec::with_capacity(self.body_bytes.load(Ordering::Relaxed));
-        match &self.protocol {
-            Protocol::Gemini { profile, .. } => gemini_text::encode_request(
+        let profile = self.protocol.profile();
+        let prompt_cache = || {
+            let caches = !self.refuses_cache.load(Ordering::Relaxed);
+            caches.then_some(PromptCache {
+                key: &question.tools.cache_key,
+                retention: None,
+            })
+        };
+        match self.protocol.transport() {
+            TextTransport::GenerateContent => gemini_text::encode_request(
                 &gemini_text::Request {
                     system_instruction: (&*instruction).into(),
                     window: question.window,
@@ -266,52 +295,58 @@ impl TextModel {
                 profile,
                 &mut body,
             ),
-            Protocol::Openai { profile } => {
-                let caches = !self.refuses_cache.load(Ordering::Relaxed);
-                let prompt_cache = caches.then_some(PromptCache {
-                    key: &question.tools.cache_key,
-                    retention: None,
-                });
-                if profile.request.transport == TextTransport::Responses {
-                    openai_responses::encode_request(
-                        &openai_responses::Request {
-                            model: &self.name,
-                            system_instruction: (&*instruction).into(),
-                            window: question.window,
-                            route: &self.route,
-                            tools: question.tools.responses(),
-                            tool_use: question.tool_use,
-                            parallel_calls: None,
-                            delivery: Delivery::Stream,
-                            temperature: options.temperature,
-                            output_tokens_max: options.output_tokens_max,
-                            reasoning_effort: options.thinking_level.map(ReasoningEffort::from),
-                            prompt_cache,
-                        },
-                        profile,
-                        &mut body,
-                    );
-                } else {
-                    openai_chat::encode_request(
-                        &openai_chat::Request {
-                            model: &self.name,
-                            system_instruction: (&*instruction).into(),
-                            window: question.window,
-                            route: &self.route,
-                            tools: question.tools.openai(),
-                            tool_use: question.tool_use,
-                            parallel_calls: None,
-                            delivery: Delivery::Stream,
-                            temperature: options.temperature,
-                            output_tokens_max: options.output_tokens_max,
-                            reasoning_effort: options.thinking_level.map(ReasoningEffort::from),
-                            prompt_cache,
-                        },
-                        profile,
-                        &mut body,
-                    );
-                }
-            }
+            TextTransport::Interactions => gemini_interactions::encode_request(
+                &gemini_interactions::Request {
+                    model: self.name.strip_prefix("models/").unwrap_or(&self.name),
+                    system_instruction: (&*instruction).into(),
+                    window: question.window,
+                    route: &self.route,
+                    tools: question.tools.interactions(),
+                    tool_use: question.tool_use,
+                    delivery: Delivery::Stream,
+                    temperature: options.temperature,
+                    output_tokens_max: options.output_tokens_max,
+                    thinking_level: options.thinking_level,
+                },
+                profile,
+                &mut body,
+            ),
+            TextTransport::Responses => openai_responses::encode_request(
+                &openai_responses::Request {
+                    model: &self.name,
+                    system_instruction: (&*instruction).into(),
+                    window: question.window,
+                    route: &self.route,
+                    tools: question.tools.responses(),
+                    tool_use: question.tool_use,
+                    parallel_calls: None,
+                    delivery: Delivery::Stream,
+                    temperature: options.temperature,
+                    output_tokens_max: options.output_tokens_max,
+                    reasoning_effort: options.thinking_level.map(ReasoningEffort::from),
+                    prompt_cache: prompt_cache(),
+                },
+                profile,
+                &mut body,
+            ),
+            TextTransport::ChatCompletions => openai_chat::encode_request(
+                &openai_chat::Request {
+                    model: &self.name,
+                    system_instruction: (&*instruction).into(),
+                    window: question.window,
+                    route: &self.route,
+                    tools: question.tools.openai(),
+                    tool_use: question.tool_use,
+                    parallel_calls: None,
+                    delivery: Delivery::Stream,
+                    temperature: options.temperature,
+                    output_tokens_max: options.output_tokens_max,
+                    reasoning_effort: options.thinking_level.map(ReasoningEffort::from),
+                    prompt_cache: prompt_cache(),
+                },
+                profile,
+                &mut body,
+            ),
         }
         let room = (body.len() + body.len() / 8).min(BODY_BYTES_EXPECTED_MAX);
         self.body_bytes.store(room, Ordering::Relaxed);
@@ -325,20 +360,17 @@ impl TextModel {
         limits: AnswerLimits,
         tools: &TextTools,
     ) -> Decoder {
-        let (stream, profile) = match &self.protocol {
-            Protocol::Gemini { profile, .. } => {
-                (Stream::Gemini(gemini_text::Decoder::new(limits)), profile)
+        let profile = self.protocol.profile();
+        let stream = match self.protocol.transport() {
+            TextTransport::GenerateContent => Stream::Gemini(gemini_text::Decoder::new(limits)),
+            TextTransport::Interactions => {
+                Stream::Interactions(gemini_interactions::Decoder::new(answer_number, limits))
             }
-            Protocol::Openai { profile } => {
-                let stream = match profile.request.transport {
-                    TextTransport::ChatCompletions => {
-                        Stream::Openai(openai_chat::Decoder::new(profile, answer_number, limits))
-                    }
-                    TextTransport::Responses => {
-                        Stream::Responses(openai_responses::Decoder::new(answer_number, limits))
-                    }
-                };
-                (stream, profile)
+            TextTransport::ChatCompletions => {
+                Stream::Openai(openai_chat::Decoder::new(profile, answer_number, limits))
+            }
+            TextTransport::Responses => {
+                Stream::Responses(openai_responses::Decoder::new(answer_number, limits))
             }
         };
         let prose = Prose::new(ProseRules {
@@ -350,7 +382,27 @@ impl TextModel {
     }
 
     /// What an answer of another status than 200 means.
-    pub(super) fn failure(&self, status: u16, headers: &http::HeaderMap, body: &[u8]) -> Failure {
+    pub(super) fn refusal(
+        &self,
+        status: u16,
+        headers: &http::HeaderMap,
+        body: &[u8],
+    ) -> ModelAnswer {
+        let failure = self.failure(status, headers, body);
+        let blocked = match self.protocol.transport() {
+            TextTransport::Interactions => gemini_interactions::blocked(&failure),
+            TextTransport::ChatCompletions
+            | TextTransport::Responses
+            | TextTransport::GenerateContent => None,
+        };
+        let answer = no_answer(failure);
+        match blocked {
+            Some(ending) => ModelAnswer { ending, ..answer },
+            None => answer,
+        }
+    }
+
+    fn failure(&self, status: u16, headers: &http::HeaderMap, body: &[u8]) -> Failure {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         let head = ResponseHead {
@@ -374,6 +426,7 @@ impl Decoder {
             Stream::Gemini(decoder) => decoder.push(bytes, events),
             Stream::Openai(decoder) => decoder.push(bytes, events),
             Stream::Responses(decoder) => decoder.push(bytes, events),
+            Stream::Interactions(decoder) => decoder.push(bytes, events),
         }
         self.prose.hear(events, from);
     }
@@ -383,6 +436,7 @@ impl Decoder {
             Stream::Gemini(decoder) => decoder.is_finished(),
             Stream::Openai(decoder) => decoder.is_finished(),
             Stream::Responses(decoder) => decoder.is_finished(),
+            Stream::Interactions(decoder) => decoder.is_finished(),
         }
     }
 
@@ -392,6 +446,7 @@ impl Decoder {
             Stream::Gemini(decoder) => decoder.finish(events),
             Stream::Openai(decoder) => decoder.finish(events),
             Stream::Responses(decoder) => decoder.finish(events),
+            Stream::Interactions(decoder) => decoder.finish(events),
         };
         self.prose.hear(events, from);
         if self.prose.finish(&mut answer, events) {

@@ -49,7 +49,7 @@ async fn try_once(
     };
     if status != 200 {
         let said = body.read_up_to(REFUSAL_BYTES_MAX).await;
-        return (no_answer(model.failure(status, &headers, &said)), events);
+        return (model.refusal(status, &headers, &said), events);
     }
     let mut decoder = model.decoder(answer_number, limits, tools);
     while !decoder.is_finished()

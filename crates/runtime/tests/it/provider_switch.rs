@@ -2,12 +2,13 @@
 
 use crate::support::peers::{Live, Peer, Setting, Stage, call, turn_end};
 use crate::support::text_server::{
-    Chat, Reply, TextServer, calls, gemini_model, limits, model, text,
+    Chat, Reply, TextServer, calls, gemini_model, gemini_model_by, limits, model, text,
 };
 use crate::support::tools::{echo, registry, tool};
 use crate::support::{StillWorld, session_config, shared};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_provider::profile::TextTransport;
 use windlass_runtime::audit::{Audit, AuditedArguments};
 use windlass_runtime::direct::{DirectRequest, DirectSession};
 use windlass_runtime::subscriber::Subscriber;
@@ -97,7 +98,7 @@ async fn run(path: &str) -> Vec<Value> {
     let watching: Arc<dyn Subscriber> = audit.clone();
     match path {
         "direct" => direct(watching).await,
-        "gemini" | "openai" => Box::pin(by_text(path, watching)).await,
+        "gemini" | "interactions" | "openai" => Box::pin(by_text(path, watching)).await,
         "gemini-live" => by_voice(Live::Gemini, watching).await,
         "openai-realtime" => by_voice(Live::Openai, watching).await,
         _ => unreachable!(),
@@ -134,6 +135,10 @@ async fn by_text(path: &str, watching: Arc<dyn Subscriber>) {
         for (number, (name, arguments)) in asked.into_iter().enumerate() {
             let id = id(turn, number);
             replies.push(match path {
+                "interactions" => interaction(
+                    "requires_action",
+                    &json!({"type": "function_call", "id": id, "name": name, "arguments": arguments}),
+                ),
                 "gemini" => gemini_part(
                     &json!({"functionCall": {"id": id, "name": name, "args": arguments}}),
                 ),
@@ -141,6 +146,10 @@ async fn by_text(path: &str, watching: Arc<dyn Subscriber>) {
             });
         }
         replies.push(match path {
+            "interactions" => interaction(
+                "completed",
+                &json!({"type": "model_output", "content": [{"type": "text", "text": WORDS}]}),
+            ),
             "gemini" => gemini_part(&json!({"text": WORDS})),
             _ => text(WORDS),
         });
@@ -148,6 +157,9 @@ async fn by_text(path: &str, watching: Arc<dyn Subscriber>) {
     let server = TextServer::start(replies).await;
     let model = match path {
         "gemini" => gemini_model(&server.url, "gemini-3.5-flash"),
+        "interactions" => {
+            gemini_model_by(&server.url, "gemini-3.5-flash", TextTransport::Interactions)
+        }
         _ => model(&server.url, "fake"),
     };
     let mut chat = Chat::with(vec![model], tools(), limits(), vec![watching]);
@@ -165,6 +177,14 @@ fn gemini_part(part: &Value) -> Reply {
     Reply::Stream(vec![json!({
         "candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}]
     })])
+}
+
+fn interaction(status: &str, step: &Value) -> Reply {
+    Reply::Stream(vec![
+        json!({"event_type": "step.start", "index": 0, "step": step}),
+        json!({"event_type": "step.stop", "index": 0}),
+        json!({"event_type": "interaction.completed", "interaction": {"id": "", "status": status}}),
+    ])
 }
 
 async fn by_voice(live: Live, watching: Arc<dyn Subscriber>) {
@@ -284,7 +304,13 @@ async fn one_conversation_is_the_same_over_every_providers_protocol() {
             [2, "pay", false, "CONFIRMATION_REQUIRED"],
         ])
     );
-    for path in ["gemini", "openai", "gemini-live", "openai-realtime"] {
+    for path in [
+        "gemini",
+        "interactions",
+        "openai",
+        "gemini-live",
+        "openai-realtime",
+    ] {
         assert_eq!(Box::pin(run(path)).await, expected, "{path}");
     }
 }

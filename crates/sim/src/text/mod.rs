@@ -2,6 +2,7 @@
 //! clock; what a conversation holds is in the requests themselves, so that the server remembers nothing of it.
 
 mod gemini;
+mod interactions;
 mod openai;
 mod openai_messages;
 mod openai_refusal;
@@ -62,7 +63,7 @@ pub enum Piece {
 pub enum Protocol {
     /// `POST …/chat/completions` and `POST …/responses`.
     ChatCompletions,
-    /// `POST …:generateContent` and `…:streamGenerateContent`.
+    /// `POST …:generateContent`, `…:streamGenerateContent` and `…/interactions`.
     Gemini,
 }
 
@@ -91,6 +92,9 @@ impl Server {
         self.answers += 1;
         match self.protocol {
             Protocol::ChatCompletions => openai::answer(request, &self.options, self.answers),
+            Protocol::Gemini if interactions::is_asked(request) => {
+                interactions::answer(request, &self.options, self.answers)
+            }
             Protocol::Gemini => gemini::answer(request, &self.options, self.answers),
         }
     }

@@ -13,6 +13,7 @@ mod demo;
 mod dialogue;
 mod faults;
 mod hostile;
+mod interactions;
 mod profiles;
 mod realtime;
 mod recordings;

@@ -259,3 +259,46 @@ fn gemini_responses(calls: &[&Value], parts: &[Value]) -> Result<(), String> {
     }
     Ok(())
 }
+
+/// Checks the steps of a request of Gemini's Interactions; the text says which rule it breaks.
+pub(super) fn interactions(body: &Value) -> Result<(), String> {
+    let steps = body["input"].as_array().ok_or("no input")?;
+    let mut open: BTreeSet<&str> = BTreeSet::new();
+    let mut before = "";
+    for step in steps {
+        let kind = step["type"].as_str().ok_or("no type")?;
+        let content = |key: &str| {
+            let parts = step[key].as_array().filter(|parts| !parts.is_empty());
+            parts.map(drop).ok_or(format!("an empty {key}"))
+        };
+        match kind {
+            "user_input" if !open.is_empty() => {
+                return Err("the user before every call has its result".to_owned());
+            }
+            "user_input" if before == kind => return Err("two inputs of the user".to_owned()),
+            "user_input" | "model_output" => content("content")?,
+            "thought" => {}
+            "function_call" => {
+                let id = step["id"].as_str().filter(|id| !id.is_empty());
+                let is_sound = is_name(step["name"].as_str().unwrap_or_default())
+                    && step["arguments"].is_object();
+                if !is_sound || !open.insert(id.ok_or("a call without an id")?) {
+                    return Err(format!("{step} is no call"));
+                }
+            }
+            "function_result" => {
+                content("result")?;
+                let id = step["call_id"].as_str().ok_or("no call_id")?;
+                if !open.remove(id) {
+                    return Err(format!("a result of {id}, which was not called"));
+                }
+            }
+            other => return Err(format!("a step {other}")),
+        }
+        before = kind;
+    }
+    match before {
+        "user_input" | "function_result" if open.is_empty() => Ok(()),
+        _ => Err(format!("{before} is the last")),
+    }
+}

@@ -1,6 +1,6 @@
 //! A stream of events that are damaged by chance: whatever came, the next answer's call is read and goes back.
 
-use super::{decode_chat, decode_gemini, stream_of};
+use super::{decode_chat, decode_gemini, decode_interactions, stream_of};
 use crate::mutation::Mutations;
 use serde_json::{Value, json};
 use windlass_provider::answer::{AnswerLimits, Ending, ModelAnswer};
@@ -141,4 +141,58 @@ fn responses_survive_a_hundred_thousand_damaged_events() {
         ended.clone(),
     ];
     check(&messages, &[done(&call), ended], decode_responses);
+}
+
+#[test]
+fn interactions_survive_a_hundred_thousand_damaged_events() {
+    let event = |kind: &str, mut event: Value| {
+        event["event_type"] = json!(kind);
+        event
+    };
+    let start =
+        |index: u64, step: Value| event("step.start", json!({"index": index, "step": step}));
+    let delta =
+        |index: u64, delta: Value| event("step.delta", json!({"index": index, "delta": delta}));
+    let call = start(
+        2,
+        json!({"type": "function_call", "id": "c1", "name": "look", "arguments": {}}),
+    );
+    let arguments = delta(
+        2,
+        json!({"type": "arguments_delta", "arguments": "{\"q\":1}"}),
+    );
+    let ended = event(
+        "interaction.completed",
+        json!({"interaction": {"id": "", "status": "requires_action", "object": "interaction",
+            "usage": {"total_input_tokens": 3, "total_output_tokens": "4", "total_tokens": 7}}}),
+    );
+    let messages = [
+        event(
+            "interaction.created",
+            json!({"interaction": {"id": "", "status": "in_progress"}}),
+        ),
+        start(0, json!({"type": "thought"})),
+        delta(0, json!({"type": "thought_signature", "signature": "QUJD"})),
+        start(
+            1,
+            json!({"type": "google_search_call", "id": "s1", "signature": ""}),
+        ),
+        delta(
+            1,
+            json!({"type": "google_search_call", "arguments": {"queries": ["q"]}, "signature": "QQ=="}),
+        ),
+        start(
+            3,
+            json!({"type": "model_output", "content": [{"type": "text", "text": "Let me see."}]}),
+        ),
+        delta(
+            3,
+            json!({"type": "text_annotation_delta", "annotations": [{"type": "url_citation", "url": "https://e.example", "title": "E"}]}),
+        ),
+        event("step.stop", json!({"index": 3})),
+        call.clone(),
+        arguments.clone(),
+        ended.clone(),
+    ];
+    check(&messages, &[call, arguments, ended], decode_interactions);
 }

@@ -4,7 +4,7 @@ use super::prefixes::Random;
 use super::{OPENAI, chat_profile, stream_of};
 use serde_json::{Value, json};
 use windlass_provider::answer::{AnswerLimits, Ending, ModelAnswer};
-use windlass_provider::{gemini_text, openai_chat};
+use windlass_provider::{gemini_interactions, gemini_text, openai_chat};
 use windlass_session::model::ModelEvent;
 
 fn chat_answer() -> Vec<u8> {
@@ -57,15 +57,43 @@ fn gemini(pieces: &[&[u8]], limits: AnswerLimits) -> (Vec<ModelEvent>, ModelAnsw
     (events, answer)
 }
 
+fn interactions_answer() -> Vec<u8> {
+    let messages = [
+        json!({"event_type": "step.start", "index": 0, "step": {"type": "thought"}}),
+        json!({"event_type": "step.delta", "index": 0, "delta": {"type": "thought_signature", "signature": "QUJD"}}),
+        json!({"event_type": "step.start", "index": 1, "step": {"type": "model_output"}}),
+        json!({"event_type": "step.delta", "index": 1, "delta": {"type": "text", "text": "żółw \"🐢\"\n"}}),
+        json!({"event_type": "step.start", "index": 2, "step": {"type": "function_call", "id": "c1", "name": "f", "arguments": {}}}),
+        json!({"event_type": "step.delta", "index": 2, "delta": {"type": "arguments_delta", "arguments": "{\"a\":"}}),
+        json!({"event_type": "step.delta", "index": 2, "delta": {"type": "arguments_delta", "arguments": "\"ż\"}"}}),
+        json!({"event_type": "interaction.completed", "interaction": {"status": "requires_action", "usage": {"total_input_tokens": 5}}}),
+    ];
+    (stream_of(&messages) + "event: done\ndata: [DONE]\n\n").into_bytes()
+}
+
+fn interactions(pieces: &[&[u8]], limits: AnswerLimits) -> (Vec<ModelEvent>, ModelAnswer) {
+    let mut events = Vec::new();
+    let mut decoder = gemini_interactions::Decoder::new(0, limits);
+    for piece in pieces {
+        decoder.push(piece, &mut events);
+    }
+    let answer = decoder.finish(&mut events);
+    (events, answer)
+}
+
 type Decode = fn(&[&[u8]], AnswerLimits) -> (Vec<ModelEvent>, ModelAnswer);
 
-fn both() -> [(Decode, Vec<u8>); 2] {
-    [(chat, chat_answer()), (gemini, gemini_answer())]
+fn each() -> [(Decode, Vec<u8>); 3] {
+    [
+        (chat, chat_answer()),
+        (gemini, gemini_answer()),
+        (interactions, interactions_answer()),
+    ]
 }
 
 #[test]
 fn every_way_to_cut_a_stream_into_pieces_gives_the_same() {
-    for (decode, stream) in both() {
+    for (decode, stream) in each() {
         let whole = decode(&[&stream], AnswerLimits::default());
         assert_eq!(whole.1.ending, Ending::Complete);
         assert_eq!(whole.1.calls.len(), 1);
@@ -90,7 +118,7 @@ fn every_way_to_cut_a_stream_into_pieces_gives_the_same() {
 
 #[test]
 fn a_stream_that_breaks_off_gives_no_call() {
-    for (decode, stream) in both() {
+    for (decode, stream) in each() {
         let whole = decode(&[&stream], AnswerLimits::default());
         let mut complete = 0;
         for end in 0..stream.len() {
@@ -113,7 +141,7 @@ fn a_stream_that_breaks_off_gives_no_call() {
 #[test]
 fn no_damage_is_fatal() {
     let mut random = Random(42);
-    for (decode, stream) in both() {
+    for (decode, stream) in each() {
         for _ in 0..3_000 {
             let mut damaged = stream.clone();
             for _ in 0..=random.below(4) {
@@ -144,12 +172,13 @@ fn no_damage_is_fatal() {
 
 #[test]
 fn nesting_without_end_is_no_crash() {
-    for (decode, _) in both() {
+    for (decode, _) in each() {
         for open in [
             "[",
             "{\"a\":",
             "{\"choices\":[{\"delta\":{\"tool_calls\":[",
             "{\"error\":[",
+            "{\"event_type\":\"step.start\",\"step\":{\"type\":\"x\",\"y\":",
         ] {
             let deep = format!("data: {}\n\n", open.repeat(50_000));
             let (_, answer) = decode(&[deep.as_bytes()], AnswerLimits::default());
@@ -186,7 +215,15 @@ fn what_never_ends_is_ended() {
     let gemini_call =
         json!({"candidates": [{"content": {"parts": [{"functionCall": {"name": "f"}}]}}]});
     let long_call = json!({"candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": {"a": "x".repeat(1_000)}}}]}}]});
+    let step = |step: Value| json!({"event_type": "step.start", "step": step});
+    let delta = |delta: Value| json!({"event_type": "step.delta", "delta": delta});
+    let begun = |kind: &str, piece: Value| {
+        let mut events = vec![step(json!({"type": kind, "name": "f"}))];
+        events.resize(200, delta(piece));
+        events
+    };
     let event = |message: Value| format!("data: {message}\n\n");
+    let events = |messages: Vec<Value>| messages.into_iter().map(event).collect();
     let table: Vec<(&str, Decode, Vec<String>)> = vec![
         ("words", chat, vec![event(text); 200]),
         ("letters of arguments", chat, vec![event(letters); 200]),
@@ -205,6 +242,45 @@ fn what_never_ends_is_ended() {
         (
             "comments",
             gemini,
+            vec![": keep alive\n\n".to_owned(); 5_000],
+        ),
+        (
+            "words",
+            interactions,
+            events(begun(
+                "model_output",
+                json!({"type": "text", "text": "xxxxxxxxxx"}),
+            )),
+        ),
+        (
+            "summaries",
+            interactions,
+            events(begun(
+                "thought",
+                json!({"type": "thought_summary", "content": {"type": "text", "text": "x"}}),
+            )),
+        ),
+        (
+            "letters of arguments",
+            interactions,
+            events(begun(
+                "function_call",
+                json!({"type": "arguments_delta", "arguments": "xxxxxxxxxx"}),
+            )),
+        ),
+        (
+            "calls",
+            interactions,
+            events(vec![step(json!({"type": "function_call"})); 200]),
+        ),
+        (
+            "steps of an unknown type",
+            interactions,
+            events(vec![step(json!({"type": "x"})); 200]),
+        ),
+        (
+            "comments",
+            interactions,
             vec![": keep alive\n\n".to_owned(); 5_000],
         ),
     ];

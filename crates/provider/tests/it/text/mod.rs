@@ -11,6 +11,7 @@ mod failures;
 mod gemini_request;
 mod gemini_stream;
 mod hostile;
+mod interactions;
 mod prefixes;
 mod provider_tools;
 mod responses;
@@ -21,7 +22,7 @@ use windlass_provider::answer::{AnswerLimits, AnswerPiece, ModelAnswer};
 use windlass_provider::log::{Arguments, Call, ConversationLog, Entry, Image, Route, TextPiece};
 use windlass_provider::profile::{self, Profile};
 use windlass_provider::request::ToolUse;
-use windlass_provider::{gemini_text, openai_chat};
+use windlass_provider::{gemini_interactions, gemini_text, openai_chat};
 use windlass_session::model::{ModelEvent, ModelToolResponse};
 use windlass_tool::envelope::{Projection, ProjectionBody};
 use windlass_tool::handler::ContentPart;
@@ -70,6 +71,11 @@ fn result(id: Option<&str>, name: &str, data: Value) -> Entry {
 
 /// A call whose answer has a picture of this server and one from elsewhere.
 fn with_found_pictures() -> ConversationLog {
+    found_pictures([Entry::Call(call(Some("call_1"), "kb_get", "{}"))])
+}
+
+/// The same, asked for by this answer.
+fn found_pictures(asked: impl IntoIterator<Item = Entry>) -> ConversationLog {
     let picture = |url: &str| ContentPart::Image {
         mime_type: "image/png".to_owned(),
         url: url.to_owned(),
@@ -91,19 +97,18 @@ fn with_found_pictures() -> ConversationLog {
         },
         scheduling: None,
     };
-    log_of([
-        user("Show it."),
-        Entry::Call(call(Some("call_1"), "kb_get", "{}")),
-        Entry::Result(answer),
-        Entry::ResultImage {
-            id: Some("call_1".into()),
-            name: "kb_get".into(),
-            image: Image {
-                mime_type: "image/png".to_owned(),
-                data: Arc::<[u8]>::from(*b"abc").into(),
-            },
+    let mut entries = vec![user("Show it.")];
+    entries.extend(asked);
+    entries.push(Entry::Result(answer));
+    entries.push(Entry::ResultImage {
+        id: Some("call_1".into()),
+        name: "kb_get".into(),
+        image: Image {
+            mime_type: "image/png".to_owned(),
+            data: Arc::<[u8]>::from(*b"abc").into(),
         },
-    ])
+    });
+    log_of(entries)
 }
 
 fn log_of(entries: impl IntoIterator<Item = Entry>) -> ConversationLog {
@@ -134,6 +139,31 @@ fn gemini_request<'a>(
 fn gemini_body(request: &gemini_text::Request<'_>, profile: &Profile) -> Value {
     let mut body = Vec::new();
     gemini_text::encode_request(request, profile, &mut body);
+    serde_json::from_slice(&body).unwrap()
+}
+
+fn interactions_request<'a>(
+    log: &'a ConversationLog,
+    route: &'a Route,
+    tools: &'a gemini_interactions::DeclaredTools,
+) -> gemini_interactions::Request<'a> {
+    gemini_interactions::Request {
+        model: "gemini-3.5-flash",
+        system_instruction: "Be brief.".into(),
+        window: log.window(u64::MAX),
+        route,
+        tools,
+        tool_use: ToolUse::Free,
+        delivery: windlass_provider::request::Delivery::Stream,
+        temperature: None,
+        output_tokens_max: None,
+        thinking_level: None,
+    }
+}
+
+fn interactions_body(request: &gemini_interactions::Request<'_>, profile: &Profile) -> Value {
+    let mut body = Vec::new();
+    gemini_interactions::encode_request(request, profile, &mut body);
     serde_json::from_slice(&body).unwrap()
 }
 
@@ -194,6 +224,14 @@ fn decode_chat_from(stream: &[u8], base_url: &str) -> (Vec<ModelEvent>, ModelAns
 fn decode_gemini(stream: &[u8]) -> (Vec<ModelEvent>, ModelAnswer) {
     let mut events = Vec::new();
     let mut decoder = gemini_text::Decoder::new(AnswerLimits::default());
+    decoder.push(stream, &mut events);
+    let answer = decoder.finish(&mut events);
+    (events, answer)
+}
+
+fn decode_interactions(stream: &[u8]) -> (Vec<ModelEvent>, ModelAnswer) {
+    let mut events = Vec::new();
+    let mut decoder = gemini_interactions::Decoder::new(7, AnswerLimits::default());
     decoder.push(stream, &mut events);
     let answer = decoder.finish(&mut events);
     (events, answer)

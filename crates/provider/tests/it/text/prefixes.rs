@@ -4,14 +4,14 @@
 use super::accepted::{self, ChatRules, GeminiRules};
 use super::{
     OPENAI, chat_body, chat_profile, chat_request, chat_route, gemini_body, gemini_request,
-    gemini_route,
+    gemini_route, interactions_body, interactions_request,
 };
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use windlass_provider::log::{
     Arguments, Call, ConversationLog, Entry, Image, Limits, Opaque, Route, TextPiece,
 };
-use windlass_provider::{gemini_text, openai_chat, profile};
+use windlass_provider::{gemini_interactions, gemini_text, openai_chat, profile};
 use windlass_session::model::ModelToolResponse;
 use windlass_tool::envelope::{Projection, ProjectionBody};
 use windlass_tool::error::ErrorType;
@@ -184,6 +184,19 @@ fn check_gemini(log: &ConversationLog, tokens_max: u64, summary: &str) {
     }
 }
 
+fn check_interactions(log: &ConversationLog, tokens_max: u64, summary: &str) {
+    let route = gemini_route();
+    let tools = gemini_interactions::DeclaredTools::default();
+    for model in ["gemini-3.5-flash", "gemini-2.5-flash", "nobody-knows-it"] {
+        let mut request = interactions_request(log, &route, &tools);
+        request.window = log.window(tokens_max).with_summary(summary);
+        let body = interactions_body(&request, &profile::gemini_text(model).profile);
+        if let Err(broken) = accepted::interactions(&body) {
+            panic!("{model}: {broken}\n{body:#}\n{log:#?}");
+        }
+    }
+}
+
 fn check_chat(log: &ConversationLog, tokens_max: u64, summary: &str) {
     let route = chat_route();
     let tools = openai_chat::DeclaredTools::default();
@@ -234,6 +247,7 @@ fn every_prefix_of_every_conversation_is_a_request_that_its_provider_takes() {
         });
         check_gemini(&log, u64::MAX, "");
         check_chat(&log, u64::MAX, "");
+        check_interactions(&log, u64::MAX, "");
         for _ in 0..40 {
             // What is refused is refused, and leaves a log that is as good as before.
             let _refused = log.append(entry(&mut random));
@@ -241,6 +255,7 @@ fn every_prefix_of_every_conversation_is_a_request_that_its_provider_takes() {
             let summary = random.pick(&["", "They spoke of ships."]);
             check_gemini(&log, tokens_max, summary);
             check_chat(&log, tokens_max, summary);
+            check_interactions(&log, tokens_max, summary);
         }
         assert!(log.bytes() <= 4_000);
     }
@@ -294,5 +309,21 @@ fn the_rules_are_not_empty() {
     ] {
         let body = json!({ "contents": contents });
         assert_eq!(accepted::gemini(&body, rules).is_ok(), good, "{body}");
+    }
+    let call = json!({"type": "function_call", "id": "c1", "name": "f", "arguments": {}});
+    let user = json!({"type": "user_input", "content": [{"type": "text", "text": "Hi"}]});
+    let result = json!({"type": "function_result", "call_id": "c1", "result": [{"type": "text", "text": "{}"}]});
+    for (input, good) in [
+        (vec![&user, &call, &result], true),
+        (vec![&user, &call, &result, &user], true),
+        (vec![&user, &call], false),
+        (vec![&user, &call, &user], false),
+        (vec![&user, &result], false),
+        (vec![&user, &user], false),
+        (vec![&user, &call, &call, &result], false),
+        (vec![], false),
+    ] {
+        let body = json!({ "input": input });
+        assert_eq!(accepted::interactions(&body).is_ok(), good, "{body}");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use windlass_driver::Ledger;
-use windlass_provider::profile;
+use windlass_provider::profile::{self, TextTransport};
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::text::ui_stream::{Outlet, UiStream};
@@ -246,8 +246,14 @@ pub(crate) fn model_with(url: &str, name: &str, limits: HttpLimits) -> Arc<TextM
 
 /// A model of Gemini's at the same server.
 pub(crate) fn gemini_model(url: &str, name: &str) -> Arc<TextModel> {
+    gemini_model_by(url, name, TextTransport::GenerateContent)
+}
+
+/// The same, asked by this protocol.
+pub(crate) fn gemini_model_by(url: &str, name: &str, transport: TextTransport) -> Arc<TextModel> {
     let client = HttpClient::new(url, Vec::new(), HttpLimits::default()).unwrap();
-    let profile = profile::gemini_text(name).profile;
+    let mut profile = profile::gemini_text(name).profile;
+    profile.request.transport = transport;
     let resource = format!("models/{name}");
     let protocol = Protocol::Gemini { profile, resource };
     Arc::new(TextModel::new(
