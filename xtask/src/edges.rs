@@ -28,6 +28,11 @@ const PLACES: &[CrateRule] = &[
         world: World::Fenced,
     },
     CrateRule {
+        package: "windlass-calendar",
+        may_use: &[],
+        world: World::Fenced,
+    },
+    CrateRule {
         package: "windlass-session",
         may_use: &["windlass-store", "windlass-tool"],
         world: World::Fenced,
