@@ -12,7 +12,7 @@ export const ErrorType = Object.freeze(
   Object.fromEntries(
     [
       'VALIDATION', 'NOT_FOUND', 'SESSION_INACTIVE', 'SESSION_ACTIVE', 'TRANSIENT', 'PERMANENT', 'RATE_LIMIT', 'AUTH',
-      'CONFLICT',
+      'CONFLICT', 'INTERNAL',
     ].map((name) => [name, name]),
   ),
 );

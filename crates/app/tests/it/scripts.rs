@@ -379,3 +379,37 @@ fn seven_hundred_waiting_fetches_of_one_script_hold_up_no_other_and_leave_little
         "{passing} and {unknown}"
     );
 }
+
+#[test]
+fn what_breaks_in_a_handler_is_one_line_for_operators_and_no_word_for_the_model() {
+    for (breaks, said) in [
+        (
+            "throw new ToolError('INTERNAL', 'no route to the books')",
+            "the handler reports INTERNAL: no route to the books",
+        ),
+        (
+            "return { ok: false, error: { type: 'INTERNAL', message: 'no route to the books' } }",
+            "the handler reports INTERNAL: no route to the books",
+        ),
+        (
+            "throw new Error('no route to the books')",
+            "no route to the books",
+        ),
+    ] {
+        let handler = format!(
+            "import {{ ToolError }} from '../error-types.js';\nexport async function execute() {{ {breaks}; }}\n"
+        );
+        let folder = folder_with(&handler);
+        let (response, log) = call(folder.path(), &["{}"]);
+        let error = &response["error"];
+        assert_eq!(error["type"], "INTERNAL", "{breaks}: {response}");
+        assert!(!error.to_string().contains("books"), "{error}");
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains("books")).collect();
+        let [line] = lines[..] else {
+            panic!("{breaks}: {log}");
+        };
+        for part in ["ERROR", "session=", "tool=own", said] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+    }
+}

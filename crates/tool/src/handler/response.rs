@@ -208,6 +208,11 @@ impl Form {
 
 impl ErrorForm {
     fn cause(self) -> Cause {
+        // The handler itself says that it is broken. Its words are for operators, as those of an exception are.
+        if self.error_type == ErrorType::Internal.code() {
+            let said = self.message.unwrap_or_default();
+            return Cause::Broken(format!("the handler reports INTERNAL: {said}"));
+        }
         let Ok(kind) = serde_json::from_value::<FailureKind>(self.error_type.as_str().into())
         else {
             let is_of_others = ErrorType::ALL
@@ -284,6 +289,18 @@ mod tests {
             }
             (read, _) => panic!("{answer}: {read:?}"),
         }
+    }
+
+    #[test]
+    fn a_handler_may_say_that_it_is_broken() {
+        check(
+            json!({"ok": false, "error": {"type": "INTERNAL", "message": "no route to the ledger"}}),
+            Err("broken: the handler reports INTERNAL: no route to the ledger"),
+        );
+        check(
+            json!({"ok": false, "error": {"type": "INTERNAL"}}),
+            Err("broken: the handler reports INTERNAL: "),
+        );
     }
 
     #[test]
