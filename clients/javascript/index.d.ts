@@ -149,7 +149,7 @@ export interface VoiceEvents {
     args?: Record<string, unknown>;
   };
   tools_complete: {};
-  /** The agent asks for the user's approval: show it, and `answer(token, approved)`. */
+  /** The agent asks for the user's approval: show it, and `answer(token, approved, reason)`. */
   confirmation_request: CallEvent & {
     token: string;
     args?: Record<string, unknown>;
@@ -193,7 +193,7 @@ export declare class Voice {
   typed(text: string): void;
   forgetTyped(): void;
   interrupt(): void;
-  answer(token: string, approved: boolean): void;
+  answer(token: string, approved: boolean, reason?: string): void;
 }
 
 /** The session of this tab that a reload may take up again: `voice.open(rememberedSession())`. */

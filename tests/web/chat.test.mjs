@@ -190,11 +190,14 @@ testInChromium("an answer in writing that is not stored is asked for once more",
     const no = page.locator(".card[data-state=open]").getByRole("button", { name: "No, do not", disabled: false });
     await no.click();
     await page.getByText("Your answer is not stored").waitFor();
+    const why = page.getByLabel("If not, why?");
+    await why.fill("Yes, but too dear");
+    assert.equal(sent.length, 2, "what is typed there answers nothing");
     await no.click();
     await page.waitForFunction(() => document.querySelector(".card")?.dataset.state === "open");
     assert.equal(sent.length, 3);
     const answers = sent.slice(1).map((body) => body.messages[0].parts[0].approval);
-    assert.deepEqual(answers, [{ id: "token-1", approved: false }, { id: "token-1", approved: false }]);
+    assert.deepEqual(answers, [{ id: "token-1", approved: false }, { id: "token-1", approved: false, reason: "Yes, but too dear" }]);
   });
 });
 

@@ -193,9 +193,9 @@ export class Voice {
     this.#cutOff();
   }
 
-  /** The user's answer to the `confirmation_request` with this token. */
-  answer(token, approved) {
-    this.#connection.deliver({ type: "confirm", token, approved });
+  /** The user's answer to the `confirmation_request` with this token; `reason`, why the user says no. */
+  answer(token, approved, reason) {
+    this.#connection.deliver({ type: "confirm", token, approved, reason });
   }
 
   #captured(frame, level) {

@@ -57,7 +57,7 @@ const calls = new Calls({
 const approvals = new Approvals(
   { box: byId("approvals"), title: byId("approvals-title"), list: byId("approvals-list") },
   {
-    onAnswer: (token, approved) => session.answerConfirmation(token, approved),
+    onAnswer: (token, approved, reason) => session.answerConfirmation(token, approved, reason),
     onChange: () => render(),
     onLeave: () => byId("message").focus(),
   },

@@ -10,6 +10,8 @@ const HELD_WORDS = "The connection broke. You are asked again as soon as it is b
 const GUARD_MS = 600;
 /** How long a server that is back may take to ask again what is still open. */
 const ASKED_AGAIN_WITHIN_MS = 5_000;
+/** As the server keeps it. */
+const REASON_CHARACTERS_MAX = 1_000;
 const KEYS = { y: true, n: false };
 
 export class Approvals {
@@ -20,7 +22,7 @@ export class Approvals {
   #guardTimer = 0;
   #heldTimer = 0;
 
-  /** `onAnswer(token, approved)`, `onChange()`, `onLeave()` where the user goes back to typing. */
+  /** `onAnswer(token, approved, reason)`, `onChange()`, `onLeave()` where the user goes back to typing. */
   constructor({ box, title, list }, { onAnswer, onChange, onLeave }) {
     this.#box = box;
     this.#title = title;
@@ -130,7 +132,10 @@ export class Approvals {
     card.decline = button("secondary", "", () => this.#choose(card, false));
     card.approve = button("primary", "", () => this.#choose(card, true));
     card.choices = element("div", "choices", card.decline, card.approve);
-    card.item = element("li", "card", card.title, card.warning, card.preview, card.plain, card.details, card.clock, card.choices);
+    card.reason = element("input", "");
+    Object.assign(card.reason, { maxLength: REASON_CHARACTERS_MAX, placeholder: "Optional, for the agent", autocomplete: "off" });
+    card.why = element("label", "card-why", "If not, why?", card.reason);
+    card.item = element("li", "card", card.title, card.warning, card.preview, card.plain, card.details, card.why, card.clock, card.choices);
     card.item.tabIndex = -1;
     card.item.addEventListener("keydown", (event) => this.#key(card, event));
     this.#cards.push(card);
@@ -166,6 +171,7 @@ export class Approvals {
     card.item.dataset.state = state;
     card.clock.textContent = words;
     card.approve.hidden = state === "expired";
+    card.why.hidden = state !== "open";
     for (const choice of [card.decline, card.approve]) choice.setAttribute("aria-disabled", String(state === "held" || state === "answered"));
   }
 
@@ -188,6 +194,11 @@ export class Approvals {
       this.onLeave();
       return;
     }
+    // What is typed as a reason answers nothing; Enter there says no with it.
+    if (event.target === card.reason) {
+      if (event.key === "Enter" && !event.isComposing) this.#choose(card, false);
+      return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !Object.hasOwn(KEYS, event.key.toLowerCase())) return;
     event.preventDefault();
     if (!event.repeat) this.#choose(card, KEYS[event.key.toLowerCase()]);
@@ -201,7 +212,8 @@ export class Approvals {
     }
     const words = approved ? "You said yes." : "You said no.";
     this.#setState(card, "answered", `${words} The server is told.`);
-    this.onAnswer(card.message.token, approved);
+    const reason = approved ? undefined : card.reason.value.trim() || undefined;
+    this.onAnswer(card.message.token, approved, reason);
     this.#arrange();
   }
 

@@ -103,9 +103,9 @@ export class Chat {
   }
 
   /** The user's answer to a request for approval goes back as the SDK would send it, once the answer under way is whole. */
-  async answerConfirmation(token, approved) {
+  async answerConfirmation(token, approved, reason) {
     while (this.#running) await this.#whole;
-    const part = { type: "dynamic-tool", state: "approval-responded", approval: { id: token, approved } };
+    const part = { type: "dynamic-tool", state: "approval-responded", approval: { id: token, approved, reason } };
     this.#post({ messages: [{ id: "approval", role: "assistant", parts: [part] }] }, (wasTaken) => {
       if (wasTaken) this.#view.approvals.settled(token);
       else this.#view.approvals.notSent(token);

@@ -217,9 +217,9 @@ export class Session {
     this.#voice.interrupt();
   }
 
-  answerConfirmation(token, approved) {
-    if (this.isRunning) this.#voice.answer(token, approved);
-    else this.#chat.answerConfirmation(token, approved);
+  answerConfirmation(token, approved, reason) {
+    if (this.isRunning) this.#voice.answer(token, approved, reason);
+    else this.#chat.answerConfirmation(token, approved, reason);
   }
 
   /** The user ends the session. */

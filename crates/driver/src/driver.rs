@@ -13,7 +13,7 @@ use windlass_session::io::{AdmittedCall, AnswerRequest, Input, Output, StoreProb
 use windlass_store::command::{Command, NewLeg, OpenQuestion, Reply, Request, Run};
 use windlass_store::{
     AttemptNumber, Batch, Beginner, ConversationRef, Effect, Entry, EntryNumber, LegRef, NewEntry,
-    Nonce, QuestionNumber, StoreUnavailable, Token,
+    Nonce, QuestionNumber, StoreUnavailable, Token, denial_reason,
 };
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Cause, Failure, Finding, Report as FailureReport};
@@ -230,12 +230,13 @@ impl<E: Executor> Driver<E> {
         None
     }
 
-    /// What a client shows as a question's token, and whether it approves. The core is told which question that is. Where the
+    /// What a client shows as a question's token, and whether it approves, or why not. The core is told which question that is. Where the
     /// store cannot be read, nothing is said, and the client is to be told that its answer was not stored.
     pub fn answer(
         &mut self,
         token: &str,
         approved: bool,
+        reason: Option<&str>,
         inputs: &mut VecDeque<Input>,
     ) -> Result<(), StoreUnavailable> {
         let token = Token::parse(token);
@@ -249,6 +250,7 @@ impl<E: Executor> Driver<E> {
         inputs.push_back(Input::Answered {
             question: question.map(Box::new),
             approved,
+            reason: reason.filter(|_| !approved).and_then(denial_reason),
         });
         Ok(())
     }

@@ -105,7 +105,7 @@ pub fn begins_change(command: &Command) -> bool {
             AnswerVerdict::Approved(approval) => {
                 approval.tool.as_ref().is_none_or(|tool| tool.writes)
             }
-            AnswerVerdict::Denied => false,
+            AnswerVerdict::Denied { .. } => false,
         },
         Command::Open(_)
         | Command::Attach(_)

@@ -191,9 +191,10 @@ impl CallDriver {
         &mut self,
         token: &str,
         approved: bool,
+        reason: Option<&str>,
         inputs: &mut VecDeque<Input>,
     ) -> Result<(), StoreUnavailable> {
-        self.driver.answer(token, approved, inputs)
+        self.driver.answer(token, approved, reason, inputs)
     }
 
     /// With what the client answers a question that was put to it.

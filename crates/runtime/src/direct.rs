@@ -153,7 +153,9 @@ impl DirectSession {
         approved: bool,
     ) -> Option<Arc<ToolResponse>> {
         let mut inputs = VecDeque::new();
-        let taken = self.calls.answer(token.expose(), approved, &mut inputs);
+        let taken = self
+            .calls
+            .answer(token.expose(), approved, None, &mut inputs);
         if let Err(error) = taken {
             tracing::error!(%error, "an answer to a question is not taken");
             return None;

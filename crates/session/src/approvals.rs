@@ -256,21 +256,29 @@ impl Approvals {
     }
 }
 
+/// What the user answered. A reason never approves.
+#[derive(Clone, Debug)]
+pub(crate) enum UserAnswer {
+    Approved,
+    Denied(Option<Sensitive<String>>),
+}
+
 // Answers, and what becomes of them.
 impl Approvals {
     /// Tells the ledger an answer for which nothing can run: a denial, or an approval of a tool that is gone.
     pub(crate) fn answer(
         &mut self,
         question: Box<Question>,
-        is_approval: bool,
+        answer: UserAnswer,
         turn: u64,
         talk: &mut Talk,
     ) {
         let (nonce, effect_id) = talk.step.mint();
         let number = talk.step.next_call();
-        let verdict = match is_approval {
-            false => AnswerVerdict::Denied,
-            true => {
+        let is_approval = matches!(answer, UserAnswer::Approved);
+        let verdict = match answer {
+            UserAnswer::Denied(reason) => AnswerVerdict::Denied { reason },
+            UserAnswer::Approved => {
                 let approval = ledger::approval(None, (number, turn), false, &talk.step);
                 AnswerVerdict::Approved(Box::new(approval))
             }
@@ -621,9 +629,10 @@ impl Approvals {
             return;
         }
         let text = format!(
-            "The user was asked whether {} may run with {} and said no. It has not run. Do not call it again unless the user asks for it.",
+            "The user was asked whether {} may run with {} and said no{}. It has not run. Do not call it again unless the user asks for it.",
             question.tool,
-            confirm::shown(&question.arguments)
+            confirm::shown(&question.arguments),
+            confirm::because(question)
         );
         let notice = Notice {
             turn: asked.map_or_else(|| talk.turns.last_number(), |asked| asked.slot.turn),
@@ -728,6 +737,7 @@ mod tests {
             onset: None,
             nonce: Nonce([0; 16]),
             state: QuestionState::Open,
+            reason: None,
             effect_id: None,
             last_entry: EntryNumber(1),
             is_heard: false,
@@ -848,7 +858,12 @@ mod tests {
     fn a_denial_that_is_not_stored_in_time_is_asked_for_again() {
         let mut talk = Talk::new(Step::for_tests());
         let mut approvals = Approvals::default();
-        approvals.answer(Box::new(question(1)), false, 1, &mut talk);
+        approvals.answer(
+            Box::new(question(1)),
+            UserAnswer::Denied(None),
+            1,
+            &mut talk,
+        );
         assert_eq!(talk.step.take_names(), ["Answer"]);
         let number = CallNumber(1);
         assert!(approvals.awaits(number));

@@ -34,6 +34,9 @@ pub enum Input {
     Answered {
         question: Option<Box<Question>>,
         approved: bool,
+        /// Of a denial, as [`windlass_store::denial_reason`] keeps it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Sensitive<String>>,
     },
     /// The answer to [`Output::Request`] and [`Output::Answer`]. A driver that was answered
     /// [`Reply::LookUp`] asks the handler, has its finding stored, and asks again before it tells the core.

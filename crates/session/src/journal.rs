@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use windlass_store::command::AnswerVerdict;
 use windlass_tool::artifact::Tightening;
 use windlass_tool::registry::Registry;
 use windlass_tool::rights::Role;
@@ -101,6 +102,10 @@ fn left_out(output: &Output) -> Option<Value> {
     Some(match output {
         Output::StartCall(call) => json!(call.arguments()),
         Output::Request { request, .. } => json!([request.arguments, request.preview]),
+        Output::Answer { answer, .. } => match &answer.verdict {
+            AnswerVerdict::Denied { reason } => json!(reason.as_ref()?),
+            AnswerVerdict::Approved(_) => return None,
+        },
         Output::Record { record, .. } => json!(record.receipt.as_ref()?),
         Output::AnswerHandler { response, .. } => json!(response),
         Output::Connect { handle, .. } => json!(handle.as_ref()?),

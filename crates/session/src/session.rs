@@ -1,6 +1,7 @@
 //! The session itself: one input in, outputs out, and which deadline comes next. It routes inputs to its two halves, the talk and the
 //! calls, and carries out what needs both: interruptions, connections that are left, the end.
 
+use crate::approvals::UserAnswer;
 use crate::calls::Calls;
 use crate::client::{ClientEvent, ErrorCode};
 pub use crate::config::SessionConfig;
@@ -170,8 +171,16 @@ impl Session {
                 self.on_lost(generation, reason);
             }
             Input::Began(began) => self.on_began(*began),
-            Input::Answered { question, approved } => {
-                calls.on_answered(question, approved, talk);
+            Input::Answered {
+                question,
+                approved,
+                reason,
+            } => {
+                let answer = match approved {
+                    true => UserAnswer::Approved,
+                    false => UserAnswer::Denied(reason),
+                };
+                calls.on_answered(question, answer, talk);
             }
             Input::Decided { call, reply } => calls.on_decided(call, reply, talk),
             Input::Recorded { call, reply } => calls.on_recorded(call, reply, talk),

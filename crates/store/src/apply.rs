@@ -175,7 +175,7 @@ fn load(
                 rows.begun_since = tables.begun_since(&question.tool, question.asked_at_unix_ms)?;
                 let tool = match &answer.verdict {
                     AnswerVerdict::Approved(approval) => approval.tool.as_ref(),
-                    AnswerVerdict::Denied => None,
+                    AnswerVerdict::Denied { .. } => None,
                 };
                 match tool {
                     Some(tool) => {

@@ -179,7 +179,10 @@ pub struct ApprovalAnswer {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnswerVerdict {
-    Denied,
+    /// The reason as [`crate::denial_reason`] keeps it.
+    Denied {
+        reason: Option<Sensitive<String>>,
+    },
     Approved(Box<Approval>),
 }
 

@@ -35,6 +35,9 @@ pub struct Question {
     pub onset: Option<EntryNumber>,
     pub nonce: Nonce,
     pub state: QuestionState,
+    /// Why the user denied it, in the user's words and bounded, where they said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Sensitive<String>>,
     /// The effect that the approval began, or that made the question void.
     pub effect_id: Option<EffectId>,
     /// The entry at which it was put, asked for again, approved, denied or closed.
@@ -103,9 +106,46 @@ impl Hazards {
     }
 }
 
+/// Characters of a reason that are kept; it is a sentence or two, and every model that asks again reads it.
+pub const REASON_CHARACTERS_MAX: usize = 1_000;
+
+/// What a user gave as the reason of a denial, as it is kept: bounded, without characters that control anything. `None` where nothing is
+/// left to read.
+pub fn denial_reason(text: &str) -> Option<Sensitive<String>> {
+    let is_shown = |character: &char| !character.is_control() || *character == '\n';
+    let mut shown = text.trim().chars().filter(is_shown);
+    let mut kept: String = shown.by_ref().take(REASON_CHARACTERS_MAX).collect();
+    if shown.next().is_some() {
+        kept.push('…');
+    }
+    (!kept.is_empty()).then_some(Sensitive(kept))
+}
+
 impl Question {
     /// Whether it waits for its answer.
     pub fn is_open(&self, now_unix_ms: u64) -> bool {
         self.state == QuestionState::Open && now_unix_ms < self.expires_at_unix_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_bounded_and_controls_nothing() {
+        let kept = |text: &str| denial_reason(text).map(Sensitive::into_inner);
+        assert_eq!(kept("  too dear  ").as_deref(), Some("too dear"));
+        assert_eq!(
+            kept("one\ntwo\u{7}\u{1b}[2J").as_deref(),
+            Some("one\ntwo[2J")
+        );
+        for nothing in ["", " \n ", "\u{0}\u{1b}"] {
+            assert_eq!(kept(nothing), None, "{nothing:?}");
+        }
+        let whole = "é".repeat(REASON_CHARACTERS_MAX);
+        assert_eq!(kept(&whole), Some(whole.clone()));
+        let long = kept(&"é".repeat(1_000_000)).unwrap();
+        assert_eq!(long, format!("{whole}…"));
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn note_of(command: &Command, reply: &Reply) -> Option<LedgerNote> {
                 .map(|effect_id| (effect_id, run.attempt)),
         },
         (Command::Answer(answer), Reply::Denied(_)) => match answer.verdict {
-            AnswerVerdict::Denied => LedgerNote::Denied(answer.token.question),
+            AnswerVerdict::Denied { .. } => LedgerNote::Denied(answer.token.question),
             AnswerVerdict::Approved(_) => return None,
         },
         (_, Reply::Run(run)) => match &run.effect_id {

@@ -254,7 +254,9 @@ impl World {
         let mut inputs = VecDeque::new();
         if let Some(live) = self.lives[id].as_deref_mut() {
             // Where the store cannot be read, the client is told so by the host, and nobody else has heard it.
-            let heard = live.driver.answer(&token.text, approved, &mut inputs);
+            let heard = live
+                .driver
+                .answer(&token.text, approved, Some("Yes, do it."), &mut inputs);
             if heard.is_err() {
                 return;
             }

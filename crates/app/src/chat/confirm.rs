@@ -28,6 +28,7 @@ pub(crate) struct GivenAnswer {
     pub(crate) conversation: ConversationId,
     pub(crate) token: Sensitive<String>,
     pub(crate) approved: bool,
+    pub(crate) reason: Option<Sensitive<String>>,
     /// The client's idempotency key.
     pub(crate) key: Option<Message>,
     /// The user for whom the caller says it speaks.
@@ -145,6 +146,7 @@ impl ChatHost {
         let consent = Consent {
             token: given.token,
             approved: given.approved,
+            reason: given.reason,
         };
         // A turn has the rights of its user, and not those of somebody who approves. One that runs hears of the answer by the log.
         if is_own && question.mode == Mode::Text && !conversation.is_busy() && self.has_model() {

@@ -84,6 +84,7 @@ pub(super) fn wanted(
         .map(|(_, answer)| Consent {
             token: answer.token,
             approved: answer.approved,
+            reason: answer.reason,
         })
         .collect();
     match kind {

@@ -326,6 +326,9 @@ fn deny(part: &mut Value, asked: Option<&AskedApproval>) {
     part["state"] = "output-denied".into();
     let id = asked.map_or_else(String::new, approval_id);
     part["approval"] = json!({"id": id, "approved": false});
+    if let Some(reason) = asked.and_then(|asked| asked.question.reason.as_ref()) {
+        part["approval"]["reason"] = reason.expose().as_str().into();
+    }
 }
 
 fn fail(part: &mut Value, error: ErrorType, message: &str) {

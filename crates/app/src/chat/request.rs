@@ -63,6 +63,7 @@ pub(crate) enum RequestKind {
 pub(crate) struct ApprovalAnswer {
     pub(crate) token: Sensitive<String>,
     pub(crate) approved: bool,
+    pub(crate) reason: Option<Sensitive<String>>,
 }
 
 #[derive(Deserialize)]
@@ -258,6 +259,10 @@ fn approval(part: &Value) -> Option<ApprovalAnswer> {
     Some(ApprovalAnswer {
         token: Sensitive(approval.get("id")?.as_str()?.to_owned()),
         approved: approval.get("approved")?.as_bool()?,
+        reason: approval
+            .get("reason")
+            .and_then(Value::as_str)
+            .map(|reason| Sensitive(reason.to_owned())),
     })
 }
 

@@ -2,7 +2,7 @@
 //! sockets. Owns what is printed; knows no model.
 
 use super::line_editor::{Lines, Typed};
-use super::question::{details, is_yes};
+use super::question::{details, is_yes, reason as reason_of};
 use super::signals::{Interrupt, Terminate};
 use super::{ChatArguments, flags, load_config, roles};
 use crate::chat::held::HeldSession;
@@ -320,9 +320,11 @@ async fn exchange(
             return Ok(reason);
         }
         let has_user = answer.is_some();
+        let answer = answer.unwrap_or_default();
         let input = TurnInput::Confirm(vec![Consent {
             token: question.token,
-            approved: answer.is_some_and(|answer| is_yes(&answer)),
+            approved: is_yes(&answer),
+            reason: reason_of(&answer),
         }]);
         let (ended, asked_next) = run_turn(session, input, person).await;
         reason = ended;
@@ -370,7 +372,9 @@ impl Question {
         let preview = preview
             .map(|preview| format!("{preview}: "))
             .unwrap_or_default();
-        format!("  {preview}may the agent do this? Type yes to let it, anything else to leave it: ")
+        format!(
+            "  {preview}may the agent do this? Type yes to let it, anything else to leave it, such as why not: "
+        )
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use windlass_session::client::ConfirmationQuestion;
+use windlass_tool::sensitive::Sensitive;
 
 /// What is to be known before anything else, and the call with the arguments that will run, a line each.
 pub(super) fn details(question: &ConfirmationQuestion) -> Vec<String> {
@@ -17,6 +18,19 @@ pub(super) fn is_yes(line: &str) -> bool {
     line.trim().eq_ignore_ascii_case("yes")
 }
 
+/// Why a line that is no yes denies the call: what it says beside the no.
+pub(super) fn reason(line: &str) -> Option<Sensitive<String>> {
+    let line = line.trim();
+    let word_end = line.find(|letter: char| !letter.is_alphanumeric());
+    let (word, rest) = line.split_at(word_end.unwrap_or(line.len()));
+    let is_no = ["no", "n"].iter().any(|no| word.eq_ignore_ascii_case(no));
+    let said = match is_no {
+        true => rest.trim_start_matches([' ', ',', ';', ':', '.', '!', '-']),
+        false => line,
+    };
+    (!said.is_empty()).then(|| Sensitive(said.to_owned()))
+}
+
 /// JSON with everything escaped that could hide or reorder what stands beside it: a terminal obeys what it is sent.
 fn shown(value: &Value) -> String {
     let text = value.to_string();
@@ -29,4 +43,27 @@ fn shown(value: &Value) -> String {
         }
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_beside_a_no_is_its_reason() {
+        for (line, expected) in [
+            ("", None),
+            ("no", None),
+            (" N \n", None),
+            ("no.", None),
+            ("No, too dear", Some("too dear")),
+            ("n: wait", Some("wait")),
+            ("not on Monday", Some("not on Monday")),
+            ("yes, but cheaper", Some("yes, but cheaper")),
+        ] {
+            assert!(!is_yes(line), "{line}");
+            assert_eq!(reason(line).map(Sensitive::into_inner).as_deref(), expected);
+        }
+        assert!(is_yes(" YES\n"));
+    }
 }

@@ -113,6 +113,9 @@ struct PostedAnswer {
     conversation_id: String,
     token: Sensitive<String>,
     approved: bool,
+    /// Of a denial.
+    #[serde(default)]
+    reason: Option<Sensitive<String>>,
     /// The user for whom a program speaks that vouches for users.
     #[serde(default)]
     user_id: Option<String>,
@@ -160,12 +163,14 @@ async fn consent(
         conversation_id,
         token,
         approved,
+        reason,
         user_id,
     } = said;
     let given = GivenAnswer {
         conversation: ConversationId::new(conversation_id),
         token,
         approved,
+        reason,
         key: entrance.key.clone(),
         user: user_id,
     };

@@ -491,7 +491,9 @@ impl Leg {
 
     pub(crate) fn answer(&mut self, token: &str, approved: bool) {
         let mut inputs = VecDeque::new();
-        self.driver.answer(token, approved, &mut inputs).unwrap();
+        self.driver
+            .answer(token, approved, None, &mut inputs)
+            .unwrap();
         self.feed(&mut inputs);
         self.settle();
     }

@@ -402,7 +402,7 @@ fn an_answer_needs_the_token_that_was_shown() {
         answer: Box::new(AnswerRequest {
             nonce: Nonce([1; 16]),
             effect_id: EffectId::new("effect-1"),
-            verdict: AnswerVerdict::Denied,
+            verdict: AnswerVerdict::Denied { reason: None },
             again: None,
         }),
     };

@@ -25,10 +25,7 @@ pub enum ClientMessage {
         data: Sensitive<Arc<[u8]>>,
     },
     TurnComplete,
-    Confirm {
-        token: Sensitive<String>,
-        approved: bool,
-    },
+    Confirm(ConfirmAnswer),
     Interrupt,
     PlaybackDone,
     Stop,
@@ -42,6 +39,15 @@ pub enum AudioMode {
     Binary,
     /// Base64 in `audio` messages.
     Json,
+}
+
+/// The user's answer to a request for approval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConfirmAnswer {
+    pub token: Sensitive<String>,
+    pub approved: bool,
+    /// Why the user denies it, as they wrote it.
+    pub reason: Option<Sensitive<String>>,
 }
 
 /// What a client wants of its session. Whether it may have it is decided elsewhere.
@@ -131,6 +137,7 @@ struct ImageBody<'a> {
 struct ConfirmBody {
     token: String,
     approved: bool,
+    reason: Option<String>,
 }
 
 /// Reads one text message. Fields that a message does not have are ignored, so that newer clients are understood.
@@ -161,10 +168,11 @@ pub fn parse(text: &[u8]) -> Result<ClientMessage, Rejection> {
         "turn_complete" => ClientMessage::TurnComplete,
         "confirm" => {
             let confirm: ConfirmBody = body(text, "confirm")?;
-            ClientMessage::Confirm {
+            ClientMessage::Confirm(ConfirmAnswer {
                 token: Sensitive(confirm.token),
                 approved: confirm.approved,
-            }
+                reason: confirm.reason.map(Sensitive),
+            })
         }
         "interrupt" => ClientMessage::Interrupt,
         "playback_done" => ClientMessage::PlaybackDone,
@@ -335,11 +343,20 @@ mod tests {
             ),
             (r#"{"type":"turn_complete"}"#, ClientMessage::TurnComplete),
             (
+                r#"{"type":"confirm","token":"x","approved":false,"reason":"too dear"}"#,
+                ClientMessage::Confirm(ConfirmAnswer {
+                    token: Sensitive("x".into()),
+                    approved: false,
+                    reason: Some(Sensitive("too dear".into())),
+                }),
+            ),
+            (
                 r#"{"type":"confirm","token":"x","approved":true}"#,
-                ClientMessage::Confirm {
+                ClientMessage::Confirm(ConfirmAnswer {
                     token: Sensitive("x".into()),
                     approved: true,
-                },
+                    reason: None,
+                }),
             ),
             (r#"{"type":"interrupt"}"#, ClientMessage::Interrupt),
             (r#"{"type":"playback_done"}"#, ClientMessage::PlaybackDone),

@@ -102,6 +102,8 @@ pub struct Consent {
     /// As the client showed it. What is no token of the conversation's counts for nothing.
     pub token: Sensitive<String>,
     pub approved: bool,
+    /// Why the user denies it, as they wrote it.
+    pub reason: Option<Sensitive<String>>,
 }
 
 /// What a turn is begun with.

@@ -292,8 +292,12 @@ impl TextSession {
         let mut outputs = std::mem::take(&mut self.outputs);
         inputs.push_back(input);
         while let Some(input) = inputs.pop_front() {
-            if let (Input::Answered { question, approved }, Some(given)) =
-                (&input, &mut self.flow.answers)
+            if let (
+                Input::Answered {
+                    question, approved, ..
+                },
+                Some(given),
+            ) = (&input, &mut self.flow.answers)
             {
                 *given = GivenAnswer::Of(question.as_deref().map(|question| Answered {
                     question: question.number,

@@ -185,10 +185,18 @@ impl TextSession {
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
     ) {
-        let Consent { token, approved } = consent;
+        let Consent {
+            token,
+            approved,
+            reason,
+        } = consent;
+        let reason = reason.as_ref().map(|reason| reason.expose().as_str());
         self.flow.answers = Some(GivenAnswer::Sought);
         let mut inputs = VecDeque::new();
-        if let Err(error) = self.calls.answer(token.expose(), approved, &mut inputs) {
+        if let Err(error) = self
+            .calls
+            .answer(token.expose(), approved, reason, &mut inputs)
+        {
             tracing::error!(session = %self.id(), %error, "an answer to a question is not taken");
             self.flow.answers = None;
             return sink.confirmed(&Confirmed {

@@ -281,10 +281,10 @@ impl ClientTask {
             ClientMessage::Interrupt => ClientEvent::Interrupt,
             ClientMessage::PlaybackDone => ClientEvent::PlaybackDone,
             ClientMessage::Stop => ClientEvent::Stop,
-            ClientMessage::Confirm { token, approved } => {
+            ClientMessage::Confirm(answer) => {
                 return match &mut self.stage {
                     Stage::Running(running) => {
-                        running.confirm(token.expose(), approved, &mut self.client, now);
+                        running.confirm(&answer, &mut self.client, now);
                     }
                     Stage::AwaitingStart { .. } => self.not_started(),
                     Stage::Beginning { .. } | Stage::Closing { .. } => {}

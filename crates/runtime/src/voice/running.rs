@@ -11,7 +11,7 @@ use super::missed::{Missed, started_message};
 use super::resume_registry::{LiveLeg, Registration, Visit};
 use super::saving::Saving;
 use crate::call_driver::{BeginRequest, CallDriver};
-use crate::client_protocol::{ServerMessage, of_event, of_question, of_update};
+use crate::client_protocol::{ConfirmAnswer, ServerMessage, of_event, of_question, of_update};
 use crate::codec::LiveProvider;
 use crate::journal::RecordedSession;
 use crate::pump::{Microphone, Pump};
@@ -295,13 +295,20 @@ impl Running {
     /// The user answers a question, of this session or another of the conversation.
     pub(super) fn confirm(
         &mut self,
-        token: &str,
-        approved: bool,
+        answer: &ConfirmAnswer,
         client: &mut ClientSide,
         now: Instant,
     ) {
+        let token = answer.token.expose();
+        let reason = answer
+            .reason
+            .as_ref()
+            .map(|reason| reason.expose().as_str());
         let mut inputs = VecDeque::new();
-        if let Err(error) = self.calls.answer(token, approved, &mut inputs) {
+        if let Err(error) = self
+            .calls
+            .answer(token, answer.approved, reason, &mut inputs)
+        {
             tracing::error!(%error, session = %self.calls.identity.session_id, "an answer to a question could not be taken");
             return self.answer_not_taken(token, client);
         }

@@ -291,7 +291,7 @@ fn question() -> Question {
     let (key, nonce) = (vec![0; 32], vec![0; 16]);
     let question = json!({
         "number": 1, "key": key, "near": key, "tool": "telling", "tool_version": "1.0.0", "handler_hash": null,
-        "arguments": WITH_PIN, "preview": "Tell 98705?", "hazards": Hazards::default(), "mode": Mode::Voice,
+        "arguments": WITH_PIN, "preview": "Tell 98705?", "reason": "98705 is wrong", "hazards": Hazards::default(), "mode": Mode::Voice,
         "user_id": UserId::new("ada"), "leg": SessionId::new("s-0"), "call": 1, "nonce": nonce,
         "generation": 1, "onset": null, "state": QuestionState::Open, "effect_id": null, "last_entry": 1, "is_heard": true,
         "asked_at_unix_ms": 1, "expires_at_unix_ms": u64::MAX,
@@ -329,7 +329,8 @@ fn what_the_ledger_says_of_a_call_holds_nothing_that_was_left_out_of_it() {
     };
     let answered = Input::Answered {
         question: Some(Box::new(question())),
-        approved: true,
+        approved: false,
+        reason: Some(Sensitive("98705 is wrong".to_owned())),
     };
     for (kind, input) in [
         ("decided", decided(Reply::Replay(Box::new(effect())))),

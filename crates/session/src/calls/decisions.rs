@@ -4,7 +4,7 @@
 use super::open::{Call, Origin, Phase};
 use super::{Calls, deduplicated, give_back, spend};
 use crate::answers::CallAnswer;
-use crate::approvals::refuse_token;
+use crate::approvals::{UserAnswer, refuse_token};
 use crate::deadlines::Deadline;
 use crate::event::{DuplicateRule, Resolution, SessionEvent};
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
@@ -399,12 +399,13 @@ impl Calls {
     pub(crate) fn on_answered(
         &mut self,
         question: Option<Box<Question>>,
-        is_approval: bool,
+        answer: UserAnswer,
         talk: &mut Talk,
     ) {
         let Some(question) = question else {
             return refuse_token(talk);
         };
+        let is_approval = matches!(answer, UserAnswer::Approved);
         let refuse = |message: String| CallError::new(ErrorType::Transient, message);
         // Nothing begins in a session that is over.
         if !talk.ending.is_running() {
@@ -444,7 +445,7 @@ impl Calls {
                 self.check_rate(call, talk);
             }
             // Of an approval the ledger says that the tool is not the one that was approved.
-            None => self.approvals.answer(question, is_approval, turn, talk),
+            None => self.approvals.answer(question, answer, turn, talk),
         }
     }
 

@@ -2,6 +2,7 @@
 //! when to ask: the ledger decides that.
 
 use super::outcome::outcome_unknown;
+use serde_json::Value;
 use std::borrow::Cow;
 use windlass_store::{Certainty, Earlier, Effect, Hazards, Question};
 use windlass_tool::envelope::rfc3339;
@@ -52,11 +53,23 @@ pub(crate) fn required_already(tool: &Tool, question: &Question) -> CallError {
 /// The user has answered with no.
 pub(crate) fn denied(tool: &str, question: &Question) -> CallError {
     let message = format!(
-        "the user was asked whether {tool} may run with {} and said no",
-        shown(&question.arguments)
+        "the user was asked whether {tool} may run with {} and said no{}",
+        shown(&question.arguments),
+        because(question)
     );
     CallError::new(ErrorType::ConfirmationDeclined, message)
         .with_suggestion("It has not run. Do not call it again unless the user asks for it.")
+}
+
+/// The reason of a denial, quoted, so that nobody takes the user's words for this program's.
+pub(crate) fn because(question: &Question) -> String {
+    match &question.reason {
+        Some(reason) => format!(
+            ", with this reason in the user's own words: {}",
+            Value::from(reason.expose().as_str())
+        ),
+        None => String::new(),
+    }
 }
 
 /// The user cannot be asked: questions enough are open.

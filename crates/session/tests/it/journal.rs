@@ -100,6 +100,7 @@ fn question() -> Question {
         onset: Some(EntryNumber(4)),
         nonce: Nonce([2; 16]),
         state: QuestionState::Open,
+        reason: None,
         effect_id: None,
         last_entry: EntryNumber(6),
         is_heard: true,
@@ -266,10 +267,12 @@ fn what_the_ledger_and_the_limits_answer_comes_back() {
         Input::Answered {
             question: Some(Box::new(question())),
             approved: true,
+            reason: None,
         },
         Input::Answered {
             question: None,
             approved: false,
+            reason: Some(Sensitive("too dear".to_owned())),
         },
         Input::RateChecked {
             call: CallNumber(1),

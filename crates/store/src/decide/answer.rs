@@ -32,8 +32,12 @@ impl Step<'_> {
             return reply;
         }
         let approval = match &answer.verdict {
-            AnswerVerdict::Denied => {
+            AnswerVerdict::Denied { reason } => {
                 self.change_question(number, QuestionState::Denied, None);
+                let mut questions = self.questions.iter_mut();
+                if let Some(denied) = questions.find(|denied| denied.number == number) {
+                    denied.reason.clone_from(reason);
+                }
                 return self.denial(&question);
             }
             AnswerVerdict::Approved(approval) => approval,
@@ -172,7 +176,7 @@ impl Step<'_> {
         }
         let approval = match &answer.verdict {
             AnswerVerdict::Approved(approval) => Some(approval),
-            AnswerVerdict::Denied => None,
+            AnswerVerdict::Denied { .. } => None,
         };
         // The reply to this answer was a further question, and was lost.
         let mut questions = self.questions.iter();

@@ -488,6 +488,7 @@ impl Step<'_> {
             onset: self.rows.onset,
             nonce: request.nonce,
             state: QuestionState::Open,
+            reason: None,
             effect_id: None,
             last_entry: Default::default(),
             is_heard: true,

@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     find_by_near_keys,
     count_parties,
     name_conversations,
+    keep_reasons,
 ];
 
 /// How a file stands to this program.
@@ -361,6 +362,11 @@ fn count_parties(connection: &Connection) -> rusqlite::Result<()> {
     END;
 ",
     )
+}
+
+/// Why users denied what they were asked. Those of before said nothing.
+fn keep_reasons(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("ALTER TABLE questions ADD COLUMN reason TEXT")
 }
 
 /// What a list shows of each conversation, which those of before get from their logs; and the clients that were ended.

@@ -558,7 +558,7 @@ impl World {
         }
         match (&command, &reply) {
             (Command::Answer(answer), Reply::Denied(question))
-                if answer.verdict == AnswerVerdict::Denied =>
+                if matches!(answer.verdict, AnswerVerdict::Denied { .. }) =>
             {
                 self.denied.insert(question.number);
             }
@@ -855,7 +855,7 @@ impl World {
                 token,
                 verdict: match is_yes {
                     true => AnswerVerdict::Approved(Box::new(approval)),
-                    false => AnswerVerdict::Denied,
+                    false => AnswerVerdict::Denied { reason: None },
                 },
                 again,
             })),

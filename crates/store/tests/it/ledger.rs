@@ -613,7 +613,7 @@ impl Ledger {
             token,
             verdict: match approval {
                 Some(approval) => AnswerVerdict::Approved(Box::new(approval)),
-                None => AnswerVerdict::Denied,
+                None => AnswerVerdict::Denied { reason: None },
             },
             again: self.again,
         };

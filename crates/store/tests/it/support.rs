@@ -209,7 +209,9 @@ pub(crate) fn answered(number: u64, asked: &OpenQuestion, is_yes: bool) -> Comma
         token: asked.token.clone(),
         verdict: match is_yes {
             true => AnswerVerdict::Approved(Box::new(approval)),
-            false => AnswerVerdict::Denied,
+            false => AnswerVerdict::Denied {
+                reason: Some(Sensitive("too dear".to_owned())),
+            },
         },
         again: None,
     }))

@@ -490,6 +490,7 @@ pub(crate) fn yes(token: &str) -> Consent {
     Consent {
         token: Sensitive(token.to_owned()),
         approved: true,
+        reason: None,
     }
 }
 

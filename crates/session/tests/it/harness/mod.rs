@@ -28,7 +28,9 @@ use windlass_session::saved::{Began, Saved};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_store::command::{Command, NewLeg, Reply};
-use windlass_store::{Beginner, Entry, EntryNumber, Epoch, LegRef, Presented, Store, Token};
+use windlass_store::{
+    Beginner, Entry, EntryNumber, Epoch, LegRef, Presented, Store, Token, denial_reason,
+};
 use windlass_tool::id::{CallNumber, ClientId, SessionId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
@@ -202,8 +204,12 @@ impl Bench {
         }
         let answer = line.strip_prefix("confirm ").map(|token| (token, true));
         let answer = answer.or(line.strip_prefix("decline ").map(|token| (token, false)));
-        if let Some((token, approved)) = answer {
-            return self.answer(leg, token, approved);
+        if let Some((answer, approved)) = answer {
+            let (token, reason) = match answer.split_once(' ') {
+                Some((token, reason)) => (token, denial_reason(reason)),
+                None => (answer, None),
+            };
+            return self.answer(leg, token, approved, reason);
         }
         self.step(leg, parse(line))
     }
@@ -281,7 +287,13 @@ impl Bench {
     }
 
     /// A client answers a question, as the driver takes it.
-    fn answer(&mut self, leg: usize, token: &str, approved: bool) -> String {
+    fn answer(
+        &mut self,
+        leg: usize,
+        token: &str,
+        approved: bool,
+        reason: Option<Sensitive<String>>,
+    ) -> String {
         let number = token
             .strip_prefix("token-")
             .and_then(|token| token.parse().ok());
@@ -290,7 +302,14 @@ impl Bench {
             let found = self.ledger.store.question(&self.ledger.of, &token);
             found.unwrap().map(Box::new)
         });
-        self.step(leg, Input::Answered { question, approved })
+        self.step(
+            leg,
+            Input::Answered {
+                question,
+                approved,
+                reason,
+            },
+        )
     }
 
     /// The process ends, and another goes on with the first session, at the same time.

@@ -88,7 +88,7 @@ fn render(output: &Output, names: &mut Names) -> Option<String> {
             answer,
         } => match &answer.verdict {
             AnswerVerdict::Approved(_) => format!("answer question-{} yes as {call}", question.0),
-            AnswerVerdict::Denied => format!("answer question-{} no", question.0),
+            AnswerVerdict::Denied { .. } => format!("answer question-{} no", question.0),
         },
         Output::Abandon { .. } => "abandon".to_owned(),
         Output::Record { record, .. } => {

@@ -90,6 +90,8 @@ fn a_leg_is_resumed_with_the_next_epoch_and_everything_that_it_needs() {
         let told = resumed.unheard_questions.iter();
         let told = told.map(|question| question.number);
         assert_eq!(told.collect::<Vec<_>>(), [denied.question.number]);
+        let reason = Some(Sensitive("too dear".to_owned()));
+        assert_eq!(resumed.unheard_questions[0].reason, reason);
         let heard = Command::Heard {
             effects: Vec::new(),
             questions: vec![denied.question.number],
