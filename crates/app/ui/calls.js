@@ -96,7 +96,7 @@ export class Calls {
     this.#ran(row, numberOf(durationMs), Date.now());
     if (accepted === true) {
       row.bar.hidden = true;
-      row.outcome.replaceChildren(element("strong", "", "Accepted"), "A service is at work. It tells how it ends.");
+      row.outcome.replaceChildren(element("strong", "", "Accepted"), "It is at work, and how it ends is told here.");
       this.#setState(row, "waiting");
       return;
     }

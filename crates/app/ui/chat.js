@@ -238,6 +238,8 @@ export class Chat {
     },
     "tool-output-denied": ({ toolCallId }) => this.#finished(toolCallId, { ok: false, errorType: "CONFIRMATION_DECLINED" }),
     "data-tool-progress": ({ data }) => this.#view.calls.progress({ ...data, callId: data?.toolCallId }),
+    "data-call-settled": ({ data }) =>
+      this.#view.calls.finished({ callId: data?.effectId, tool: data?.tool, ok: data?.ok, result: data?.output, message: data?.errorText }),
     "data-confirmation-request": ({ data }) => this.#view.approvals.request({ ...data, callId: data?.toolCallId ?? data?.callId }),
     "data-confirmation-replaced": ({ data }) => this.#view.approvals.resolve(data?.toolCallId),
     "data-answer-again": ({ data }) => {

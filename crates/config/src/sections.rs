@@ -574,7 +574,7 @@ section! {
         /// A part of the tool's own modes: `["text"]`, `["voice"]`.
         allowed_modes: Option<Vec<Mode>>,
         /// Milliseconds of one attempt, at most the tool's own.
-        timeout_ms: Option<Whole<1, 60_000>>,
+        timeout_ms: Option<Whole<1, 600_000>>,
         /// Both of its keys are set, or none.
         rate_limit: Option<RateLimitChange>,
         /// `true` keeps the tool from callers that have not signed in.
@@ -612,7 +612,7 @@ section! {
         /// in a `handler.json` needs no line here. `--allow-fetch` sets it, too.
         allow_fetch: BTreeSet<FetchPlace> = NO_ITEMS,
         /// Seconds that such a request may take; never more than its call has left.
-        fetch_seconds: Whole<1, 60> = 30,
+        fetch_seconds: Whole<1, 600> = 600,
         /// Bytes of an answer to such a request.
         fetch_bytes_max: Whole<1_024, 67_108_864> = 8_388_608,
         /// Whether the proxy finds the addresses of those hosts, on networks where this machine cannot. Then the proxy has

@@ -124,6 +124,11 @@ impl<E: Executor> Driver<E> {
         self.log.forget_heard();
     }
 
+    /// The session ends: what comes of that which it has begun, and what it has asked, is for the conversation's other legs to tell.
+    pub fn retire(&self) {
+        self.log.retire();
+    }
+
     /// Open questions that the session's client may be shown.
     pub fn know(&mut self, asked: &[OpenQuestion]) {
         for asked in asked {

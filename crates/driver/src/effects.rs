@@ -25,7 +25,7 @@ pub(crate) fn lookup_of(effect: &Effect, registry: &Registry) -> Option<EffectLo
         tool: tool.clone(),
         effect_id: effect.effect_id.clone(),
         arguments: Arc::new(arguments),
-        timeout: Duration::from_millis(tool.timeout_ms),
+        timeout: Duration::from_millis(tool.lookup_ms()),
     })
 }
 

@@ -7,10 +7,10 @@ use windlass_session::said::Said;
 use windlass_session::saved::{Began, Saved};
 use windlass_store::command::{OpenQuestion, Resumed};
 use windlass_store::{
-    ConversationRef, Entry, EntryEvent, EntryNumber, Question, QuestionNumber, QuestionState,
-    Store, StoreUnavailable,
+    ConversationRef, Effect, EffectState, Entry, EntryEvent, EntryNumber, Question, QuestionNumber,
+    QuestionState, Store, StoreUnavailable,
 };
-use windlass_tool::id::{CallNumber, SessionId};
+use windlass_tool::id::{CallNumber, EffectId, SessionId};
 
 /// What is found of a conversation.
 #[derive(Debug)]
@@ -59,6 +59,7 @@ pub fn find(
     asked.retain(|asked| is_nobodys(&asked.question.leg));
     let mut unheard = store.unheard(of)?;
     unheard.retain(|effect| is_nobodys(&effect.leg));
+    let at_work = at_work(store, of, &log, is_nobodys)?;
     let (mut unheard_questions, unanswered) = questions_of_log(store, of, &log)?;
     let mut questions = questions_of(&asked);
     // The time of these ran out while no session was there to be told.
@@ -75,6 +76,7 @@ pub fn find(
             questions,
             unheard,
             unheard_questions,
+            at_work,
             ..Began::default()
         },
         log,
@@ -86,6 +88,8 @@ pub fn find(
 pub fn resumed(ledger: &dyn Ledger, of: &ConversationRef, resumed: Resumed, saved: Saved) -> Found {
     let leg = resumed.leg.leg;
     let is_ours = |asker: &SessionId| *asker == leg || !ledger.is_live(of, asker);
+    // What the store cannot say now, the log says once it has ended.
+    let at_work = at_work(ledger.store(), of, &resumed.log, is_ours).unwrap_or_default();
     let mut unheard = resumed.unheard;
     unheard.retain(|effect| is_ours(&effect.leg));
     let mut unheard_questions = resumed.unheard_questions;
@@ -100,6 +104,7 @@ pub fn resumed(ledger: &dyn Ledger, of: &ConversationRef, resumed: Resumed, save
             questions: questions_of(&asked),
             unheard,
             unheard_questions,
+            at_work,
             ..Began::default()
         },
         log: resumed.log,
@@ -109,6 +114,34 @@ pub fn resumed(ledger: &dyn Ledger, of: &ConversationRef, resumed: Resumed, save
 
 fn questions_of(asked: &[OpenQuestion]) -> Vec<Question> {
     asked.iter().map(|asked| asked.question.clone()).collect()
+}
+
+/// Effects that are at work by what the log says, and whose ends no leg that lives tells its model and its client.
+fn at_work(
+    store: &dyn Store,
+    of: &ConversationRef,
+    entries: &[Entry],
+    is_nobodys: impl Fn(&SessionId) -> bool,
+) -> Result<Vec<Effect>, StoreUnavailable> {
+    let mut running: Vec<&EffectId> = Vec::new();
+    for entry in entries {
+        if let EntryEvent::Effect(change) = &entry.event {
+            running.retain(|known| **known != change.effect_id);
+            if change.state == EffectState::Running {
+                running.push(&change.effect_id);
+            }
+        }
+    }
+    let mut at_work = Vec::new();
+    for effect_id in running {
+        let effect = store.effect(&of.tenant, effect_id)?;
+        at_work.extend(effect.map(|(_, effect)| effect).filter(|effect| {
+            effect.state == EffectState::Running
+                && effect.parent.is_none()
+                && is_nobodys(&effect.leg)
+        }));
+    }
+    Ok(at_work)
 }
 
 /// The questions that do not wait for an answer any more, by what the log says, and those that were never answered.

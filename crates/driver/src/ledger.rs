@@ -24,7 +24,7 @@ pub trait Ledger: Send + Sync {
     /// Wakes a leg when something of its conversation was committed that is not its own words.
     fn tail(&self, conversation: &ConversationRef, leg: &SessionId) -> Tail;
 
-    /// Whether the leg lives in this process.
+    /// Whether the leg lives in this process, and its session is not about to end.
     fn is_live(&self, conversation: &ConversationRef, leg: &SessionId) -> bool;
 }
 

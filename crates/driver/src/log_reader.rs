@@ -87,6 +87,11 @@ impl LogReader {
         self.last_read
     }
 
+    /// The session ends, and tells nobody what it hears.
+    pub(crate) fn retire(&self) {
+        self.tail.retire();
+    }
+
     /// The session runs this attempt.
     pub(crate) fn runs(&mut self, effect_id: &EffectId, attempt: AttemptNumber) {
         let state = OwnState::Running;

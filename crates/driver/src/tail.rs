@@ -1,6 +1,7 @@
 //! Who is woken by a commit: the live legs of its conversation. Knows no store.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use windlass_store::command::{Command, Reply};
@@ -13,6 +14,8 @@ pub struct Tails(Arc<Mutex<HashMap<ConversationRef, Vec<Arc<Listener>>>>>);
 
 struct Listener {
     leg: SessionId,
+    /// Its session ends, and tells nobody anything any more.
+    is_retired: AtomicBool,
     news: Mutex<News>,
 }
 
@@ -33,6 +36,7 @@ impl Tails {
     pub fn listen(&self, conversation: &ConversationRef, leg: &SessionId) -> Tail {
         let listener = Arc::new(Listener {
             leg: leg.clone(),
+            is_retired: AtomicBool::new(false),
             news: Mutex::default(),
         });
         let mut tails = self.lock();
@@ -45,10 +49,13 @@ impl Tails {
         }
     }
 
+    /// Whether a leg lives whose session tells its model and its client what the log says.
     pub fn is_live(&self, conversation: &ConversationRef, leg: &SessionId) -> bool {
+        let is_it =
+            |one: &Arc<Listener>| one.leg == *leg && !one.is_retired.load(Ordering::Relaxed);
         let tails = self.lock();
         let listeners = tails.get(conversation);
-        listeners.is_some_and(|listeners| listeners.iter().any(|one| one.leg == *leg))
+        listeners.is_some_and(|listeners| listeners.iter().any(is_it))
     }
 
     /// Wakes those whom a batch that was committed concerns. Its replies are given before.
@@ -140,6 +147,11 @@ impl Concerned {
 }
 
 impl Tail {
+    /// The leg's session ends: others are to tell what it would have told. It still hears what comes.
+    pub fn retire(&self) {
+        self.listener.is_retired.store(true, Ordering::Relaxed);
+    }
+
     /// Whether something was committed since this was ready last.
     pub fn poll_committed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut news = self.listener.news();

@@ -219,6 +219,11 @@ impl CallDriver {
         self.driver.is_saving()
     }
 
+    /// The session ends, and what it has begun runs on: other sessions of the conversation tell what comes of that.
+    pub fn retire(&self) {
+        self.driver.retire();
+    }
+
     /// The leg is over, and nobody goes on with it.
     pub fn leave(&mut self) {
         self.driver.leave();

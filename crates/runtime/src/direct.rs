@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{Input, Output};
+use windlass_session::limits::LIMIT_MAX;
 use windlass_session::model::{
     IncomingCall, ModelCommand, ModelEvent, ModelToolResponse, RequestEvent,
 };
@@ -82,7 +83,9 @@ impl DirectSession {
     }
 
     fn open(request: DirectRequest, events: Option<Vec<SessionEvent>>) -> Self {
-        let session = request.session;
+        let mut session = request.session;
+        // Its caller waits for the end, however long that takes.
+        Arc::make_mut(&mut session.limits).result_wait_ms = LIMIT_MAX;
         let calls = CallDriver::begin(BeginRequest {
             identity: SessionIdentity::of(request.client_id, &session),
             conversation: ConversationRef {

@@ -130,6 +130,11 @@ impl Answers {
     /// than may.
     pub(crate) fn keep_late(&mut self, newest: CallAnswer, late_max: usize) -> Option<CallNumber> {
         let late = &mut self.late;
+        // That it is at work needs no telling any more.
+        late.retain(|late| {
+            let is_at_work = late.settled.response.meta.accepted_until.is_some();
+            !is_at_work || late.slot.number != newest.slot.number
+        });
         if late
             .iter()
             .any(|late| late.settled.is_of_one_run(&newest.settled))

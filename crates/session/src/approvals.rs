@@ -688,7 +688,7 @@ fn notify_of_approved(
     let text = match settled.response.error_type() {
         None if settled.response.meta.accepted_until.is_some() => {
             format!(
-                "The user approved the call of {tool}, and its service has accepted it: {result}"
+                "The user approved the call of {tool}, and it was accepted and is at work: {result}"
             )
         }
         None => {

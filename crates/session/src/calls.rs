@@ -1,10 +1,12 @@
 //! Calls, from a provider message or a user's approval to the one answer of each. This file has the way in: what was delivered
 //! before, the gates, and how deliveries are answered that no run brings an answer for. `calls/decisions.rs` has the ledger's part,
-//! `calls/attempts.rs` the runs, `calls/nested.rs` the calls that handlers make.
+//! `calls/attempts.rs` the runs, `calls/detached.rs` those that nobody waits for any more, `calls/nested.rs` the calls that
+//! handlers make.
 
 mod accepted;
 mod attempts;
 mod decisions;
+mod detached;
 mod families;
 mod messages;
 mod nested;
@@ -237,11 +239,14 @@ impl Calls {
             return self.send_approval(call, talk);
         }
         let is_second = call.is_of_message() && self.open.write_before(call.delivered());
-        if call.tool().writes() && is_second {
-            call.phase = Phase::Waiting;
-            return self.open.open(call);
+        if !(call.tool().writes() && is_second) {
+            return self.decide(call, talk);
         }
-        self.decide(call, talk);
+        if let Some(error) = self.refused_behind(&call) {
+            return self.refuse_call(call, error, Charge::Already, talk);
+        }
+        call.phase = Phase::Waiting;
+        self.open.open(call);
     }
 
     fn decide(&mut self, mut call: Box<Call>, talk: &mut Talk) {
@@ -252,6 +257,8 @@ impl Calls {
                 call.refusal = capped.err();
             }
             self.request(call, talk);
+        } else if let Some(settled) = self.at_work_already(&call, talk) {
+            self.answer_known(call, settled, DuplicateRule::SameEffectRunning, talk);
         } else {
             talk.turns.runs(&call.facts, &talk.step.limits().turn);
             self.start(call, None, talk);
@@ -507,7 +514,10 @@ impl Calls {
     /// Whether the model waits for a call that it made on this connection.
     pub(crate) fn is_any_open(&self, generation: u64) -> bool {
         self.open.iter().any(|call| {
-            call.spoken && !call.is_outside_turn() && call.delivered().generation == generation
+            call.spoken
+                && !call.is_detached
+                && !call.is_outside_turn()
+                && call.delivered().generation == generation
         })
     }
 
@@ -576,6 +586,7 @@ impl Calls {
         // What a handler asked for goes with its parent.
         let cancelled = self.open.numbers_of(|call| {
             call.is_of_message()
+                && !call.is_detached
                 && match call.tool().writes() {
                     true => !call.has_begun(),
                     false => is_text || call.tool().on_interrupt == OnInterrupt::Cancel,
@@ -587,9 +598,10 @@ impl Calls {
     }
 
     /// The session ends: what has begun of a change runs to its end, and what the user approved. What the user was asked can be answered
-    /// until its time, in whatever session comes next.
-    pub(crate) fn end(&mut self, talk: &mut Talk) {
-        for number in self.open.numbers_of(Call::is_of_message) {
+    /// until its time, in whatever session comes next. With `goes_on`, everything that was said to be at work goes on as it was.
+    pub(crate) fn end(&mut self, goes_on: bool, talk: &mut Talk) {
+        let ends = |call: &Call| call.is_of_message() && !(goes_on && call.is_detached);
+        for number in self.open.numbers_of(ends) {
             self.take_back(number, false, talk);
         }
     }
@@ -630,6 +642,7 @@ impl Calls {
         }
         for deadline in [
             Deadline::Attempt(attempt),
+            Deadline::Wait(number),
             Deadline::Lease(number),
             Deadline::Store(number),
             Deadline::Retry(number),

@@ -8,6 +8,8 @@ use windlass_tool::id::{CallNumber, CallRef};
 pub(crate) enum Deadline {
     /// An attempt has taken as long as it may.
     Attempt(CallRef),
+    /// A call has been waited for as long as anybody does.
+    Wait(CallNumber),
     /// The lease of the attempt that a call waits for is over.
     Lease(CallNumber),
     /// The next attempt of a call is due.

@@ -74,7 +74,7 @@ pub enum SessionEvent {
         effect_id: EffectId,
         succeeded: bool,
     },
-    /// The service that had accepted a call has told how it ended.
+    /// How a call ended that was said to be at work, by its handler or by the service that had accepted it.
     CallSettled(CallRecord),
     /// An attempt failed, and another one begins after this time.
     CallRetried {

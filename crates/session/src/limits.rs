@@ -74,6 +74,9 @@ limits! {
         result_silence_seconds: u64 = 8, 8;
         /// How often a model is nudged that says nothing to a result; never after a silent one.
         result_nudges_max: u32 = 0, 0;
+        /// Milliseconds that a model waits for a call that writes, or that is `non_blocking`; then it reads that the call is
+        /// at work, and how it ended once it has.
+        result_wait_ms: u64 = 20_000, 20_000;
         /// Connections to the provider that are tried, one after the other, before the session is given up.
         reconnect_attempts_max: u32 = 6, 6;
         /// Milliseconds before the second of them; the first follows at once, and the pause doubles from one to the

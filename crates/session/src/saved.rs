@@ -79,6 +79,9 @@ pub struct Began {
     pub unheard: Vec<Effect>,
     /// The same of questions.
     pub unheard_questions: Vec<Question>,
+    /// Effects that are at work, and whose ends no other session tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_work: Vec<Effect>,
 }
 
 fn is_zero(number: &u64) -> bool {

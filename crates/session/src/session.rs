@@ -16,6 +16,7 @@ use crate::talk::Talk;
 use crate::time::Timestamp;
 use std::time::Duration;
 use windlass_tool::id::CallNumber;
+use windlass_tool::kind::Mode;
 
 /// One session of one user.
 pub struct Session {
@@ -85,6 +86,11 @@ impl Session {
     /// or not anybody speaks.
     pub fn is_working(&self) -> bool {
         !self.is_over() && self.calls.is_working()
+    }
+
+    /// Whether nothing begins any more, so that nobody is told here how anything ends.
+    pub fn is_ending(&self) -> bool {
+        !self.talk.ending.is_running()
     }
 
     /// The number of the last turn that began; zero before the first.
@@ -225,6 +231,7 @@ impl Session {
         let Self { talk, calls } = self;
         match deadline {
             Deadline::Attempt(call) => calls.on_timeout(call, talk),
+            Deadline::Wait(call) => calls.on_waited(call, talk),
             Deadline::Lease(call) => calls.ask_again(call, talk),
             Deadline::Retry(call) => calls.on_retry_due(call, talk),
             Deadline::Store(call) => calls.on_store_timeout(call, talk),
@@ -392,6 +399,7 @@ impl Session {
         self.talk.go_on(began.last_turn, began.spent);
         let unheard = (began.unheard, began.unheard_questions);
         let Self { talk, calls } = self;
+        calls.await_ends(began.at_work, talk);
         calls.on_began(began.questions, unheard, talk);
     }
 
@@ -413,8 +421,10 @@ impl Session {
         if !self.talk.ending.is_running() {
             return;
         }
-        self.talk.end(reason.clone());
-        self.calls.end(&mut self.talk);
+        // By text the next turn is another session's, and what was said to be at work goes on beside it.
+        let goes_on = reason == EndReason::Shutdown && self.config().mode == Mode::Text;
+        self.talk.end(reason);
+        self.calls.end(goes_on, &mut self.talk);
         self.talk.ended();
     }
 }

@@ -13,7 +13,7 @@ use crate::model::{
     AnswerBatching, HistoryEntry, LostReason, ModelCommand, ModelToolResponse, Role,
 };
 use crate::policy::{LoopHistory, Settled, Verdict};
-use crate::projection::project;
+use crate::projection::{project, result_text};
 use crate::said::{SaidCall, SaidResult};
 use crate::saved::{OpenTurn, SAVED_VERSION, Saved, SpentTurn, WaitingText};
 use crate::speech::{Speech, Words};
@@ -668,6 +668,16 @@ impl Talk {
             is_external: settled.quoted,
         };
         self.speech.log_call(&said, &mut self.step);
+    }
+
+    /// Writes into the log how a call ended that was said to be at work, for whoever goes on with the conversation.
+    pub(crate) fn log_end(&mut self, slot: &Slot, settled: &Settled) {
+        self.note_external(settled);
+        let result = result_text(settled, self.step.limits().projection_characters_max);
+        let tool = shorten(&slot.name);
+        let text =
+            format!("The call of {tool} that was still running has ended. Its result: {result}");
+        self.speech.note(&text, &mut self.step);
     }
 
     /// A turn in which the model was refused, or repeated itself, too often is ended, so that the user is not left with

@@ -82,6 +82,9 @@ impl fmt::Debug for Tool {
     }
 }
 
+/// The longest that a handler is asked what became of an effect.
+const LOOKUP_MS_MAX: u64 = 60_000;
+
 impl Tool {
     /// What a response of this tool says of itself.
     pub fn meta(
@@ -106,6 +109,11 @@ impl Tool {
 
     pub fn writes(&self) -> bool {
         self.side_effects == SideEffects::Writes
+    }
+
+    /// Milliseconds for which its handler is asked what became of an effect: somebody may wait for that.
+    pub fn lookup_ms(&self) -> u64 {
+        self.timeout_ms.min(LOOKUP_MS_MAX)
     }
 
     /// How the arguments that say which effect a call means are compared: those that [`Tool::effect_key`] names, or where it is

@@ -243,6 +243,7 @@ impl World {
         if began.saved.is_some()
             || !began.questions.is_empty()
             || !began.unheard.is_empty()
+            || !began.at_work.is_empty()
             || !began.unheard_questions.is_empty()
         {
             live.inputs.push_back(Input::Began(Box::new(began)));

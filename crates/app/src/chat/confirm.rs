@@ -256,7 +256,10 @@ impl Confirmation {
         let is_settled =
             response.is_ok() || response.error_type() == Some(ErrorType::ConfirmationDeclined);
         Self {
-            is_final: is_settled && !confirmed.is_open && response.meta.recorded != Some(false),
+            is_final: is_settled
+                && !confirmed.is_open
+                && response.meta.recorded != Some(false)
+                && response.meta.accepted_until.is_none(),
             response: response.clone(),
             asked_anew,
         }

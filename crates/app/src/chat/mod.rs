@@ -406,7 +406,7 @@ impl ChatHost {
                     return true;
                 }
                 () = conversation.settled() => {}
-                () = tokio::time::sleep(self.settings.limits.turn_timeout) => {}
+                () = tokio::time::sleep(self.patience_with_changes()) => {}
             }
         }
         let zone = maker.zone.clone();
@@ -443,6 +443,13 @@ impl ChatHost {
             conversations.comes_to_rest(&conversation);
         });
         true
+    }
+
+    /// How long a message that comes again waits for the changes that were begun for it: as its first answer did, and what is at work
+    /// then is said to be that.
+    fn patience_with_changes(&self) -> Duration {
+        let wait = Duration::from_millis(self.limits.result_wait_ms);
+        wait.min(self.settings.limits.turn_timeout)
     }
 
     /// What keeps the answer of a turn in the log.

@@ -50,6 +50,7 @@ mod knowledge_moved;
 mod knowledge_outage;
 mod knowledge_served;
 mod knowledge_services;
+mod long_calls;
 mod oddities;
 mod openapi;
 mod pages;

@@ -184,7 +184,7 @@ impl Visible {
                 {
                     hidden = self.hide_question(question).or(hidden);
                 }
-                for effect in &mut began.unheard {
+                for effect in began.unheard.iter_mut().chain(&mut began.at_work) {
                     hidden = self.hide_effect(effect).or(hidden);
                 }
             }

@@ -111,6 +111,7 @@ impl Past {
         }
         let is_empty = began.questions.is_empty()
             && began.unheard.is_empty()
+            && began.at_work.is_empty()
             && began.unheard_questions.is_empty();
         let shown = log.iter().filter(|entry| names_pictures(entry));
         let shown = shown.cloned().collect();

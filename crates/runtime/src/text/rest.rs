@@ -63,6 +63,7 @@ impl TextSession {
     /// What has begun comes to its end, and nothing else begins.
     async fn settle_by(&mut self, input: Input) {
         self.feed(input, &mut Nobody);
+        self.calls.retire();
         while !self.core.is_over() {
             self.work().await;
         }

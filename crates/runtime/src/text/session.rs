@@ -232,7 +232,8 @@ impl TextSession {
             text.perform(output, &mut inputs, &mut Nobody);
         }
         if let Some(began) = past.began {
-            let unheard = began.unheard.iter();
+            // How those that are at work end, the log tells.
+            let unheard = began.unheard.iter().chain(&began.at_work);
             text.told
                 .extend(unheard.map(|effect| effect.effect_id.clone()));
             inputs.push_front(Input::Began(Box::new(began)));
@@ -417,6 +418,7 @@ impl TextSession {
                 }
             }
             ModelCommand::LateResults(responses) => {
+                self.flow.is_told = true;
                 for response in responses {
                     self.expect_pictures(&response);
                     // Calls of an earlier session are not in this one's log.

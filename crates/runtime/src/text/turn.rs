@@ -27,8 +27,11 @@ use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::sensitive::Sensitive;
 
-/// Longer than an approved call can take, with its attempts and its waits for the store.
+/// Longer than an approved call can take beyond the time for which its result is waited for, with its attempts and its waits for the
+/// store.
 const APPROVED_PATIENCE: Duration = Duration::from_secs(300);
+/// No attempt takes longer.
+const RESULT_WAIT_MS_MAX: u64 = 600_000;
 /// How often a model is told that its call could not be read.
 const CORRECTIONS_MAX: u32 = 2;
 /// Said to a model that answered nothing.
@@ -211,7 +214,9 @@ impl TextSession {
         }
         let begun = Instant::now();
         let mut never = std::pin::pin!(std::future::pending());
-        let until = patience.until.max(begun + APPROVED_PATIENCE);
+        let limits = &self.core.config().limits;
+        let wait = Duration::from_millis(limits.result_wait_ms.min(RESULT_WAIT_MS_MAX));
+        let until = patience.until.max(begun + APPROVED_PATIENCE + wait);
         let mut steadfast = Patience::new(never.as_mut(), until);
         while self.flow.answers.is_some() {
             let nothing = std::future::pending::<()>();

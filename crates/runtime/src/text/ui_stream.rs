@@ -232,6 +232,26 @@ impl<O: Outlet> UiStream<O> {
         self.ended.push(call);
     }
 
+    /// How a call ended that was said to be at work. One of an earlier message is no part of this one.
+    fn call_settled(&mut self, record: &CallRecord) {
+        let response = record.response.expose();
+        if self.ended.contains(&record.call()) {
+            return self.outcome(record.call(), response);
+        }
+        let mut settled = json!({
+            "effectId": record.effect_id,
+            "tool": record.shown_name(),
+            "ok": response.is_ok(),
+        });
+        match &response.outcome {
+            Outcome::Success { data, .. } => {
+                settled["output"] = data.as_deref().cloned().unwrap_or_default();
+            }
+            Outcome::Failure(error) => settled["errorText"] = error_text(error).into(),
+        }
+        self.data("call-settled", &settled, false);
+    }
+
     /// The user's answer counts for nothing, and may be given again: the question is open.
     fn not_taken(&mut self, call: CallNumber, response: &ToolResponse) {
         let Some(error) = response.error() else {
@@ -425,6 +445,9 @@ impl<O: Outlet> TurnSink for UiStream<O> {
                 if record.parent().is_none() =>
             {
                 self.call_ended(record);
+            }
+            SessionEvent::CallSettled(record) if record.parent().is_none() => {
+                self.call_settled(record);
             }
             SessionEvent::CallProgressed {
                 call,

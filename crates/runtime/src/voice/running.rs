@@ -167,6 +167,9 @@ impl Running {
             }
             self.perform(outputs, &mut inputs, client, now);
         }
+        if self.core.is_ending() {
+            self.calls.retire();
+        }
     }
 
     fn perform(

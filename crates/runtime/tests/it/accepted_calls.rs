@@ -1,10 +1,13 @@
-//! Changes that a service has accepted, by voice: the model and the client hear that they are at work, and then how they ended.
+//! Changes that a service has accepted, or that take longer than anybody waits, by voice: the model and the client hear that they are
+//! at work, and then how they ended.
 
 use crate::support::ledger_over;
 use crate::support::memory_store;
 use crate::support::peers::{Setting, Stage, call, turn_end};
 use crate::support::tools::tool;
 use serde_json::json;
+use std::sync::Mutex;
+use tokio::sync::mpsc;
 use windlass_store::command::{CalledBack, Command};
 use windlass_store::{AttemptOutcome, Batch};
 use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
@@ -39,6 +42,67 @@ fn told() -> Sensitive<String> {
         meta: meta_without_tool("order", "1.0.test0000".into(), 1),
     };
     Sensitive(serde_json::to_string(&response).unwrap())
+}
+
+/// A change that says how far it is as often as it is sent a word, and ends with the sender.
+fn export(words: mpsc::UnboundedReceiver<&'static str>) -> Tool {
+    let words = Mutex::new(Some(words));
+    Tool {
+        side_effects: SideEffects::Writes,
+        idempotent: false,
+        timeout_ms: 600_000,
+        ..tool("export", move |invocation| {
+            let mut words = words.lock().unwrap().take().expect("it runs once");
+            Execution::Pending(Box::pin(async move {
+                while let Some(word) = words.recv().await {
+                    invocation.context.progress(word, None).unwrap();
+                }
+                Ok(Success::new(json!({"rows": 7})))
+            }))
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_takes_minutes_is_at_work_over_a_reconnect_and_told_on_the_next_connection() {
+    let (sender, words) = mpsc::unbounded_channel();
+    let setting = Setting {
+        tools: vec![export(words)],
+        ..Setting::default()
+    };
+    let (mut stage, mut provider) = Stage::running(setting).await;
+    provider.send(call("call-00001", "export", json!({}))).await;
+    let answer = provider.until("toolResponse").await;
+    let data = &answer["toolResponse"]["functionResponses"][0]["response"]["output"]["data"];
+    assert_eq!(
+        (&data["status"], &data["state"]),
+        (&json!("accepted"), &json!("running")),
+        "{answer}"
+    );
+    let finished = stage.client.until("tool_call_finished").await;
+    assert_eq!(finished["accepted"], true, "{finished}");
+    provider.send(turn_end()).await;
+    stage.client.until("turn_complete").await;
+    drop(provider);
+    stage.client.until("reconnecting").await;
+    let mut provider = stage.provider().await;
+    provider.until("setup").await;
+    sender.send("half way").unwrap();
+    let progress = stage.client.until("tool_progress").await;
+    assert_eq!(
+        (&progress["callId"], &progress["message"]),
+        (&json!("call-1"), &json!("half way")),
+        "{progress}"
+    );
+    drop(sender);
+    let finished = stage.client.until("tool_call_finished").await;
+    assert_eq!(
+        (&finished["callId"], &finished["ok"], &finished["accepted"]),
+        (&json!("call-1"), &json!(true), &json!(null)),
+        "{finished}"
+    );
+    provider.send(json!({ "setupComplete": {} })).await;
+    while !provider.next().await.to_string().contains("rows") {}
 }
 
 #[tokio::test]

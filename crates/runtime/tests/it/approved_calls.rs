@@ -9,7 +9,7 @@ use windlass_tool::handler::{Execution, Success};
 use windlass_tool::kind::SideEffects;
 use windlass_tool::registry::Tool;
 
-/// Takes half a minute. Nobody has to wait for it.
+/// Takes a quarter of a minute. Nobody has to wait for it.
 fn order() -> Tool {
     Tool {
         side_effects: SideEffects::Writes,
@@ -19,7 +19,7 @@ fn order() -> Tool {
         ..tool("order", |_| {
             Execution::Pending(Box::pin(async {
                 tokio::time::pause();
-                tokio::time::sleep(Duration::from_secs(30)).await;
+                tokio::time::sleep(Duration::from_secs(15)).await;
                 tokio::time::resume();
                 Ok(Success::new(json!({"ordered": true})))
             }))

@@ -36,7 +36,7 @@ async fn pass(seconds: u64) {
     tokio::time::resume();
 }
 
-/// Takes half a minute. Nobody has to wait for it.
+/// Takes a quarter of a minute. Nobody has to wait for it.
 fn order() -> Tool {
     Tool {
         side_effects: SideEffects::Writes,
@@ -47,7 +47,7 @@ fn order() -> Tool {
             let ordered = json!({ "ordered": invocation.arguments.get("text") });
             Execution::Pending(Box::pin(async move {
                 tokio::time::pause();
-                tokio::time::sleep(Duration::from_secs(30)).await;
+                tokio::time::sleep(Duration::from_secs(15)).await;
                 tokio::time::resume();
                 Ok(Success::new(ordered))
             }))

@@ -1,5 +1,5 @@
-//! Changes that services have accepted and whose ends this session's model and client are to hear: by the ledger's log, as soon as a
-//! service has called back. Decides nothing.
+//! Changes that are at work elsewhere, at a service that has accepted them or in another session, and whose ends this session's model
+//! and client are to hear: by the ledger's log, as soon as they are there. Decides nothing.
 
 use super::Calls;
 use super::decisions::untold;
@@ -19,22 +19,40 @@ const ACCEPTED_MAX: usize = 64;
 pub(super) struct Accepted(VecDeque<(EffectId, Slot)>);
 
 impl Calls {
-    /// The model is told that a service has accepted a change, if it is that: its end will be told, too.
+    /// The model is told that a change is at work, if it is that: its end will be told, too.
     pub(super) fn note_accepted(
         &mut self,
         effect_id: &EffectId,
         slot: Slot,
         response: &ToolResponse,
     ) {
+        if response.meta.accepted_until.is_some() {
+            self.await_end(effect_id.clone(), slot);
+        }
+    }
+
+    /// Effects that are at work, and whose ends no other session tells: this one's model and client hear of them.
+    pub(crate) fn await_ends(&mut self, effects: Vec<Effect>, talk: &mut Talk) {
+        for effect in effects {
+            let slot = untold(&effect, talk.turns.last_number(), talk).slot;
+            self.await_end(effect.effect_id, slot);
+        }
+    }
+
+    /// How an effect ended is told in another way.
+    pub(super) fn forget_accepted(&mut self, effect_id: &EffectId) {
+        self.accepted.0.retain(|(known, _)| known != effect_id);
+    }
+
+    fn await_end(&mut self, effect_id: EffectId, slot: Slot) {
         let known = &mut self.accepted.0;
-        let is_known = known.iter().any(|(known, _)| known == effect_id);
-        if response.meta.accepted_until.is_none() || is_known {
+        if known.iter().any(|(known, _)| *known == effect_id) {
             return;
         }
         if known.len() >= ACCEPTED_MAX {
             known.pop_front();
         }
-        known.push_back((effect_id.clone(), slot));
+        known.push_back((effect_id, slot));
     }
 
     /// The ledger knows how an effect ended.

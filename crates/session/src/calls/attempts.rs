@@ -9,7 +9,7 @@ use super::{Calls, deduplicated};
 use crate::answers::CallAnswer;
 use crate::deadlines::Deadline;
 use crate::event::{CallRecord, CallStarted, SessionEvent};
-use crate::facts::{Completed, Slot};
+use crate::facts::Completed;
 use crate::io::{Output, StoreProblem};
 use crate::ledger;
 use crate::policy::{
@@ -39,6 +39,7 @@ impl Calls {
         call.started.get_or_insert(talk.step.now);
         talk.step
             .set_deadline(Deadline::Attempt(call.call_ref()), timeout);
+        await_patience(&call, talk);
         talk.step.heard_provider();
         if call.attempt == 1 {
             tell_changes(&call, talk);
@@ -440,19 +441,21 @@ impl Calls {
     }
 
     /// Once the outcome is stored.
-    fn conclude(&mut self, call: Box<Call>, concluded: Concluded, talk: &mut Talk) {
+    fn conclude(&mut self, mut call: Box<Call>, concluded: Concluded, talk: &mut Talk) {
         let Concluded {
             response,
             run,
             scheduling,
             problem,
         } = concluded;
+        talk.step.clear(Deadline::Wait(call.number()));
         let effect_id = run.map(|run| run.effect_id);
         let is_of_message = call.is_of_message();
         let is_speakable = is_of_message && call.spoken && talk.link.carries(call.delivered());
         let reach = self.reach_of(&call);
         self.forget_families();
         if let Some(effect_id) = &effect_id {
+            self.forget_accepted(effect_id);
             self.note_accepted(effect_id, call.slot(), &response);
         }
         // The model is told of an effect for good once it has its end.
@@ -479,8 +482,10 @@ impl Calls {
                 problem,
             });
         }
-        report(&call, &settled.response, effect_id.clone(), talk);
-        if call.nesting().is_none() {
+        if !call.is_detached {
+            report(&call, &settled.response, effect_id.clone(), talk);
+        }
+        if call.nesting().is_none() && !call.is_detached {
             talk.log_call(&call.slot(), &settled);
         }
         let question = call.question();
@@ -491,17 +496,20 @@ impl Calls {
             .collect(call.tool(), &settled.response, &talk.step);
         let batch = call.delivered().batch;
         let is_stored = settled.response.meta.recorded != Some(false);
-        self.answer_all(call, settled, scheduling, talk);
+        match call.is_detached {
+            true => self.tell_end(&call, (settled, effect_id.clone()), scheduling, talk),
+            false => self.answer_all(&mut call, settled, scheduling, talk),
+        }
         self.call_ended(batch, talk);
         if let Some(effect_id) = effect_id.filter(|_| is_stored) {
             self.wake_attached(&effect_id, talk);
         }
     }
 
-    /// Answers every delivery of a call, or the user who approved it.
-    fn answer_all(
+    /// Answers every delivery of a call that has no answer yet, or the user who approved it.
+    pub(super) fn answer_all(
         &mut self,
-        call: Box<Call>,
+        call: &mut Call,
         settled: Settled,
         scheduling: Option<Scheduling>,
         talk: &mut Talk,
@@ -515,27 +523,28 @@ impl Calls {
             .filter(|_| !call.is_approved());
         // Most calls have nobody beside them, and need no copy.
         let for_others = (!call.attached.is_empty()).then(|| settled.clone());
-        match call.origin {
+        match &call.origin {
             Origin::Approval { question, clicks } => {
                 let response = &settled.response;
                 self.approvals
-                    .tell_clicks(&question, clicks, response, talk);
+                    .tell_clicks(question, *clicks, response, talk);
                 // An approval that the ledger did not take may be sent again.
                 if call.started.is_some() || settled.is_outcome || settled.effect_id.is_some() {
-                    self.approvals.end(&question, &settled, talk);
+                    self.approvals.end(question, &settled, talk);
                 }
             }
-            Origin::Handler(nesting) => self.answer_handler(&nesting, &settled, talk),
+            Origin::Handler(nesting) => self.answer_handler(nesting, &settled, talk),
             Origin::Model => {
                 let answer = CallAnswer {
-                    slot: Slot::Valid(call.facts),
+                    slot: call.slot(),
                     settled,
                     scheduling,
                 };
                 self.answer(answer, call.spoken, blocks, talk);
             }
         }
-        for ((slot, rule), settled) in call.attached.into_iter().zip(for_others.iter().cycle()) {
+        let attached = std::mem::take(&mut call.attached);
+        for ((slot, rule), settled) in attached.into_iter().zip(for_others.iter().cycle()) {
             deduplicated(&slot, rule, talk);
             let answer = CallAnswer {
                 slot,
@@ -652,8 +661,25 @@ fn heed_ledger(call: &Call, concluded: &mut Concluded, effect: &Effect, talk: &T
     }
 }
 
+/// From its first attempt on a call is waited for.
+fn await_patience(call: &Call, talk: &mut Talk) {
+    let wait_ms = call.wait_ms(&talk.step.config);
+    let Some(wait_ms) = wait_ms.filter(|_| !call.is_detached) else {
+        return;
+    };
+    let started = call.started.unwrap_or(talk.step.now);
+    let waited = talk.step.now.since(started);
+    let left = Duration::from_millis(wait_ms).saturating_sub(waited);
+    talk.step.set_deadline(Deadline::Wait(call.number()), left);
+}
+
 /// Tells everything that watches how the call ended.
-fn report(call: &Call, response: &Arc<ToolResponse>, effect_id: Option<EffectId>, talk: &mut Talk) {
+pub(super) fn report(
+    call: &Call,
+    response: &Arc<ToolResponse>,
+    effect_id: Option<EffectId>,
+    talk: &mut Talk,
+) {
     let record = CallRecord::new(call.slot(), response, effect_id);
     talk.step.event(match response.error_type() {
         Some(ErrorType::Cancelled) => SessionEvent::CallCancelled(record),

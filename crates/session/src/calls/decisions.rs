@@ -274,6 +274,7 @@ impl Calls {
             deduplicated(&call.slot(), DuplicateRule::SameEffectRunning, talk);
         }
         await_lease(call.number(), effect, talk);
+        await_patience(&call, effect, talk);
         call.phase = Phase::Attached(effect.effect_id.clone());
         self.open.open(call);
         self.decide_next(batch, talk);
@@ -287,6 +288,7 @@ impl Calls {
             return;
         };
         talk.step.clear(Deadline::Lease(number));
+        talk.step.clear(Deadline::Wait(number));
         // A call of this session waits for its next attempt: its end is the one that is waited for.
         let is_to_be_tried_again = |other: &Call| {
             matches!(other.phase, Phase::BackingOff) && other.effect_id() == call.effect_id()
@@ -374,7 +376,7 @@ impl Calls {
     }
 
     /// Answers a call, and what joined it, from what the ledger knows. It costs nothing but a repeat.
-    fn answer_known(
+    pub(super) fn answer_known(
         &mut self,
         mut call: Box<Call>,
         settled: Settled,
@@ -622,7 +624,7 @@ pub(super) fn correct_untold(effect: &Effect, talk: &mut Talk) {
 /// Waits for the ledger, and for the handler that it may have asked first.
 fn await_decision(call: &mut Call, nonce: Nonce, effect_id: EffectId, talk: &mut Talk) {
     let lookup_ms = match call.tool().handler.outcome_lookup().is_some() {
-        true => call.tool().timeout_ms,
+        true => call.tool().lookup_ms(),
         false => 0,
     };
     let patience = talk
@@ -642,6 +644,19 @@ pub(super) fn await_lease(number: CallNumber, effect: &Effect, talk: &mut Talk) 
     // A moment more, so that the lease is over by the store's clock, too.
     let left = Duration::from_millis(left_ms.saturating_add(100));
     talk.step.set_deadline(Deadline::Lease(number), left);
+}
+
+/// What was begun long ago is not waited for as if it had just begun.
+fn await_patience(call: &Call, effect: &Effect, talk: &mut Talk) {
+    let Some(wait_ms) = call.wait_ms(&talk.step.config) else {
+        return;
+    };
+    let lease_end = effect.newest_attempt().lease_end_unix_ms;
+    let begun_unix_ms = lease_end.saturating_sub(ledger::lease_ms(call.tool()));
+    let waited_ms = talk.step.unix_ms().saturating_sub(begun_unix_ms);
+    let left = Duration::from_millis(wait_ms.saturating_sub(waited_ms));
+    let deadline = Deadline::Wait(call.number());
+    talk.step.set_deadline(deadline, left);
 }
 
 /// Whose request the ledger is asked to decide about.

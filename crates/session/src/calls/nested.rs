@@ -64,7 +64,7 @@ impl Calls {
             parent: asked.parent,
             change: effect_id.clone().map(|id| (id, ordinals.change)),
             above,
-            is_outside_turn: caller.is_outside_turn(),
+            is_outside_turn: caller.is_outside_turn() || caller.is_detached,
         };
         let delivered = Delivered {
             number: talk.step.next_call(),

@@ -3,8 +3,10 @@
 
 use super::families::Nesting;
 use super::messages::Sayings;
+use crate::config::SessionConfig;
 use crate::event::DuplicateRule;
 use crate::facts::{CallFacts, Delivered, HashedKey, Slot};
+use crate::ledger;
 use crate::policy::EffectRun;
 use crate::time::Timestamp;
 use std::collections::VecDeque;
@@ -14,7 +16,7 @@ use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::CallError;
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
-use windlass_tool::kind::Scheduling;
+use windlass_tool::kind::{Behavior, Mode, Scheduling};
 use windlass_tool::registry::Tool;
 
 /// A call that waits or runs.
@@ -42,6 +44,8 @@ pub(crate) struct Call {
     pub(crate) started: Option<Timestamp>,
     /// Whether the model waits for it.
     pub(crate) blocks: bool,
+    /// It was said to be at work, so that nobody waits for it any more: how it ends is told apart.
+    pub(crate) is_detached: bool,
     /// False once the call was taken back: its result is recorded, and not spoken of.
     pub(crate) spoken: bool,
     /// It does not start any more, whatever the ledger says.
@@ -124,6 +128,7 @@ impl Call {
             onset: None,
             started: None,
             blocks,
+            is_detached: false,
             spoken: true,
             is_taken_back: false,
             attached: Vec::new(),
@@ -245,6 +250,17 @@ impl Call {
     pub(crate) fn has_begun(&self) -> bool {
         self.started.is_some()
     }
+
+    /// How long it is waited for before it is said to be at work; `None` where it is waited for to its end. A handler waits for
+    /// the tools that it calls.
+    pub(crate) fn wait_ms(&self, config: &SessionConfig) -> Option<u64> {
+        let (tool, wait_ms) = (self.tool(), config.limits.result_wait_ms);
+        let may_take_long = tool.writes() || tool.behavior == Behavior::NonBlocking;
+        // By text everything is waited for.
+        let by_model = self.is_of_message() && (self.blocks || config.mode == Mode::Text);
+        let is_waited_for = by_model || self.is_approved();
+        (may_take_long && is_waited_for && tool.timeout_ms > wait_ms).then_some(wait_ms)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -329,9 +345,9 @@ impl OpenCalls {
         })
     }
 
-    /// The user approves a request once more. False where no call runs by its approval.
+    /// The user approves a request once more. False where no call that is waited for runs by its approval.
     pub(crate) fn click(&mut self, number: QuestionNumber) -> bool {
-        for call in &mut self.open {
+        for call in self.open.iter_mut().filter(|call| !call.is_detached) {
             if let Origin::Approval { question, clicks } = &mut call.origin
                 && question.number == number
             {
@@ -387,6 +403,28 @@ impl OpenCalls {
                 && !call.is_approved()
                 && call.delivered().batch == delivered.batch
                 && call.number() < delivered.number
+        })
+    }
+
+    /// The `writes` call of this message that has still to be done before the given one may start, and that nobody waits for.
+    pub(crate) fn detached_before(&self, delivered: &Delivered) -> Option<&Call> {
+        self.iter().find(|call| {
+            call.is_detached
+                && call.tool().writes()
+                && call.is_of_message()
+                && call.delivered().batch == delivered.batch
+                && call.number() < delivered.number
+        })
+    }
+
+    /// A call that asks for the same, changes nothing and was said to be at work.
+    pub(crate) fn at_work_like(&self, slot: &Slot) -> Option<&Call> {
+        self.iter().find(|call| {
+            call.is_detached
+                && call.is_of_message()
+                && !call.is_taken_back
+                && !ledger::decides_about(call.tool())
+                && call.slot().is_like(slot)
         })
     }
 

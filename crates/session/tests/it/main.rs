@@ -5,6 +5,7 @@ mod budgets;
 mod confirmations;
 mod connections;
 mod crossing;
+mod detached;
 mod duplicates;
 mod effects;
 mod endings;

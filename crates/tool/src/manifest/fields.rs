@@ -143,18 +143,11 @@ impl<'o> Fields<'o, '_, '_> {
         number
     }
 
-    pub(super) fn timeout_ms(&mut self, allowed: RangeInclusive<u64>) -> Option<u64> {
+    pub(super) fn timeout_ms(&mut self, allowed: RangeInclusive<u64>, cure: &str) -> Option<u64> {
         let timeout_ms = self.positive("timeoutMs", Presence::Optional)?;
         if !allowed.contains(&timeout_ms) {
-            self.wrong(
-                "timeoutMs",
-                format!("`timeoutMs` is {timeout_ms}"),
-                format!(
-                    "write {} to {} milliseconds",
-                    allowed.start(),
-                    allowed.end()
-                ),
-            );
+            let message = format!("`timeoutMs` is {timeout_ms}");
+            self.wrong("timeoutMs", message, cure);
             return None;
         }
         Some(timeout_ms)

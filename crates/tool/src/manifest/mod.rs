@@ -104,8 +104,10 @@ const FIELDS: [&str; 23] = [
 const DESCRIPTION_CHARACTERS_MAX: usize = 1_024;
 const TEMPLATE_CHARACTERS_MAX: usize = 500;
 /// Milliseconds that one attempt of any tool may take.
-pub(crate) const TIMEOUT_MS_MAX: u64 = 60_000;
-const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1_000..=TIMEOUT_MS_MAX;
+pub(crate) const TIMEOUT_MS_MAX: u64 = 600_000;
+/// The same of a tool whose model waits for it to its end.
+const WAITED_TIMEOUT_MS_MAX: u64 = 60_000;
+const TIMEOUT_MS_MIN: u64 = 1_000;
 
 /// What of a `schema.json` could be read; the report says what is wrong with the rest.
 #[derive(Debug, Default)]
@@ -141,14 +143,25 @@ pub(crate) struct Readable {
 impl Readable {
     /// The hard limit on one attempt, in milliseconds.
     pub(crate) fn longest_ms(&self) -> Option<u64> {
-        self.timeout_ms
-            .or(self.latency_budget_ms.map(default_timeout_ms))
+        let default = |latency_budget_ms| default_timeout_ms(latency_budget_ms, self.timeout_max());
+        self.timeout_ms.or(self.latency_budget_ms.map(default))
+    }
+
+    /// What `timeoutMs` may be at most.
+    fn timeout_max(&self) -> u64 {
+        let may_take_long = self.side_effects == Some(SideEffects::Writes)
+            || self.behavior == Some(Behavior::NonBlocking);
+        match may_take_long {
+            true => TIMEOUT_MS_MAX,
+            false => WAITED_TIMEOUT_MS_MAX,
+        }
     }
 
     /// `None` where a field that has to be there could not be read.
     pub(crate) fn whole(mut self) -> Option<Manifest> {
         self.effect_key.sort_unstable();
         let latency_budget_ms = self.latency_budget_ms?;
+        let timeout_ms = self.longest_ms()?;
         Some(Manifest {
             tool_id: self.tool_id?,
             version: self.version?,
@@ -159,9 +172,7 @@ impl Readable {
             requires_confirmation: self.requires_confirmation?,
             allowed_modes: self.allowed_modes?,
             latency_budget_ms,
-            timeout_ms: self
-                .timeout_ms
-                .unwrap_or_else(|| default_timeout_ms(latency_budget_ms)),
+            timeout_ms,
             behavior: self.behavior.unwrap_or_default(),
             scheduling: self.scheduling,
             on_interrupt: self.on_interrupt.unwrap_or_default(),
@@ -257,7 +268,7 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
         allowed_modes: fields.modes(),
         latency_budget_ms: fields.positive("latencyBudgetMs", Presence::Optional),
         parameters: fields.parameters(),
-        timeout_ms: fields.timeout_ms(TIMEOUT_MS),
+        timeout_ms: fields.timeout_ms(TIMEOUT_MS_MIN..=TIMEOUT_MS_MAX, TIMEOUT_CURE),
         behavior: fields.choice(
             "behavior",
             Presence::Optional,
@@ -282,11 +293,14 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
     }
 }
 
+const TIMEOUT_CURE: &str =
+    "write 1000 to 60000 milliseconds, or up to 600000 where the tool writes or is non_blocking";
+
 /// Ten times what a call should take, within what is allowed at all.
-fn default_timeout_ms(latency_budget_ms: u64) -> u64 {
+fn default_timeout_ms(latency_budget_ms: u64, timeout_ms_max: u64) -> u64 {
     latency_budget_ms
         .saturating_mul(10)
-        .clamp(*TIMEOUT_MS.start(), *TIMEOUT_MS.end())
+        .clamp(TIMEOUT_MS_MIN, timeout_ms_max)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The rules of a manifest that span several fields. Knows nothing of how the fields were read.
 
-use super::{Readable, effects};
+use super::{Readable, TIMEOUT_CURE, effects};
 use crate::kind::{Behavior, Category, OnInterrupt, SideEffects};
 use crate::problem::{Report, Severity};
 use crate::reference;
@@ -22,6 +22,7 @@ pub(super) fn check(
     report: &mut Report<'_>,
 ) {
     check_kinds(manifest, report);
+    check_timeout(manifest, object, report);
     let is_blocking = match manifest.behavior {
         Some(behavior) => behavior != Behavior::NonBlocking,
         None => !object.contains_key("behavior"),
@@ -113,6 +114,19 @@ fn overlap(left: &str, right: &str) -> bool {
         .iter()
         .zip(&tokens(right))
         .all(|(left, right)| left == right || left == "*" || right == "*")
+}
+
+/// Only what its model need not wait for may take minutes.
+fn check_timeout(manifest: &Readable, object: &Map<String, Value>, report: &mut Report<'_>) {
+    let is_read = manifest.side_effects.is_some()
+        && (manifest.behavior.is_some() || !object.contains_key("behavior"));
+    let too_long = manifest
+        .timeout_ms
+        .filter(|timeout_ms| is_read && *timeout_ms > manifest.timeout_max());
+    if let Some(timeout_ms) = too_long {
+        let message = format!("`timeoutMs` is {timeout_ms}, and the model waits for this tool");
+        report.error("/timeoutMs", message, TIMEOUT_CURE);
+    }
 }
 
 fn check_kinds(manifest: &Readable, report: &mut Report<'_>) {

@@ -21,7 +21,7 @@ fn fields_have_their_types() {
         json!({
             "/toolId": "Some-Tool", "/version": "1", "/description": "", "/category": "magic", "/sideEffects": 1,
             "/idempotent": "yes", "/requiresConfirmation": null, "/allowedModes": [], "/latencyBudgetMs": 0,
-            "/parameters": [], "/timeoutMs": 60_001, "/behavior": "async", "/scheduling": "later",
+            "/parameters": [], "/timeoutMs": 600_001, "/behavior": "async", "/scheduling": "later",
             "/onInterrupt": "stop", "/reach": "far", "/responseSchema": "x", "/confirmation": {"prevue": "x"},
             "/rateLimit": {"calls": 0, "windowMs": 1}, "/sensitive": ["/nothing"], "/status": 5,
         }),
@@ -42,7 +42,7 @@ fn fields_have_their_types() {
             tools/some-tool/schema.json:21:5: error: `/nothing` names no parameter (write JSON pointers to parameters, such as ["/attendees"])
             tools/some-tool/schema.json:23:3: error: `sideEffects` is a number, not a string (write one of none, read_only, writes)
             tools/some-tool/schema.json:24:3: error: `status` is a number, not a string (write a text of 1 to 500 characters)
-            tools/some-tool/schema.json:25:3: error: `timeoutMs` is 60001 (write 1000 to 60000 milliseconds)
+            tools/some-tool/schema.json:25:3: error: `timeoutMs` is 600001 (write 1000 to 60000 milliseconds, or up to 600000 where the tool writes or is non_blocking)
             tools/some-tool/schema.json:26:3: error: `toolId` is `Some-Tool`, which is no tool id (write lower-case letters, digits and underscores, a letter first, 63 at most)
             tools/some-tool/schema.json:27:3: error: `version` is `1`, which is no semantic version (write a semantic version such as 1.0.0)"#]],
     );
@@ -216,6 +216,30 @@ fn fields_agree_with_each_other() {
         json!({"/sideEffects": "writes", "/category": "action", "/repeatable": false}),
         expect![
             "tools/some-tool/schema.json:31:3: warning: this action writes without asking the user (write true, unless the user would expect it to just happen)"
+        ],
+    );
+}
+
+#[test]
+fn only_what_nobody_waits_for_may_take_minutes() {
+    check(
+        json!({"/timeoutMs": 60_001}),
+        expect![
+            "tools/some-tool/schema.json:32:3: error: `timeoutMs` is 60001, and the model waits for this tool (write 1000 to 60000 milliseconds, or up to 600000 where the tool writes or is non_blocking)"
+        ],
+    );
+    check(
+        json!({"/timeoutMs": 600_000, "/behavior": "non_blocking"}),
+        expect![[""]],
+    );
+    check(
+        json!({"/timeoutMs": 600_000, "/sideEffects": "writes", "/category": "action", "/requiresConfirmation": true}),
+        expect![[""]],
+    );
+    check(
+        json!({"/timeoutMs": 600_001, "/behavior": "non_blocking"}),
+        expect![
+            "tools/some-tool/schema.json:33:3: error: `timeoutMs` is 600001 (write 1000 to 60000 milliseconds, or up to 600000 where the tool writes or is non_blocking)"
         ],
     );
 }

@@ -29,7 +29,8 @@ use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_store::command::{Command, NewLeg, Reply};
 use windlass_store::{
-    Beginner, Entry, EntryNumber, Epoch, LegRef, Presented, Store, Token, denial_reason,
+    Beginner, Effect, EffectState, Entry, EntryEvent, EntryNumber, Epoch, LegRef, Presented, Store,
+    Token, denial_reason,
 };
 use windlass_tool::id::{CallNumber, ClientId, SessionId};
 use windlass_tool::kind::Mode;
@@ -123,7 +124,7 @@ impl Bench {
     /// What a session that begins is given.
     fn found(&mut self) -> Began {
         let store = &self.ledger.store;
-        let mut live = self.legs.iter().filter(|known| !known.session.is_over());
+        let mut live = (self.legs.iter()).filter(|known| !known.session.is_ending());
         let live: Vec<&SessionId> = live.by_ref().map(|known| &known.leg.leg).collect();
         let is_nobodys = |leg: &SessionId| !live.contains(&leg);
         let mut asked = store.open_questions(&self.ledger.of).unwrap();
@@ -134,9 +135,22 @@ impl Bench {
         let store = &self.ledger.store;
         let mut unheard = store.unheard(&self.ledger.of).unwrap();
         unheard.retain(|effect| is_nobodys(&effect.leg));
+        let log = store.entries(&self.ledger.of, EntryNumber(0), 1_000);
+        let mut at_work: Vec<Effect> = Vec::new();
+        for entry in log.unwrap() {
+            if let EntryEvent::Effect(change) = entry.event {
+                let found = store.effect(&self.ledger.of.tenant, &change.effect_id);
+                let (_, effect) = found.unwrap().unwrap();
+                let is_known = at_work.contains(&effect);
+                if effect.state == EffectState::Running && is_nobodys(&effect.leg) && !is_known {
+                    at_work.push(effect);
+                }
+            }
+        }
         Began {
             questions: asked.into_iter().map(|asked| asked.question).collect(),
             unheard,
+            at_work,
             ..Began::default()
         }
     }
@@ -163,11 +177,13 @@ impl Bench {
             questions,
             unheard,
             unheard_questions,
+            at_work,
             ..
         } = &began;
         let is_empty = saved.is_none()
             && questions.is_empty()
             && unheard.is_empty()
+            && at_work.is_empty()
             && unheard_questions.is_empty();
         if !is_empty {
             // As a journal would give it back.
@@ -227,7 +243,10 @@ impl Bench {
                 "text" => Mode::Text,
                 other => panic!("nobody speaks by {other}"),
             };
-            return Some(self.open(name, mode, |_| {}));
+            let wait_ms = self.legs[0].session.config().limits.result_wait_ms;
+            return Some(self.open(name, mode, |config| {
+                Arc::make_mut(&mut config.limits).result_wait_ms = wait_ms;
+            }));
         }
         if let Some(what) = line.strip_prefix("lookup finds ") {
             self.ledger.finding = parse_finding(what);

@@ -366,8 +366,15 @@ fn render_event(event: &SessionEvent, names: &mut Names) -> Option<String> {
             )
         }
         SessionEvent::CallFinished(record) => match record.error_type() {
+            None if record.response.expose().meta.accepted_until.is_some() => {
+                format!("{} is at work", record.call())
+            }
             None => format!("{} finished", record.call()),
             Some(error_type) => format!("{} finished {error_type:?}", record.call()),
+        },
+        SessionEvent::CallSettled(record) => match record.error_type() {
+            None => format!("{} has ended", record.call()),
+            Some(error_type) => format!("{} has ended {error_type:?}", record.call()),
         },
         SessionEvent::CallCancelled(record) => format!("{} cancelled", record.call()),
         SessionEvent::CallDeduplicated { call, rule, .. } => {

@@ -1,0 +1,185 @@
+//! Calls that take longer than anybody waits: they are said to be at work, run on, and how they end is told apart. Knows neither the
+//! gates nor the ledger.
+
+use super::Calls;
+use super::attempts::report;
+use super::open::{Call, Origin, Phase};
+use crate::answers::CallAnswer;
+use crate::deadlines::Deadline;
+use crate::event::{CallRecord, DuplicateRule, SessionEvent};
+use crate::policy::Settled;
+use crate::talk::Talk;
+use crate::turn::Charge;
+use serde_json::json;
+use std::sync::Arc;
+use windlass_tool::envelope::{Outcome, ToolResponse};
+use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::id::{CallNumber, EffectId};
+use windlass_tool::kind::{Reach, Scheduling};
+
+/// Said to a model beside it.
+const AT_WORK: &str = "It was accepted and is still running; nothing has failed. You are told how it ends without asking for it: do not call it again for that.";
+
+impl Calls {
+    /// A call has been waited for as long as anybody does.
+    pub(crate) fn on_waited(&mut self, number: CallNumber, talk: &mut Talk) {
+        let waits = |call: &&Call| !call.is_detached && !call.is_taken_back;
+        match self.open.get(number).filter(waits).map(|call| &call.phase) {
+            Some(Phase::Running(_) | Phase::BackingOff) => self.detach(number, talk),
+            Some(Phase::Attached(_)) => self.detach_attached(number, talk),
+            // It is about to begin or has ended, and is waited for in another way.
+            Some(
+                Phase::Admission
+                | Phase::CheckingRate
+                | Phase::Waiting
+                | Phase::Deciding { .. }
+                | Phase::Recording(_),
+            )
+            | None => {}
+        }
+    }
+
+    /// Answers a call as one that is at work. It runs on.
+    fn detach(&mut self, number: CallNumber, talk: &mut Talk) {
+        let Some(mut call) = self.open.take(number) else {
+            return;
+        };
+        let effect_id = call.effect_id().cloned();
+        let response = at_work(&call, effect_id.as_ref(), talk);
+        let is_of_message = call.is_of_message();
+        let is_speakable = is_of_message && call.spoken && talk.link.carries(call.delivered());
+        let settled = Settled {
+            answered_on: is_speakable.then_some(call.delivered().generation),
+            ..Settled::outcome(response, call.turn(), Reach::Internal, None)
+        };
+        self.deliveries.settle(call.slot(), settled.clone());
+        report(&call, &settled.response, effect_id, talk);
+        talk.log_call(&call.slot(), &settled);
+        let batch = call.delivered().batch;
+        self.answer_all(&mut call, settled, None, talk);
+        call.blocks = false;
+        call.is_detached = true;
+        self.open.open(call);
+        // What waited for its turn behind it would wait as long.
+        while let Some(next) = self.open.next_waiting(batch) {
+            let Some(next) = self.open.take(next) else {
+                break;
+            };
+            match self.refused_behind(&next) {
+                Some(error) => self.refuse_call(next, error, Charge::Already, talk),
+                None => {
+                    self.open.open(next);
+                    break;
+                }
+            }
+        }
+        self.call_ended(batch, talk);
+    }
+
+    /// The same of a call that waits for another one's attempt. It has nothing that runs, and ends.
+    fn detach_attached(&mut self, number: CallNumber, talk: &mut Talk) {
+        let Some(call) = self.open.take(number) else {
+            return;
+        };
+        let Phase::Attached(effect_id) = &call.phase else {
+            return self.open.open(call);
+        };
+        talk.step.clear(Deadline::Lease(number));
+        let effect_id = effect_id.clone();
+        let response = at_work(&call, Some(&effect_id), talk);
+        if !self.open.runs(&effect_id) {
+            self.note_accepted(&effect_id, call.slot(), &response);
+        }
+        match &call.origin {
+            Origin::Approval { question, clicks } => {
+                self.approvals
+                    .tell_clicks(question, *clicks, &response, talk);
+            }
+            Origin::Model | Origin::Handler(_) => {
+                let settled = Settled::outcome(response, call.turn(), Reach::Internal, None);
+                self.answer_known(call, settled, DuplicateRule::SameEffectRunning, talk);
+            }
+        }
+    }
+
+    /// What a call is told that asks for what is at work already, and changes nothing.
+    pub(super) fn at_work_already(&self, call: &Call, talk: &Talk) -> Option<Settled> {
+        let slot = call.slot();
+        let is_meant = call.is_of_message();
+        let running = self.open.at_work_like(&slot).filter(|_| is_meant)?;
+        let response = at_work(running, None, talk);
+        Some(Settled::outcome(
+            response,
+            running.turn(),
+            Reach::Internal,
+            None,
+        ))
+    }
+
+    /// Why a change does not wait for the one before it in its message, where that is at work for longer.
+    pub(super) fn refused_behind(&self, call: &Call) -> Option<CallError> {
+        let before = self.open.detached_before(call.delivered())?;
+        let (id, before) = (&call.tool().id, &before.tool().id);
+        let message = format!(
+            "{id} was not started: {before}, which came before it in the same message, is still running; call {id} again where it need not wait for that"
+        );
+        Some(CallError::new(ErrorType::Transient, message))
+    }
+
+    /// Tells everybody how a call ended that was said to be at work.
+    pub(super) fn tell_end(
+        &mut self,
+        call: &Call,
+        (settled, effect_id): (Settled, Option<EffectId>),
+        scheduling: Option<Scheduling>,
+        talk: &mut Talk,
+    ) {
+        // Its service has taken it on, and tells its end.
+        if settled.response.meta.accepted_until.is_some() {
+            return;
+        }
+        let is_effect = effect_id.is_some();
+        let record = CallRecord::new(call.slot(), &settled.response, effect_id);
+        talk.step.event(SessionEvent::CallSettled(record));
+        // The ledger tells later sessions of effects, and nobody but the log of the rest.
+        if !is_effect {
+            talk.log_end(&call.slot(), &settled);
+        }
+        if !call.spoken {
+            return;
+        }
+        let is_ok = settled.response.is_ok();
+        let scheduling = talk
+            .step
+            .config
+            .scheduling(call.tool(), false, scheduling, is_ok);
+        talk.keep_late(CallAnswer {
+            slot: call.slot(),
+            settled,
+            scheduling,
+        });
+    }
+}
+
+/// The answer of a call that is at work, as somebody is told who does not wait for its end.
+fn at_work(call: &Call, effect_id: Option<&EffectId>, talk: &Talk) -> Arc<ToolResponse> {
+    let step = &talk.step;
+    let mut meta = step.meta(call.tool(), call.facts.completed.defaults_applied.clone());
+    let waited_ms = call
+        .started
+        .map_or(0, |started| step.now.since(started).as_millis());
+    meta.duration_ms = u64::try_from(waited_ms).unwrap_or(u64::MAX);
+    meta.accepted_until = Some(step.unix_ms().saturating_add(call.tool().timeout_ms));
+    let mut data = json!({ "status": "accepted", "state": "running", "note": AT_WORK });
+    if let Some(effect_id) = effect_id {
+        data["backgroundTaskId"] = effect_id.as_str().into();
+    }
+    Arc::new(ToolResponse {
+        outcome: Outcome::Success {
+            data: Some(data.into()),
+            content: Vec::new(),
+        },
+        intents: Vec::new(),
+        meta,
+    })
+}
