@@ -6,6 +6,7 @@ pub mod adapters;
 mod backup;
 pub mod bodies;
 mod body;
+mod calendars;
 mod chat;
 mod cli;
 mod clock;

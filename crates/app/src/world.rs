@@ -1,6 +1,7 @@
-//! The capabilities that tools are given: clock, knowledge base, blocks, other hosts, and who talks by
+//! The capabilities that tools are given: clock, knowledge base, blocks, calendars, other hosts, and who talks by
 //! voice. Owns none of them.
 
+use crate::calendars::FileCalendars;
 use crate::clock;
 use crate::knowledge::assets;
 use crate::sessions::VoiceSessions;
@@ -12,8 +13,8 @@ use windlass_runtime::caller::Caller;
 use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{
-    ASSETS, Block, Blocks, BlocksUnavailable, CapabilityFuture, Http, Knowledge, KnowledgeReader,
-    World,
+    ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CapabilityFuture, Http, Knowledge,
+    KnowledgeReader, World,
 };
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
@@ -26,6 +27,7 @@ pub(crate) struct SharedWorld {
     pub(crate) knowledge_folder: Arc<Path>,
     pub(crate) voice: Arc<VoiceSessions>,
     pub(crate) http: Arc<dyn Http>,
+    calendars: Arc<dyn Calendars>,
     /// Whose conversations those are that are asked about.
     tenant: TenantId,
 }
@@ -45,6 +47,10 @@ impl World for SharedWorld {
 
     fn http(&self) -> Arc<dyn Http> {
         self.http.clone()
+    }
+
+    fn calendars(&self) -> Arc<dyn Calendars> {
+        self.calendars.clone()
     }
 
     fn picture(
@@ -87,6 +93,7 @@ impl SharedWorld {
                 config.handlers.fetch_limits(),
                 Arc::new(SystemResolver),
             ))),
+            calendars: Arc::new(FileCalendars::new(config)),
             tenant: TenantId::default(),
             knowledge_folder: (*config.folders.knowledge).into(),
         }
@@ -159,6 +166,10 @@ impl World for NamedUsersWorld {
 
     fn http(&self) -> Arc<dyn Http> {
         self.shared.http()
+    }
+
+    fn calendars(&self) -> Arc<dyn Calendars> {
+        self.shared.calendars()
     }
 
     fn picture(

@@ -11,16 +11,17 @@ pub use editor::schema;
 pub use key::{Key, Kind};
 pub use overlay::{ConfigError, Environment, Flag, Sources};
 pub use sections::{
-    Access, Audit, AuthKind, Config, EmbedderKind, Folders, HandlerSecret, Handlers, Journal,
-    Knowledge, Log, LogFormat, LogLevel, ModelChange, Namespace, NamespaceReaders, Oidc, Provider,
-    ProviderKind, RateLimitChange, ReadersKind, Reasons, Scripts, Server, Shares, Store, Text,
-    TextProvider, TextProviderKind, Threads, ToolChange, Vertex, Voice,
+    Access, Audit, AuthKind, Calendar, CalendarAccess, Config, EmbedderKind, Folders,
+    HandlerSecret, Handlers, Journal, Knowledge, Log, LogFormat, LogLevel, ModelChange, Namespace,
+    NamespaceReaders, Oidc, Provider, ProviderKind, RateLimitChange, ReadersKind, Reasons, Scripts,
+    Server, Shares, Store, Text, TextProvider, TextProviderKind, Threads, ToolChange, Vertex,
+    Voice,
 };
 pub use values::{
     AddressRange, AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, IssuerAddress,
     ListenAddress, ModelId, Name, NamespaceName, NoNamespace, NoSecretName, ProfileRow,
     ProviderUrl, ProxyAddress, RoleName, Secret, SecretName, Temperature, Unfit, VariableName,
-    WebAddress, Whole, Words,
+    WebAddress, Whole, Words, WorkingTimes, ZoneName,
 };
 
 use overlay::Overlay;

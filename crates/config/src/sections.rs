@@ -5,7 +5,8 @@ use super::key::section;
 use super::values::{
     AddressRange, AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, IssuerAddress,
     ListenAddress, ModelId, Name, NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, RoleName,
-    Secret, SecretName, Temperature, VariableName, WebAddress, Whole, Words, choices,
+    Secret, SecretName, Temperature, VariableName, WebAddress, Whole, Words, WorkingTimes,
+    ZoneName, choices,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +64,8 @@ section! {
         secrets: BTreeMap<SecretName, HandlerSecret>,
         /// Handlers in JavaScript.
         scripts: Scripts,
+        /// The calendar.
+        calendar: Calendar,
         /// The audit.
         audit: Audit,
         /// The store.
@@ -318,6 +321,32 @@ section! {
         /// Processes. The first serves; the others are ready for when it has a call that cannot be stopped.
         processes: Whole<1, 16> = 2,
     }
+}
+
+section! {
+    /// The calendars of the data folder, which the [calendar tools](built-in-tools.md#the-calendar) read and write.
+    pub struct Calendar {
+        /// Where the calendars are: whose clock whole days, times without a zone, working hours and all answers have.
+        zone: ZoneName = "UTC",
+        /// When slots are offered, by day of the week, such as `Mon-Fri 09:00-12:00 13:00-17:00, Sat 10:00-14:00`. Empty for
+        /// always.
+        working_hours: WorkingTimes = "",
+        /// Minutes that stay free before and after each event.
+        buffer_minutes: Whole<0, 480> = 0,
+        /// Whether events may be made at times that are taken.
+        overlaps: bool = false,
+        /// Which events a user sees with their texts, moves and cancels: those that the same user had made (`own`), or `all`. Taken
+        /// times count in both.
+        access: CalendarAccess = "own",
+    }
+}
+
+/// Which events a user sees and changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CalendarAccess {
+    Own,
+    All,
 }
 
 section! {
@@ -830,6 +859,7 @@ choices!(
     TextProviderKind,
     EmbedderKind,
     ReadersKind,
+    CalendarAccess,
     AuthKind,
     LogLevel,
     LogFormat,

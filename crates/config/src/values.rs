@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::path::Path;
+use windlass_calendar::WorkingHours;
 use windlass_provider::gemini_live::address::{Backend, Credentials};
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
 use windlass_provider::profile::is_row;
@@ -440,6 +441,57 @@ impl TryFrom<String> for RoleName {
 impl Leaf for RoleName {
     fn takes() -> String {
         "a role, in letters, digits and marks out of . _ : / -".to_owned()
+    }
+}
+
+/// A time zone, by its name of the IANA.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ZoneName(String);
+
+impl ZoneName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for ZoneName {
+    type Error = Unfit;
+
+    fn try_from(text: String) -> Result<Self, Unfit> {
+        let is_known = windlass_calendar::zone(&text).is_some();
+        is_known.then_some(Self(text)).ok_or(Unfit)
+    }
+}
+
+impl Leaf for ZoneName {
+    fn takes() -> String {
+        "a time zone of the IANA, such as Europe/Oslo".to_owned()
+    }
+}
+
+/// When somebody can be met, by day of the week.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct WorkingTimes(WorkingHours);
+
+impl WorkingTimes {
+    pub fn get(&self) -> &WorkingHours {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for WorkingTimes {
+    type Error = Unfit;
+
+    fn try_from(text: String) -> Result<Self, Unfit> {
+        text.parse().map(Self).map_err(|_| Unfit)
+    }
+}
+
+impl Leaf for WorkingTimes {
+    fn takes() -> String {
+        "days and hours that do not overlap, such as Mon-Fri 09:00-17:00, Sat 10:00-14:00; nothing for always".to_owned()
     }
 }
 

@@ -2,6 +2,10 @@
 //! budgets, modes and confirmation were settled before a handler runs.
 
 mod arguments;
+mod calendar;
+mod calendar_change;
+mod calendar_get_availability;
+mod calendar_list_events;
 mod capability;
 pub mod describe_tool;
 mod end_voice_session;
@@ -22,7 +26,19 @@ use windlass_tool::id::ToolId;
 /// The handlers that are built into the binary for tool directories, under their tools' ids. [`describe_tool()`] is not
 /// among them: it has no directory, and what it describes is the caller's to give.
 pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
-    let handlers: [(&str, Arc<dyn Handler>); 5] = [
+    use calendar_change::Changer;
+    let handlers: [(&str, Arc<dyn Handler>); 10] = [
+        ("calendar_cancel_event", Arc::new(Changer::Cancel)),
+        ("calendar_create_event", Arc::new(Changer::Create)),
+        (
+            "calendar_get_availability",
+            Arc::new(calendar_get_availability::Finder),
+        ),
+        (
+            "calendar_list_events",
+            Arc::new(calendar_list_events::Lister),
+        ),
+        ("calendar_move_event", Arc::new(Changer::Move)),
         ("end_voice_session", Arc::new(end_voice_session::Ender)),
         ("ignore_user", Arc::new(ignore_user::Blocker)),
         ("kb_get", Arc::new(kb_get::KbGet)),

@@ -1,6 +1,7 @@
 //! The contract between a tool's code and the runtime: what a handler is given, what it may do with the outside world,
 //! and what it may answer. A handler never sees a socket, a provider, a confirmation token or another session.
 
+mod calendar;
 mod cancellation;
 mod failure;
 mod form;
@@ -21,6 +22,10 @@ use crate::intent::Intent;
 use crate::kind::{Mode, Scheduling};
 pub use crate::number::Numbers;
 use crate::rights::Rights;
+pub use calendar::{
+    Availability, AvailabilityRequest, CalendarChange, CalendarChangeKind, CalendarError,
+    CalendarEvent, CalendarRange, Calendars, EventList, EventsRequest, FreeSlot,
+};
 pub use cancellation::Cancellation;
 pub use failure::{Cause, Failure, Report};
 pub use form::{ContextForm, downstream_key};
@@ -386,7 +391,7 @@ impl Context {
     }
 }
 
-/// The capabilities that are the same for every session: clock, knowledge base, blocks, other hosts.
+/// The capabilities that are the same for every session: clock, knowledge base, blocks, calendars, other hosts.
 pub trait World: Send + Sync {
     /// Milliseconds since the Unix epoch.
     fn now_unix_ms(&self) -> u64;
@@ -396,6 +401,11 @@ pub trait World: Send + Sync {
     /// The way out to other hosts. By default there is none.
     fn http(&self) -> Arc<dyn Http> {
         Arc::new(http::NoHttp)
+    }
+
+    /// The calendars. By default there are none.
+    fn calendars(&self) -> Arc<dyn Calendars> {
+        Arc::new(calendar::NoCalendars)
     }
 
     /// The bytes of a picture that lies on this server, of a content part whose address begins with [`ASSETS`], for models

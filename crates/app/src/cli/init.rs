@@ -1,11 +1,12 @@
 //! `windlass init` and `windlass tool new`: write files for a beginning, never over any, and say what to do next.
 
-use super::{InitArguments, LanguageName, NewToolArguments, ToolArguments, ToolCommand};
+use super::{ExtraName, InitArguments, LanguageName, NewToolArguments, ToolArguments, ToolCommand};
 use super::{flags, import, load_config_to_write_tools};
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::project::{self, Draft, File, Language, Plan};
+use crate::project::{self, Draft, Extra, File, Language, Plan};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::Path;
 use windlass_tool::handler_file::{address_problem, arguments_of_address};
 use windlass_tool::id::ToolId;
@@ -36,6 +37,7 @@ pub(super) fn run(arguments: &InitArguments) -> Result<(), Failure> {
             Some(_) | None => project::TOOLS,
         },
         without: node.as_ref().map_or(Vec::new(), |node| node.tools.clone()),
+        with: extras(&arguments.with),
     };
     let files = project::new_project(&plan);
     let (kept, mut files): (Vec<File>, Vec<File>) = match &node {
@@ -58,6 +60,14 @@ pub(super) fn run(arguments: &InitArguments) -> Result<(), Failure> {
         }),
     );
     Ok(())
+}
+
+/// What is asked for besides the tools of every project, each once.
+fn extras(names: &[ExtraName]) -> Vec<Extra> {
+    let extras = names.iter().map(|name| match name {
+        ExtraName::Calendar => Extra::Calendar,
+    });
+    extras.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// What the prompts call the project: its folder's name.

@@ -286,7 +286,8 @@ struct CallArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   windlass init shop              a project in the folder shop, with a first tool in JavaScript
-  windlass init shop --python     the first tool in Python, in a process of its own")]
+  windlass init shop --python     the first tool in Python, in a process of its own
+  windlass init desk --with calendar    with a calendar that it keeps")]
 struct InitArguments {
     /// The new project's folder
     #[arg(value_name = "FOLDER", default_value = ".")]
@@ -300,6 +301,15 @@ struct InitArguments {
     /// With a first tool in Rust, and a program of its own that has every command. It is built with the sources in this folder
     #[arg(long, value_name = "SOURCES", conflicts_with_all = ["node", "python"])]
     rust: Option<PathBuf>,
+    /// With built-in tools that not every project needs
+    #[arg(long, value_name = "TOOLS", value_enum, value_delimiter = ',')]
+    with: Vec<ExtraName>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ExtraName {
+    /// Free times, events; made, moved and cancelled after the user's yes
+    Calendar,
 }
 
 #[derive(Debug, Args)]

@@ -74,6 +74,57 @@ const BUILT_IN: [(&str, &str, &str); 5] = [
     ),
 ];
 
+/// The tools of the calendar.
+const CALENDAR: [(&str, &str, &str); 5] = [
+    (
+        "calendar-get-availability",
+        include_str!("../../../../tools/_optional/calendar-get-availability/schema.json"),
+        include_str!("../../../../tools/_optional/calendar-get-availability/guide.md"),
+    ),
+    (
+        "calendar-list-events",
+        include_str!("../../../../tools/_optional/calendar-list-events/schema.json"),
+        include_str!("../../../../tools/_optional/calendar-list-events/guide.md"),
+    ),
+    (
+        "calendar-create-event",
+        include_str!("../../../../tools/_optional/calendar-create-event/schema.json"),
+        include_str!("../../../../tools/_optional/calendar-create-event/guide.md"),
+    ),
+    (
+        "calendar-move-event",
+        include_str!("../../../../tools/_optional/calendar-move-event/schema.json"),
+        include_str!("../../../../tools/_optional/calendar-move-event/guide.md"),
+    ),
+    (
+        "calendar-cancel-event",
+        include_str!("../../../../tools/_optional/calendar-cancel-event/schema.json"),
+        include_str!("../../../../tools/_optional/calendar-cancel-event/guide.md"),
+    ),
+];
+
+/// Built-in tools that a project has where it asks for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Extra {
+    Calendar,
+}
+
+impl Extra {
+    /// Directory, schema and guide of each.
+    fn tools(self) -> &'static [(&'static str, &'static str, &'static str)] {
+        match self {
+            Self::Calendar => &CALENDAR,
+        }
+    }
+
+    /// Its part of the configuration.
+    fn configuration(self) -> &'static str {
+        match self {
+            Self::Calendar => include_str!("templates/calendar.toml"),
+        }
+    }
+}
+
 /// The id of the tool that a new project has of its own.
 const FIRST_TOOL: &str = "say_hello";
 
@@ -114,6 +165,8 @@ pub(crate) struct Plan {
     pub(crate) tools: &'static str,
     /// The directories of tools that an import writes in place of this.
     pub(crate) without: Vec<String>,
+    /// What it has besides the tools of every project.
+    pub(crate) with: Vec<Extra>,
 }
 
 /// The usual folder of tools.
@@ -143,7 +196,8 @@ pub(crate) fn new_project(plan: &Plan) -> Vec<File> {
             include_str!("templates/welcome.md"),
         ),
     ];
-    let built_in = BUILT_IN.into_iter();
+    let extras = plan.with.iter().flat_map(|extra| extra.tools());
+    let built_in = BUILT_IN.into_iter().chain(extras.copied());
     let is_wanted = |name: &str| !plan.without.iter().any(|other| other == name);
     for (name, schema, guide) in built_in.filter(|(name, _, _)| is_wanted(name)) {
         files.push(File::new(format!("{tools}/{name}/schema.json"), schema));
@@ -191,8 +245,13 @@ fn configuration(plan: &Plan) -> String {
         }
         false => "",
     };
+    let extras: String = plan
+        .with
+        .iter()
+        .map(|extra| extra.configuration())
+        .collect();
     format!(
-        "{}{folders}{processes}",
+        "{}{folders}{processes}{extras}",
         include_str!("templates/windlass.toml")
     )
 }

@@ -13,6 +13,7 @@ mod beginnings;
 mod blocks;
 mod bodies;
 mod book;
+mod calendars;
 mod callbacks;
 mod calls_shown;
 mod chat;

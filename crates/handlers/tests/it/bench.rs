@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{
-    Block, Blocks, BlocksUnavailable, Caller, Cancellation, CapabilityFuture, Cause, Context,
-    Execution, Facets, Failure, Finding, GetRequest, Handler, HandlerMessage, Hit, Invocation,
-    Knowledge, KnowledgeError, Lookup, LookupInvocation, Outbox, OutboxClosed, Record, Report,
-    RunWrites, SearchAnswer, SearchRequest, SessionContext, SessionFacts, Snippet, Success,
-    ToolFacts, World,
+    Availability, AvailabilityRequest, Block, Blocks, BlocksUnavailable, CalendarChange,
+    CalendarError, CalendarEvent, Calendars, Caller, Cancellation, CapabilityFuture, Cause,
+    Context, EventList, EventsRequest, Execution, Facets, Failure, Finding, GetRequest, Handler,
+    HandlerMessage, Hit, Invocation, Knowledge, KnowledgeError, Lookup, LookupInvocation, Outbox,
+    OutboxClosed, Record, Report, RunWrites, SearchAnswer, SearchRequest, SessionContext,
+    SessionFacts, Snippet, Success, ToolFacts, World,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
@@ -46,6 +47,12 @@ pub(crate) struct Fakes {
     pub(crate) blocks: Mutex<Vec<Block>>,
     pub(crate) blocks_fail: Mutex<bool>,
     pub(crate) outbox_is_closed: Mutex<bool>,
+    pub(crate) calendar: Mutex<CalendarEvent>,
+    pub(crate) calendar_error: Mutex<Option<CalendarError>>,
+    /// What the calendars were asked, in order, as `Debug` has it.
+    pub(crate) calendar_asked: Mutex<Vec<String>>,
+    /// The changes that were made, each once.
+    pub(crate) calendar_changes: Mutex<Vec<CalendarChange>>,
     pub(crate) is_in_voice: Mutex<bool>,
     pub(crate) messages: Mutex<Vec<HandlerMessage>>,
     /// How long after [`NOW_UNIX_MS`] it is.
@@ -189,10 +196,13 @@ pub(crate) fn schema(tool: &str) -> Value {
 }
 
 pub(crate) fn tool_file(tool: &str, file: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tools")
-        .join(tool.replace('_', "-"))
-        .join(file)
+    let tools = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tools");
+    let directory = tool.replace('_', "-");
+    let usual = tools.join(&directory);
+    match usual.is_dir() {
+        true => usual.join(file),
+        false => tools.join("_optional").join(directory).join(file),
+    }
 }
 
 /// The arguments as a handler gets them: valid, with their defaults.
@@ -275,6 +285,71 @@ impl World for Handle {
 
     fn blocks(&self) -> Arc<dyn Blocks> {
         Arc::new(self.clone())
+    }
+
+    fn calendars(&self) -> Arc<dyn Calendars> {
+        Arc::new(self.clone())
+    }
+}
+
+impl Handle {
+    fn calendar<T: Send + 'static>(
+        &self,
+        asked: String,
+        answer: T,
+    ) -> CapabilityFuture<Result<T, CalendarError>> {
+        self.0.calendar_asked.lock().unwrap().push(asked);
+        let error = self.0.calendar_error.lock().unwrap().clone();
+        Box::pin(std::future::ready(error.map_or(Ok(answer), Err)))
+    }
+}
+
+impl Calendars for Handle {
+    fn availability(
+        &self,
+        request: AvailabilityRequest,
+    ) -> CapabilityFuture<Result<Availability, CalendarError>> {
+        let event = self.0.calendar.lock().unwrap().clone();
+        let found = Availability {
+            start: request.range.start.clone(),
+            end: request.range.end.clone(),
+            zone: "Europe/Oslo".into(),
+            taken: vec![event; 150],
+            ..Availability::default()
+        };
+        self.calendar(format!("{request:?}"), found)
+    }
+
+    fn events(&self, request: EventsRequest) -> CapabilityFuture<Result<EventList, CalendarError>> {
+        let event = self.0.calendar.lock().unwrap().clone();
+        let found = EventList {
+            zone: "Europe/Oslo".into(),
+            events: vec![event],
+            left_out: 3,
+        };
+        self.calendar(format!("{request:?}"), found)
+    }
+
+    fn change(
+        &self,
+        request: CalendarChange,
+    ) -> CapabilityFuture<Result<CalendarEvent, CalendarError>> {
+        if self.0.calendar_error.lock().unwrap().is_none() {
+            self.0
+                .calendar_changes
+                .lock()
+                .unwrap()
+                .push(request.clone());
+        }
+        let event = self.0.calendar.lock().unwrap().clone();
+        self.calendar(format!("{request:?}"), event)
+    }
+
+    fn find(&self, key: String) -> CapabilityFuture<Result<Option<CalendarEvent>, CalendarError>> {
+        let changes = self.0.calendar_changes.lock().unwrap();
+        let is_made = changes.iter().any(|change| change.key == key);
+        let event = self.0.calendar.lock().unwrap().clone();
+        self.calendar(key, is_made.then_some(event))
     }
 }
 

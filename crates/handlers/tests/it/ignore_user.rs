@@ -137,11 +137,12 @@ fn a_block_that_cannot_be_stored_is_told_to_nobody() {
 }
 
 #[test]
-fn a_block_is_written_off_the_threads_that_move_audio() {
+fn files_are_read_and_written_off_the_threads_that_move_audio() {
     let handlers = windlass_handlers::builtin();
     for (tool, handler) in &handlers {
         let expected = match tool.as_str() {
             "ignore_user" => Placement::Apart,
+            tool if tool.starts_with("calendar_") => Placement::Apart,
             _ => Placement::Inline,
         };
         assert_eq!(handler.placement(), expected, "{tool}");

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod calendar;
+#[cfg(test)]
 mod describe_tool;
 #[cfg(test)]
 mod end_voice_session;

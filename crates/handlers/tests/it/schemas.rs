@@ -3,13 +3,18 @@
 use crate::bench::{schema, tool_file};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use windlass_tool::compile::{Source, builtin, compile, compile_embedded};
 use windlass_tool::handler_file::Permissions;
 use windlass_tool::problem::Severity;
 use windlass_tool::validate::Validator;
 
-const TOOLS: [&str; 5] = [
+const TOOLS: [&str; 10] = [
+    "calendar_cancel_event",
+    "calendar_create_event",
+    "calendar_get_availability",
+    "calendar_list_events",
+    "calendar_move_event",
     "end_voice_session",
     "ignore_user",
     "kb_get",
@@ -252,11 +257,99 @@ fn the_session_tools_take_optional_parameters_only() {
 }
 
 #[test]
+fn the_calendar_takes_the_parameters_of_the_source_documents() {
+    let instant = json!("date-time");
+    check(
+        "calendar_get_availability",
+        &[
+            ("/category", json!("retrieval")),
+            ("/sideEffects", json!("read_only")),
+            ("/allowedModes", json!(["text", "voice"])),
+            ("/latencyBudgetMs", json!(1500)),
+            ("/parameters/required", json!(["start_date", "end_date"])),
+            ("/parameters/properties/start_date/format", instant.clone()),
+            (
+                "/parameters/properties/calendars/items/enum",
+                json!(["primary", "team", "personal"]),
+            ),
+            (
+                "/parameters/properties/calendars/default",
+                json!(["primary"]),
+            ),
+            (
+                "/parameters/properties/include_details/default",
+                json!(false),
+            ),
+            (
+                "/parameters/properties/min_duration_minutes/minimum",
+                json!(15),
+            ),
+            (
+                "/parameters/properties/min_duration_minutes/maximum",
+                json!(480),
+            ),
+            (
+                "/parameters/properties/min_duration_minutes/default",
+                json!(30),
+            ),
+        ],
+    );
+    check(
+        "calendar_create_event",
+        &[
+            ("/category", json!("action")),
+            ("/sideEffects", json!("writes")),
+            ("/idempotent", json!(false)),
+            ("/requiresConfirmation", json!(true)),
+            ("/allowedModes", json!(["text"])),
+            ("/latencyBudgetMs", json!(3000)),
+            ("/effectKey", json!(["/start_time", "/attendees"])),
+            (
+                "/parameters/required",
+                json!(["title", "start_time", "end_time", "attendees"]),
+            ),
+            ("/parameters/properties/title/maxLength", json!(200)),
+            ("/parameters/properties/end_time/format", instant),
+            (
+                "/parameters/properties/attendees/items/format",
+                json!("email"),
+            ),
+            ("/parameters/properties/attendees/minItems", json!(1)),
+            ("/parameters/properties/attendees/maxItems", json!(50)),
+            ("/parameters/properties/description/maxLength", json!(2000)),
+            (
+                "/parameters/properties/include_zoom_link/default",
+                json!(true),
+            ),
+        ],
+    );
+    for tool in [
+        "calendar_create_event",
+        "calendar_move_event",
+        "calendar_cancel_event",
+    ] {
+        check(
+            tool,
+            &[
+                ("/requiresConfirmation", json!(true)),
+                ("/allowedModes", json!(["text"])),
+            ],
+        );
+    }
+    check("calendar_list_events", &[("/reach", json!("external"))]);
+}
+
+#[test]
 fn the_compiler_finds_no_fault_with_the_tool_directories() {
-    let tools = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tools");
+    let usual = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tools");
+    compile_without_fault(&usual);
+    compile_without_fault(&usual.join("_optional"));
+}
+
+fn compile_without_fault(tools: &Path) {
     let builtin = builtin(&windlass_handlers::builtin());
     let compilation = compile(&Source {
-        tools: &tools,
+        tools,
         artifact: &tools.join("tool_registry.json"),
         builtin: &builtin,
         build_timestamp: "2026-01-01T00:00:00Z",

@@ -1,0 +1,88 @@
+//! What the calendar tools have in common: how events and errors are put into an answer. Knows no calendar.
+
+use crate::outcome::{Outcome, report, without_effect};
+use serde_json::{Map, Value, json};
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{CalendarError, CalendarEvent, Context, Report};
+
+/// Characters of a description that an answer shows.
+const DESCRIPTION_CHARACTERS_MAX: usize = 500;
+
+/// An event that the user may see, with its texts.
+pub(crate) fn event(event: &CalendarEvent) -> Value {
+    let mut object = Map::new();
+    object.insert("event_id".into(), event.id.as_str().into());
+    object.insert("calendar".into(), event.calendar.as_str().into());
+    object.insert("title".into(), event.title.clone().into());
+    object.insert("start".into(), event.start.as_str().into());
+    object.insert("end".into(), event.end.as_str().into());
+    object.insert("all_day".into(), event.is_all_day.into());
+    object.insert("status".into(), status(event).into());
+    object.insert("attendees".into(), event.attendees.as_slice().into());
+    if let Some(location) = &event.location {
+        object.insert("location".into(), location.as_str().into());
+    }
+    if let Some(description) = &event.description {
+        let beginning: String = description
+            .chars()
+            .take(DESCRIPTION_CHARACTERS_MAX)
+            .collect();
+        object.insert("description".into(), beginning.into());
+    }
+    Value::Object(object)
+}
+
+fn status(event: &CalendarEvent) -> &'static str {
+    match (event.is_cancelled, event.is_tentative) {
+        (true, _) => "cancelled",
+        (false, true) => "tentative",
+        (false, false) => "confirmed",
+    }
+}
+
+/// What a calendar could not do, in words for the model. The cause of an outage is for operators only.
+pub(crate) fn calendar_report(error: CalendarError, context: &Context) -> Box<Report> {
+    match error {
+        CalendarError::Invalid { pointer, message } => Box::new(Report {
+            details: Some(json!({"pointer": pointer})),
+            ..Report::new(FailureKind::Validation, message)
+        }),
+        CalendarError::NotFound(message) => Box::new(Report {
+            suggestion: Some("list the events first, and take event_id from there".to_owned()),
+            ..Report::new(FailureKind::NotFound, message)
+        }),
+        CalendarError::Different(message) => Box::new(Report {
+            suggestion: Some("list the events again, and tell the user what is there".to_owned()),
+            partial_side_effects: Some(false),
+            ..Report::new(FailureKind::Conflict, message)
+        }),
+        CalendarError::Taken { busy } => {
+            let busy = busy
+                .iter()
+                .map(|(start, end)| json!({"start": start, "end": end}));
+            Box::new(Report {
+                details: Some(json!({"busy": busy.collect::<Vec<_>>()})),
+                suggestion: Some(
+                    "offer the user another time from calendar_get_availability".to_owned(),
+                ),
+                partial_side_effects: Some(false),
+                ..Report::new(
+                    FailureKind::Conflict,
+                    "the time is taken; nothing was changed",
+                )
+            })
+        }
+        CalendarError::Unavailable(cause) => {
+            // An audit that is closed cannot change what the caller is told.
+            let _ = context.audit("calendar_unavailable", json!({"cause": cause}));
+            without_effect("the calendar does not answer; nothing was changed")
+        }
+    }
+}
+
+/// Says that an answer holds texts of others. Where the session cannot be told, they are not used.
+pub(crate) fn mark_external(context: &Context) -> Outcome<()> {
+    context
+        .mark_external()
+        .map_err(|closed| report(FailureKind::SessionInactive, closed.to_string()))
+}

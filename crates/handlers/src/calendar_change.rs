@@ -1,0 +1,177 @@
+//! `calendar_create_event`, `calendar_move_event` and `calendar_cancel_event`: one change of the calendar each, under the key of
+//! its effect, so that a repeated attempt finds what the first one made.
+
+use crate::arguments::{read, require_active};
+use crate::calendar::{calendar_report, event};
+use crate::capability::answer;
+use crate::outcome::{Outcome, ready, report};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::pin::Pin;
+use std::task::{Poll, Waker};
+use windlass_tool::arguments::Arguments;
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{
+    CalendarChange, CalendarChangeKind, CalendarEvent, Execution, Finding, Handler, Invocation,
+    Lookup, LookupInvocation, OutcomeLookup, Success, downstream_key,
+};
+
+/// Which of the three tools.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Changer {
+    Create,
+    Move,
+    Cancel,
+}
+
+#[derive(Deserialize)]
+struct Create {
+    title: String,
+    start_time: String,
+    end_time: String,
+    attendees: Vec<String>,
+    #[serde(default)]
+    description: String,
+    include_zoom_link: bool,
+}
+
+#[derive(Deserialize)]
+struct Move {
+    event_id: String,
+    title: String,
+    start_time: String,
+    end_time: String,
+}
+
+#[derive(Deserialize)]
+struct Cancel {
+    event_id: String,
+    title: String,
+    start_time: String,
+    whole_series: bool,
+}
+
+impl Handler for Changer {
+    fn execute(&self, invocation: Invocation) -> Execution {
+        change(*self, invocation).unwrap_or_else(|report| ready(Err(report)))
+    }
+
+    fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {
+        Some(self)
+    }
+
+    fn reads(&self) -> Option<Value> {
+        let text = json!({"type": "string"});
+        Some(match self {
+            Self::Create => json!({
+                "required": ["title", "start_time", "end_time", "attendees", "include_zoom_link"],
+                "properties": {
+                    "title": text, "start_time": text, "end_time": text,
+                    "attendees": {"type": "array", "items": text},
+                    "description": text, "include_zoom_link": {"type": "boolean"},
+                },
+            }),
+            Self::Move => json!({
+                "required": ["event_id", "title", "start_time", "end_time"],
+                "properties": {"event_id": text, "title": text, "start_time": text, "end_time": text},
+            }),
+            Self::Cancel => json!({
+                "required": ["event_id", "title", "start_time", "whole_series"],
+                "properties": {
+                    "event_id": text, "title": text, "start_time": text, "whole_series": {"type": "boolean"},
+                },
+            }),
+        })
+    }
+}
+
+fn change(changer: Changer, invocation: Invocation) -> Outcome<Execution> {
+    let Invocation { arguments, context } = invocation;
+    require_active(&context, "change the calendar")?;
+    let (kind, wants_link) = kind(changer, &arguments)?;
+    let effect_id = context.effect_id.as_ref().ok_or_else(|| {
+        report(
+            FailureKind::Permanent,
+            "a change of the calendar needs an effect: the tool's sideEffects have to be writes",
+        )
+    })?;
+    let request = CalendarChange {
+        key: downstream_key(effect_id),
+        user_id: context.caller.user_id.clone(),
+        kind,
+    };
+    let calendars = context.world.calendars();
+    Ok(answer(
+        calendars.change(request),
+        move |changed| match changed {
+            Ok(changed) => Ok(success(&changed, wants_link)),
+            Err(error) => Err(calendar_report(error, &context)),
+        },
+    ))
+}
+
+fn kind(changer: Changer, arguments: &Arguments) -> Outcome<(CalendarChangeKind, bool)> {
+    Ok(match changer {
+        Changer::Create => {
+            let create: Create = read(arguments)?;
+            let kind = CalendarChangeKind::Create {
+                title: create.title,
+                start: create.start_time,
+                end: create.end_time,
+                attendees: create.attendees,
+                description: create.description,
+            };
+            (kind, create.include_zoom_link)
+        }
+        Changer::Move => {
+            let moved: Move = read(arguments)?;
+            let kind = CalendarChangeKind::Move {
+                id: moved.event_id,
+                title: moved.title,
+                start: moved.start_time,
+                end: moved.end_time,
+            };
+            (kind, false)
+        }
+        Changer::Cancel => {
+            let cancel: Cancel = read(arguments)?;
+            let kind = CalendarChangeKind::Cancel {
+                id: cancel.event_id,
+                title: cancel.title,
+                start: cancel.start_time,
+                is_whole_series: cancel.whole_series,
+            };
+            (kind, false)
+        }
+    })
+}
+
+fn success(changed: &CalendarEvent, wants_link: bool) -> Success {
+    let mut data = json!({"event": event(changed)});
+    if wants_link {
+        data["note"] =
+            "the event has no conference link, because no conference service is configured".into();
+    }
+    Success::new(data)
+}
+
+impl OutcomeLookup for Changer {
+    fn look_up(&self, invocation: LookupInvocation) -> Lookup {
+        let wants_link = match kind(*self, &invocation.arguments) {
+            Ok((_, wants_link)) => wants_link,
+            Err(_) => return Lookup::Found(Finding::Unknown),
+        };
+        let key = downstream_key(&invocation.effect_id);
+        let mut found = invocation.context.world.calendars().find(key);
+        let finding = move |found| match found {
+            Ok(Some(event)) => Finding::Happened(Box::new(success(&event, wants_link))),
+            Ok(None) => Finding::NotHappened,
+            Err(_) => Finding::Unknown,
+        };
+        let mut task = std::task::Context::from_waker(Waker::noop());
+        match Pin::as_mut(&mut found).poll(&mut task) {
+            Poll::Ready(found) => Lookup::Found(finding(found)),
+            Poll::Pending => Lookup::Pending(Box::pin(async move { finding(found.await) })),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The calendars as tools see them: what is asked of them, and what they answer. Knows no file and no service. Times are RFC 3339.
+
+use super::CapabilityFuture;
+use crate::id::UserId;
+
+/// The calendars that this program keeps or reaches.
+pub trait Calendars: Send + Sync {
+    fn availability(
+        &self,
+        request: AvailabilityRequest,
+    ) -> CapabilityFuture<Result<Availability, CalendarError>>;
+
+    /// The events that the user may see, by their start.
+    fn events(&self, request: EventsRequest) -> CapabilityFuture<Result<EventList, CalendarError>>;
+
+    /// Makes a change, or finds that it was made before. The event as it stands then.
+    fn change(
+        &self,
+        request: CalendarChange,
+    ) -> CapabilityFuture<Result<CalendarEvent, CalendarError>>;
+
+    /// The event that the change with this key has made or changed, where it was made.
+    fn find(&self, key: String) -> CapabilityFuture<Result<Option<CalendarEvent>, CalendarError>>;
+}
+
+/// From a time to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CalendarRange {
+    pub start: String,
+    pub end: String,
+    /// Names of calendars.
+    pub calendars: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AvailabilityRequest {
+    pub range: CalendarRange,
+    pub slot_minutes_min: u32,
+    /// Who asks.
+    pub user_id: UserId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventsRequest {
+    pub range: CalendarRange,
+    pub events_max: usize,
+    pub user_id: UserId,
+}
+
+/// What is taken and what is free. All times are by the calendars' clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Availability {
+    pub start: String,
+    pub end: String,
+    /// The name of the zone that the times are in.
+    pub zone: String,
+    /// Events that take time, by their start; with texts only where the user may see them.
+    pub taken: Vec<CalendarEvent>,
+    pub free: Vec<FreeSlot>,
+    /// What of a calendar could not be read, for operators.
+    pub problems: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventList {
+    pub zone: String,
+    pub events: Vec<CalendarEvent>,
+    /// Events beyond those that are listed.
+    pub left_out: usize,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FreeSlot {
+    pub start: String,
+    pub end: String,
+    pub minutes: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CalendarEvent {
+    /// By which a change names it.
+    pub id: String,
+    pub calendar: String,
+    pub start: String,
+    pub end: String,
+    pub is_all_day: bool,
+    pub is_tentative: bool,
+    pub is_cancelled: bool,
+    /// Whether its time is taken.
+    pub is_busy: bool,
+    /// `None` where there is none, or the user may not see it.
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub location: Option<String>,
+    pub attendees: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CalendarChange {
+    /// The same for every attempt at one change, and of no other change.
+    pub key: String,
+    pub user_id: UserId,
+    pub kind: CalendarChangeKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CalendarChangeKind {
+    Create {
+        title: String,
+        start: String,
+        end: String,
+        attendees: Vec<String>,
+        description: String,
+    },
+    Move {
+        id: String,
+        /// The event's title, as the user was shown it; empty where it has none.
+        title: String,
+        start: String,
+        end: String,
+    },
+    Cancel {
+        id: String,
+        title: String,
+        /// When it starts, as the user was shown it.
+        start: String,
+        /// With all its other occurrences.
+        is_whole_series: bool,
+    },
+}
+
+/// Why a calendar does not do what it was asked. Nothing was changed then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CalendarError {
+    #[error("{message}")]
+    Invalid {
+        /// The argument that does not fit.
+        pointer: &'static str,
+        message: String,
+    },
+    #[error("{0}")]
+    NotFound(String),
+    /// The event is another than the one that was named.
+    #[error("{0}")]
+    Different(String),
+    #[error("the time is taken")]
+    Taken {
+        /// Start and end of what takes it.
+        busy: Vec<(String, String)>,
+    },
+    /// The text is for operators.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// What a world offers in which nobody keeps a calendar.
+pub(super) struct NoCalendars;
+
+impl NoCalendars {
+    fn answer<T: Send + 'static>() -> CapabilityFuture<Result<T, CalendarError>> {
+        let cause = CalendarError::Unavailable("this program keeps no calendar".to_owned());
+        Box::pin(std::future::ready(Err(cause)))
+    }
+}
+
+impl Calendars for NoCalendars {
+    fn availability(
+        &self,
+        _: AvailabilityRequest,
+    ) -> CapabilityFuture<Result<Availability, CalendarError>> {
+        Self::answer()
+    }
+
+    fn events(&self, _: EventsRequest) -> CapabilityFuture<Result<EventList, CalendarError>> {
+        Self::answer()
+    }
+
+    fn change(&self, _: CalendarChange) -> CapabilityFuture<Result<CalendarEvent, CalendarError>> {
+        Self::answer()
+    }
+
+    fn find(&self, _: String) -> CapabilityFuture<Result<Option<CalendarEvent>, CalendarError>> {
+        Self::answer()
+    }
+}
