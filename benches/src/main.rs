@@ -6,6 +6,7 @@
 )]
 
 mod audio;
+mod calendar;
 mod chat_server;
 mod core_steps;
 mod dispatch;
@@ -34,6 +35,7 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   dispatch places         single calls by their place in the turn
   core                    inputs that the session core takes in a second
   audio                   frames of audio through the codec
+  calendar                free slots of 31 days among 10,000 events
   entrance                a request's key, and its ticket
   flood                   chat turns of others while one address floods (after `cargo build --release`, under `taskset -c 1`)
   startup                 loading the registry, and starting a server, with 5 and 200 tools
@@ -58,6 +60,9 @@ fn main() -> ExitCode {
     }
     if let ["scripts"] = arguments.as_slice() {
         return code(scripts::run());
+    }
+    if let ["calendar"] = arguments.as_slice() {
+        return code(calendar::run());
     }
     if let ["entrance"] = arguments.as_slice() {
         return code(entrance::run());

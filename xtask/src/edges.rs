@@ -91,6 +91,7 @@ const PLACES: &[CrateRule] = &[
     CrateRule {
         package: "windlass-config",
         may_use: &[
+            "windlass-calendar",
             "windlass-provider",
             "windlass-runtime",
             "windlass-session",
@@ -107,6 +108,7 @@ const PLACES: &[CrateRule] = &[
     CrateRule {
         package: "windlass-app",
         may_use: &[
+            "windlass-calendar",
             "windlass-config",
             "windlass-driver",
             "windlass-handlers",
@@ -125,6 +127,7 @@ const PLACES: &[CrateRule] = &[
         package: "windlass-benches",
         may_use: &[
             "windlass-app",
+            "windlass-calendar",
             "windlass-driver",
             "windlass-provider",
             "windlass-runtime",
