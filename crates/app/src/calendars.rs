@@ -25,6 +25,9 @@ const DAYS_MAX: i64 = 31;
 /// Problems of a file that operators are told in one answer.
 const PROBLEMS_MAX: usize = 5;
 
+/// A calendar with its name.
+type Named = (String, Arc<Calendar>);
+
 pub(crate) struct FileCalendars {
     folder: Folder,
     zone_name: String,
@@ -63,10 +66,7 @@ impl FileCalendars {
         local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
     }
 
-    fn read(
-        &self,
-        range: &CalendarRange,
-    ) -> Result<(Span, Vec<(String, Arc<Calendar>)>), CalendarError> {
+    fn read(&self, range: &CalendarRange) -> Result<(Span, Vec<Named>), CalendarError> {
         let span = span(
             (range.start.as_str(), "/start_date"),
             (range.end.as_str(), "/end_date"),

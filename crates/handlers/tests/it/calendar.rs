@@ -39,8 +39,9 @@ fn arguments(tool: &str) -> Value {
         _ => json!({"event_id": "one@windlass", "title": "Meeting"}),
     };
     arguments["start_time"] = "2026-11-30T09:00:00+01:00".into();
-    if tool != "calendar_cancel_event" {
-        arguments["end_time"] = "2026-11-30T10:00:00+01:00".into();
+    match tool {
+        "calendar_cancel_event" => arguments["whole_series"] = false.into(),
+        _ => arguments["end_time"] = "2026-11-30T10:00:00+01:00".into(),
     }
     arguments
 }
