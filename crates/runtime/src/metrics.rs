@@ -100,6 +100,11 @@ impl Metrics {
         show::json(&self.lock())
     }
 
+    /// How each tool has done, by its id, as JSON.
+    pub fn tools_json(&self) -> serde_json::Value {
+        show::by_tool(&self.lock())
+    }
+
     /// The metrics in the text format of Prometheus, version 0.0.4.
     pub fn prometheus(&self) -> String {
         show::prometheus(&self.lock())

@@ -35,6 +35,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, patch, post};
 use hosts::HostRule;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use origin::OriginRule;
 use serde::Serialize;
@@ -145,6 +146,7 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/ready", get(ready))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
+        .route("/api/tools/stats", get(tool_stats))
         .route("/assets/{id}", get(assets::serve))
         .fallback(ui::serve)
         .method_not_allowed_fallback(other_method)
@@ -213,24 +215,10 @@ async fn ready(Extract(state): Extract<Arc<ServerState>>) -> Response<Body> {
     }
 }
 
-/// Where callers sign in, the counts are for programs with a key: they tell of every user's sessions.
 async fn metrics(Extract(state): Extract<Arc<ServerState>>, request: Request) -> Response<Body> {
     let (head, _) = request.into_parts();
-    if state.access.is_required {
-        let identified = state
-            .access
-            .identify(client::showing(&head, Purpose::Other));
-        match identified.await {
-            Ok(Some(known)) if known.means == Means::Key => {}
-            Ok(_) => {
-                return chat::error(
-                    StatusCode::FORBIDDEN,
-                    "forbidden",
-                    "metrics are for API keys",
-                );
-            }
-            Err(problem) => return access::refused(&client::NoCaller::Refused(problem)),
-        }
+    if let Some(refused) = refuses_counts(&state, &head).await {
+        return refused;
     }
     if wants_prometheus(&head.headers) {
         typed(
@@ -239,6 +227,31 @@ async fn metrics(Extract(state): Extract<Arc<ServerState>>, request: Request) ->
         )
     } else {
         typed("application/json", state.metrics.json().to_string())
+    }
+}
+
+async fn tool_stats(Extract(state): Extract<Arc<ServerState>>, request: Request) -> Response<Body> {
+    let (head, _) = request.into_parts();
+    match refuses_counts(&state, &head).await {
+        Some(refused) => refused,
+        None => typed("application/json", state.metrics.tools_json().to_string()),
+    }
+}
+
+/// Where callers sign in, the counts are for programs with a key: they tell of every user's sessions.
+async fn refuses_counts(state: &Arc<ServerState>, head: &Parts) -> Option<Response<Body>> {
+    if !state.access.is_required {
+        return None;
+    }
+    let identified = state.access.identify(client::showing(head, Purpose::Other));
+    match identified.await {
+        Ok(Some(known)) if known.means == Means::Key => None,
+        Ok(_) => Some(chat::error(
+            StatusCode::FORBIDDEN,
+            "forbidden",
+            "metrics are for API keys",
+        )),
+        Err(problem) => Some(access::refused(&client::NoCaller::Refused(problem))),
     }
 }
 

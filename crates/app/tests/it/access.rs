@@ -92,6 +92,7 @@ async fn a_key_lets_in_until_it_is_revoked_and_then_ends_what_it_began() {
     let guarded = [
         "/api/info",
         "/metrics",
+        "/api/tools/stats",
         "/v1/models",
         "/assets/photo:deck",
         "/api/conversations",

@@ -412,6 +412,18 @@ async fn a_chats_context_and_spent_budgets_are_in_the_metrics() {
     }
     let search = &metrics["tools"]["kb_search"];
     assert_eq!(search["budgetViolations"], 1, "{search}");
+    let stats: Value = serde_json::from_str(&get(&chat.address, "/api/tools/stats").body).unwrap();
+    let mut search = stats["kb_search"].clone();
+    for time in ["avgDuration", "p50", "p95", "p99"] {
+        assert!(search[time].take().is_u64(), "{time} in {stats}");
+    }
+    assert_eq!(
+        search,
+        json!({
+            "calls": 2, "errors": 1, "errorsByType": {"BUDGET_EXCEEDED": 1}, "successRate": 0.5, "budgetViolations": 1,
+            "avgDuration": null, "p50": null, "p95": null, "p99": null,
+        })
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -68,27 +68,53 @@ fn refused_json(counted: &Counted) -> Value {
     Value::Object(refused)
 }
 
-fn tool_json(tool: &ToolCounts) -> Value {
-    let errors: Map<String, Value> = tool
-        .errors
-        .iter()
+fn errors_by_type(tool: &ToolCounts) -> Map<String, Value> {
+    let errors = tool.errors.iter();
+    errors
         .map(|(error_type, count)| (error_type.code().to_owned(), json!(count)))
-        .collect();
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a rate needs no more than the digits of a double"
-    )]
-    let success_rate = (tool.calls > 0).then(|| tool.succeeded as f64 / tool.calls as f64);
+        .collect()
+}
+
+/// The part of its calls that succeeded; none of a tool without calls.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a rate needs no more than the digits of a double"
+)]
+fn success_rate(tool: &ToolCounts) -> Option<f64> {
+    (tool.calls > 0).then(|| tool.succeeded as f64 / tool.calls as f64)
+}
+
+fn tool_json(tool: &ToolCounts) -> Value {
     json!({
         "calls": tool.calls,
         "cancelled": tool.cancelled,
         "asked": tool.asked,
         "duplicates": tool.duplicates,
-        "errors": errors,
-        "successRate": success_rate,
+        "errors": errors_by_type(tool),
+        "successRate": success_rate(tool),
         "latencyMs": tool.latency_ms.percentiles(),
         "budgetViolations": tool.budget_violations,
     })
+}
+
+/// How each tool has done: times in milliseconds, of its last responses.
+pub(super) fn by_tool(counted: &Counted) -> Value {
+    let tools = counted.tools.iter().map(|(name, tool)| {
+        let latency = tool.latency_ms.percentiles();
+        let stats = json!({
+            "calls": tool.calls,
+            "errors": tool.errors.values().sum::<u64>(),
+            "avgDuration": tool.latency_ms.average(),
+            "errorsByType": errors_by_type(tool),
+            "successRate": success_rate(tool),
+            "p50": latency.p50,
+            "p95": latency.p95,
+            "p99": latency.p99,
+            "budgetViolations": tool.budget_violations,
+        });
+        (name.to_string(), stats)
+    });
+    Value::Object(tools.collect())
 }
 
 pub(super) fn prometheus(counted: &Counted) -> String {
