@@ -9,10 +9,12 @@ mod calendar_list_events;
 mod capability;
 pub mod describe_tool;
 mod end_voice_session;
+mod extract_contacts;
 mod ignore_user;
 mod kb_get;
 mod kb_search;
 mod outcome;
+mod rank_results;
 mod record;
 mod start_voice_session;
 
@@ -27,7 +29,7 @@ use windlass_tool::id::ToolId;
 /// among them: it has no directory, and what it describes is the caller's to give.
 pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
     use calendar_change::Changer;
-    let handlers: [(&str, Arc<dyn Handler>); 10] = [
+    let handlers: [(&str, Arc<dyn Handler>); 12] = [
         ("calendar_cancel_event", Arc::new(Changer::Cancel)),
         ("calendar_create_event", Arc::new(Changer::Create)),
         (
@@ -40,9 +42,11 @@ pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
         ),
         ("calendar_move_event", Arc::new(Changer::Move)),
         ("end_voice_session", Arc::new(end_voice_session::Ender)),
+        ("extract_contacts", Arc::new(extract_contacts::Extractor)),
         ("ignore_user", Arc::new(ignore_user::Blocker)),
         ("kb_get", Arc::new(kb_get::KbGet)),
         ("kb_search", Arc::new(kb_search::Searcher)),
+        ("rank_results", Arc::new(rank_results::Ranker)),
         (
             "start_voice_session",
             Arc::new(start_voice_session::Starter),

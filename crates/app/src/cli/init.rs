@@ -66,6 +66,8 @@ pub(super) fn run(arguments: &InitArguments) -> Result<(), Failure> {
 fn extras(names: &[ExtraName]) -> Vec<Extra> {
     let extras = names.iter().map(|name| match name {
         ExtraName::Calendar => Extra::Calendar,
+        ExtraName::Contacts => Extra::Contacts,
+        ExtraName::Ranking => Extra::Ranking,
     });
     extras.collect::<BTreeSet<_>>().into_iter().collect()
 }

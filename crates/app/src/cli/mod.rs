@@ -287,7 +287,7 @@ struct CallArguments {
 #[command(after_help = "Examples:
   windlass init shop              a project in the folder shop, with a first tool in JavaScript
   windlass init shop --python     the first tool in Python, in a process of its own
-  windlass init desk --with calendar    with a calendar that it keeps")]
+  windlass init desk --with calendar,contacts    with tools that not every project needs")]
 struct InitArguments {
     /// The new project's folder
     #[arg(value_name = "FOLDER", default_value = ".")]
@@ -310,6 +310,10 @@ struct InitArguments {
 enum ExtraName {
     /// Free times, events; made, moved and cancelled after the user's yes
     Calendar,
+    /// Find telephone numbers and addresses in a text
+    Contacts,
+    /// Put lists in order by what counts
+    Ranking,
 }
 
 #[derive(Debug, Args)]

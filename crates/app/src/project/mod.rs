@@ -107,6 +107,8 @@ const CALENDAR: [(&str, &str, &str); 5] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Extra {
     Calendar,
+    Contacts,
+    Ranking,
 }
 
 impl Extra {
@@ -114,6 +116,16 @@ impl Extra {
     fn tools(self) -> &'static [(&'static str, &'static str, &'static str)] {
         match self {
             Self::Calendar => &CALENDAR,
+            Self::Contacts => &[(
+                "extract-contacts",
+                include_str!("../../../../tools/_optional/extract-contacts/schema.json"),
+                include_str!("../../../../tools/_optional/extract-contacts/guide.md"),
+            )],
+            Self::Ranking => &[(
+                "rank-results",
+                include_str!("../../../../tools/_optional/rank-results/schema.json"),
+                include_str!("../../../../tools/_optional/rank-results/guide.md"),
+            )],
         }
     }
 
@@ -121,6 +133,7 @@ impl Extra {
     fn configuration(self) -> &'static str {
         match self {
             Self::Calendar => include_str!("templates/calendar.toml"),
+            Self::Contacts | Self::Ranking => "",
         }
     }
 }

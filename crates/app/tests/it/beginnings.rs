@@ -142,6 +142,34 @@ fn a_node_project_is_offered_the_import_of_its_tools() {
 }
 
 #[test]
+fn a_project_has_the_built_in_tools_that_it_asks_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    done(&windlass(
+        path,
+        &["init", "desk", "--with", "ranking,contacts,ranking"],
+    ));
+    let project = path.join("desk");
+    let checked = windlass(&project, &["check"]);
+    assert!(
+        done(&checked).starts_with("checked: 8 tools"),
+        "{}",
+        checked.output
+    );
+    let text = r#"{"text": "Call 030 901820", "region": "DE"}"#;
+    let list = r#"{"items": [{"id": "a", "price": 30}, {"id": "b", "price": 2512292042121000001}],
+        "criteria": [{"field": "price"}]}"#;
+    for (tool, arguments, found) in [
+        ("extract_contacts", text, r#""number": "+4930901820""#),
+        // Digits beyond those of a double come back as they were.
+        ("rank_results", list, r#""price": 2512292042121000001"#),
+    ] {
+        let called = windlass(&project, &["call", "--mode", "text", tool, arguments]);
+        assert!(done(&called).contains(found), "{}", called.output);
+    }
+}
+
+#[test]
 fn check_prints_what_it_takes_for_fields_that_are_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();

@@ -322,7 +322,10 @@ const CASES: &[Case] = &[
     Case {
         command: "init",
         right: &["new"],
-        wrong: &[("--rust", "nowhere", "nowhere")],
+        wrong: &[
+            ("--rust", "nowhere", "nowhere"),
+            ("--with", "everything", "'everything' for '--with"),
+        ],
     },
     Case {
         command: "schema",

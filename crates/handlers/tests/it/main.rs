@@ -9,6 +9,8 @@ mod describe_tool;
 #[cfg(test)]
 mod end_voice_session;
 #[cfg(test)]
+mod extract_contacts;
+#[cfg(test)]
 mod ignore_user;
 #[cfg(test)]
 mod kb_get;
@@ -16,6 +18,8 @@ mod kb_get;
 mod kb_search;
 #[cfg(test)]
 mod lookups;
+#[cfg(test)]
+mod rank_results;
 #[cfg(test)]
 mod schemas;
 #[cfg(test)]

@@ -9,16 +9,18 @@ use windlass_tool::handler_file::Permissions;
 use windlass_tool::problem::Severity;
 use windlass_tool::validate::Validator;
 
-const TOOLS: [&str; 10] = [
+const TOOLS: [&str; 12] = [
     "calendar_cancel_event",
     "calendar_create_event",
     "calendar_get_availability",
     "calendar_list_events",
     "calendar_move_event",
     "end_voice_session",
+    "extract_contacts",
     "ignore_user",
     "kb_get",
     "kb_search",
+    "rank_results",
     "start_voice_session",
 ];
 
@@ -90,6 +92,22 @@ fn metadata_is_that_of_the_tool_selection_matrix() {
             false,
             json!(["voice"]),
             500,
+        ),
+        (
+            "extract_contacts",
+            "utility",
+            "none",
+            true,
+            json!(["text"]),
+            200,
+        ),
+        (
+            "rank_results",
+            "utility",
+            "none",
+            true,
+            json!(["text", "voice"]),
+            200,
         ),
     ] {
         check(
