@@ -116,7 +116,8 @@ impl Prose {
 
     /// The same, for the log.
     fn rewrite(&self, answer: &mut ModelAnswer) {
-        let mut reader = Reader::new(&self.rules, false);
+        let begins_in_thought = self.rules.begins_in_thought && self.reader.began_in_thought;
+        let mut reader = Reader::new(&self.rules, begins_in_thought);
         let mut newest = None;
         for at in 0..answer.pieces.len() {
             let AnswerPiece::Text(piece) = &mut answer.pieces[at] else {
@@ -224,6 +225,10 @@ struct Reader {
     backticks: u32,
     is_in_fence: bool,
     depth: u32,
+    /// A thought has begun or ended, so that an end alone says nothing of what stands before it.
+    has_thought: bool,
+    /// As much of what is pending has been searched for the end of a thought.
+    searched: usize,
     /// A thought that began amid a line: if it never ends, it was none.
     aside: Option<String>,
     /// What stands behind the end of a thought within a thought: if the outer one never ends, there was none.
@@ -248,6 +253,8 @@ impl Reader {
             backticks: 0,
             is_in_fence: false,
             depth: 0,
+            has_thought: false,
+            searched: 0,
             aside: None,
             after_inner: None,
             has_said: false,
@@ -299,9 +306,10 @@ impl Reader {
             let rest = &text[at..];
             at += match self.mode {
                 Mode::Void => rest.len(),
-                Mode::Unknown => match close_of(rest) {
+                Mode::Unknown => match self.first_close(rest) {
                     Some(end) => {
                         self.began_in_thought = true;
+                        self.has_thought = true;
                         self.has_changed = true;
                         self.mode = Mode::Said;
                         end
@@ -324,6 +332,7 @@ impl Reader {
                     }
                     Look::Tag(Tag::Open, length) => {
                         self.has_changed = true;
+                        self.has_thought = true;
                         self.mode = Mode::Thought;
                         self.depth = 1;
                         let is_amid = self.has_said && !self.is_line_start;
@@ -331,8 +340,13 @@ impl Reader {
                         self.lead.clear();
                         length
                     }
+                    Look::Tag(Tag::Close, length) if self.has_thought => {
+                        self.has_changed = true;
+                        length
+                    }
                     Look::Tag(Tag::Close, length) => {
                         self.has_changed = true;
+                        self.has_thought = true;
                         self.began_in_thought = true;
                         retracts = true;
                         said.clear();
@@ -354,8 +368,19 @@ impl Reader {
                 },
             };
         }
-        self.pending = text[at..].to_owned();
+        self.pending = match at {
+            0 => text,
+            _ => text[at..].to_owned(),
+        };
         retracts
+    }
+
+    /// The end of the first closing tag. What was searched before is not searched again.
+    fn first_close(&mut self, held: &str) -> Option<usize> {
+        let longest = "</thinking>".len();
+        let from = held.floor_char_boundary(self.searched.saturating_sub(longest));
+        self.searched = held.len();
+        close_of(&held[from..]).map(|end| from + end)
     }
 
     /// Reads a piece of a thought; `None` where more has to come.
@@ -428,7 +453,8 @@ impl Reader {
         }
         let may_be_json = matches!(first, b'{' | b'[') || rest.starts_with('`');
         if self.is_line_start && reads_calls && may_be_json {
-            match json_look(rest, &rules.tools, is_end || rest.len() > JSON_BYTES_MAX) {
+            let head = &rest[..rest.floor_char_boundary(JSON_BYTES_MAX)];
+            match json_look(head, &rules.tools, is_end || head.len() < rest.len()) {
                 JsonLook::Call => return Look::Tag(Tag::Call, rest.len()),
                 JsonLook::Part => return Look::Wait,
                 JsonLook::None => {}

@@ -376,8 +376,15 @@ impl StreamState {
             StepContent::Words(_) => return self.part(at, &part, events),
             StepContent::Repeated => true,
             StepContent::Call(call) => {
-                if let Some(arguments) = &part.arguments {
-                    call.pieces.push_str(&arguments.0);
+                match &part.arguments {
+                    Some(arguments) => call.pieces.push_str(&arguments.0),
+                    // Without it the call would run with arguments that nobody gave.
+                    None if kind == "arguments_delta" => {
+                        return self
+                            .trouble
+                            .damage("a piece of arguments that is no text", events);
+                    }
+                    None => {}
                 }
                 if call.pieces.len() > arguments_bytes_max {
                     return self.trouble.fail("a call's arguments do not end");

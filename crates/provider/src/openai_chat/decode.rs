@@ -35,6 +35,8 @@ struct StreamState {
     details_bytes: usize,
     extra: Option<Value>,
     calls: Calls,
+    /// A `function_call` has begun, which goes on without its name.
+    has_function_call: bool,
     usage: Option<Usage>,
     finish_reason: Option<String>,
     /// The end mark has come.
@@ -155,6 +157,7 @@ impl StreamState {
             details_bytes: 0,
             extra: None,
             calls: Calls::default(),
+            has_function_call: false,
             usage: None,
             finish_reason: None,
             is_done: false,
@@ -340,8 +343,9 @@ impl StreamState {
         }
         if let Some(call) = delta.function_call
             && let Ok(Strict(function @ Value::Object(_))) = serde_json::from_str(call.get())
-            && !(self.calls.is_empty() && is_nameless(&function))
+            && (self.has_function_call || !is_nameless(&function))
         {
+            self.has_function_call = true;
             self.call(json!({ "function": function }));
         }
     }

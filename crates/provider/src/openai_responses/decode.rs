@@ -14,6 +14,9 @@ use std::sync::Arc;
 use windlass_session::client::Citation;
 use windlass_session::model::{ArgumentsProblem, IncomingCall, ModelEvent, Usage};
 
+/// Messages and calls of one answer.
+const ITEMS_MAX: usize = 1_024;
+
 /// Which part of an answer a message is; models want it back.
 pub(super) const PHASE: &str = "phase";
 
@@ -339,6 +342,11 @@ impl StreamState {
             return;
         }
         let open = self.open_message(&place);
+        if open.is_none() && self.items.len() >= ITEMS_MAX {
+            return self
+                .trouble
+                .fail("the answer has more items than any model makes");
+        }
         match open.map(|at| &mut self.items[at].piece) {
             Some(AnswerPiece::Text(message)) => message.text.0.push_str(words),
             Some(AnswerPiece::Call(_)) | None => self.items.push(Placed {

@@ -18,6 +18,9 @@ const AROUND: [&str; 4] = ["tool_calls", "function", "tool_call", "function_call
 /// Other members that may stand first.
 const OTHERS: [&str; 2] = ["id", "type"];
 
+/// As near its beginning a call has its first key.
+const AROUND_BYTES_MAX: usize = 256;
+
 /// Looks at text that begins with a brace, a bracket or a fence. At the end what may become a call is judged by its
 /// beginning.
 pub(super) fn json_look(text: &str, tools: &[Arc<str>], is_end: bool) -> JsonLook {
@@ -68,10 +71,11 @@ enum FirstKey {
 
 /// Whether the first member of the first object is one that calls begin with, so that nothing else is held.
 fn first_key(json: &str) -> FirstKey {
+    let near = &json[..json.floor_char_boundary(AROUND_BYTES_MAX)];
     let opened =
-        json.trim_start_matches(|sign: char| sign == '[' || sign == '{' || sign.is_whitespace());
+        near.trim_start_matches(|sign: char| sign == '[' || sign == '{' || sign.is_whitespace());
     let Some(key) = opened.strip_prefix('"') else {
-        return match opened.is_empty() {
+        return match opened.is_empty() && near.len() == json.len() {
             true => FirstKey::Part,
             false => FirstKey::None,
         };

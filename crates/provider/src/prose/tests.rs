@@ -92,6 +92,8 @@ fn thoughts_are_not_said_however_they_are_cut() {
         ("<think>Who is it", ""),
         ("<think></think>", ""),
         ("<think> \n</think>\n", ""),
+        // An end too many says nothing of what stands before it.
+        ("<think>a</think>It is Maud.</think>", "It is Maud."),
         (
             "The tag <think> is for thoughts.",
             "The tag <think> is for thoughts.",
@@ -154,6 +156,12 @@ fn a_closing_tag_alone_ends_a_thought_and_is_known_from_then_on() {
         ..rules()
     };
     assert_eq!(hear(&known, &["It is", " Maud."], true).said, "It is Maud.");
+    let thought = "I could use <tool_call> or {\"name\": \"book\"} here.\n</think>\nIt is Maud.";
+    for pieces in cuts(thought) {
+        let heard = hear(&known, &pieces, true);
+        let both = (&*heard.said, &*heard.logged);
+        assert_eq!(both, ("It is Maud.", "It is Maud."), "{pieces:?}");
+    }
 }
 
 #[test]
@@ -231,9 +239,18 @@ fn hostile_answers_are_read_to_their_end() {
         "</think>".repeat(20_000),
         "{\"name\":".repeat(5_000),
         "[".repeat(50_000),
+        "[\n".repeat(200_000),
         "`".repeat(50_000),
+        "word ".repeat(200_000),
     ] {
-        let pieces: Vec<&str> = hostile.split_inclusive(['k', ':']).collect();
-        hear(&rules(), &pieces, true);
+        let pieces: Vec<&str> = hostile.split_inclusive(['k', ':', ' ']).collect();
+        for begins_in_thought in [false, true] {
+            let rules = ProseRules {
+                begins_in_thought,
+                ..rules()
+            };
+            assert_eq!(hear(&rules, &pieces, true).ending, Ending::Complete);
+            assert_eq!(hear(&rules, &[&hostile], true).ending, Ending::Complete);
+        }
     }
 }

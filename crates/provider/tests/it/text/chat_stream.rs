@@ -555,6 +555,18 @@ fn a_function_call_without_a_name_is_none() {
     let (events, answer) = decode_chat(stream_of(&messages).as_bytes());
     assert_eq!(words(&events), "Hello.");
     assert_eq!((answer.calls.len(), answer.ending), (0, Ending::Complete));
+    // One beside a call of the other form is none of its pieces.
+    let call = json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}});
+    let messages = [
+        chunk(json!({"tool_calls": [call]})),
+        chunk(json!({"function_call": {"name": null, "arguments": "{}"}})),
+        finish("tool_calls"),
+    ];
+    let (_, answer) = decode_chat(stream_of(&messages).as_bytes());
+    assert_eq!(
+        answer.calls[0].arguments.as_ref().unwrap().to_value(),
+        json!({})
+    );
     // A call that has begun goes on without its name.
     let messages = [
         chunk(json!({"function_call": {"name": "look", "arguments": ""}})),
