@@ -1,5 +1,5 @@
-//! What it costs to find the free slots of 31 days in a calendar of 10,000 events, from its file, and again while the file stays as
-//! it is. The goal is 20 ms for the second.
+//! The time that free slots of 31 days take among 10,000 events: from the calendar's file, and again while the file stays as it is. The
+//! goal is 20 ms for the second.
 
 #![expect(
     clippy::print_stdout,

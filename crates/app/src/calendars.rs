@@ -22,6 +22,8 @@ use windlass_tool::json;
 const FOLDER: &str = "calendars";
 /// Days of one range, and of one event.
 const DAYS_MAX: i64 = 31;
+/// Times of calendars lie in these years; a file may have a day more on both sides, by its own clock.
+const YEARS: std::ops::RangeInclusive<i16> = 1901..=2199;
 /// Problems of a file that operators are told in one answer.
 const PROBLEMS_MAX: usize = 5;
 
@@ -91,15 +93,16 @@ impl FileCalendars {
         let mut taken = Vec::new();
         let mut spans = Vec::new();
         let mut problems = Vec::new();
+        // An event beside the range keeps its buffer within it.
+        let from = range.start.checked_sub(self.buffer).unwrap_or(range.start);
+        let to = range.end.checked_add(self.buffer).unwrap_or(range.end);
         for (name, calendar) in &calendars {
-            let (found, more) = expand(calendar, self.folder.zone(), range.start, range.end)
-                .map_err(|error| too_much(&error))?;
-            let all = calendar.problems.iter().chain(&more);
-            let all = all.map(|problem| format!("{name}.ics {problem}"));
-            problems.extend(all.take(PROBLEMS_MAX));
+            let (found, more) =
+                expand(calendar, self.folder.zone(), from, to).map_err(|error| too_much(&error))?;
+            problems.extend(problems_of(name, calendar, &more));
             for found in found.iter().filter(|found| found.event.is_busy()) {
                 spans.push(found.span());
-                if found.start < found.end {
+                if found.start < found.end && found.start < range.end && range.start < found.end {
                     taken.push((found.start, self.event(name, found, owner.as_deref())));
                 }
             }
@@ -129,9 +132,11 @@ impl FileCalendars {
         let (range, calendars) = self.read(&request.range)?;
         let owner = self.owner(&request.user_id);
         let mut events = Vec::new();
+        let mut problems = Vec::new();
         for (name, calendar) in &calendars {
-            let (found, _) = expand(calendar, self.folder.zone(), range.start, range.end)
+            let (found, more) = expand(calendar, self.folder.zone(), range.start, range.end)
                 .map_err(|error| too_much(&error))?;
+            problems.extend(problems_of(name, calendar, &more));
             for found in &found {
                 if may_see(found, owner.as_deref()) && found.event.status != Status::Cancelled {
                     events.push((found.start, self.event(name, found, owner.as_deref())));
@@ -145,6 +150,7 @@ impl FileCalendars {
             zone: self.zone_name.clone(),
             events: events.into_iter().map(|(_, event)| event).collect(),
             left_out,
+            problems,
         })
     }
 
@@ -157,7 +163,6 @@ impl FileCalendars {
             is_all_day: found.is_all_day(),
             is_tentative: found.event.status == Status::Tentative,
             is_cancelled: found.event.status == Status::Cancelled,
-            is_busy: found.event.is_busy(),
             ..CalendarEvent::default()
         };
         if !may_see(found, owner) {
@@ -245,7 +250,6 @@ impl FileCalendars {
             end: self.shown(found.span.end),
             is_all_day: found.is_all_day,
             is_cancelled: found.is_cancelled,
-            is_busy: !found.is_cancelled,
             title: found.title,
             attendees: found.attendees,
             ..CalendarEvent::default()
@@ -266,18 +270,19 @@ impl FileCalendars {
             FolderError::Edit(EditError::NotFound) => CalendarError::NotFound(
                 "there is no such event, or it is not one that this user may change".to_owned(),
             ),
-            FolderError::Edit(EditError::Different { title, start }) => {
-                CalendarError::Different(format!(
-                    "this event_id has the title {title:?} and starts at {}; nothing was changed",
-                    self.shown(start)
-                ))
-            }
+            // The title is another's text, and stays where texts of others are marked as such.
+            FolderError::Edit(EditError::Different { start }) => CalendarError::Different(format!(
+                "this event_id has another title, or starts at another time, which is {}; nothing was changed",
+                self.shown(start)
+            )),
             FolderError::Expand(error) => too_much(&error),
             FolderError::File { .. }
             | FolderError::TooLong(_)
             | FolderError::Encoding(_)
             | FolderError::Contended(_)
-            | FolderError::Edit(EditError::Broken) => CalendarError::Unavailable(error.to_string()),
+            | FolderError::Edit(EditError::Broken | EditError::Unreadable) => {
+                CalendarError::Unavailable(error.to_string())
+            }
         }
     }
 }
@@ -325,14 +330,29 @@ fn too_much(error: &ExpandError) -> CalendarError {
     CalendarError::Unavailable(error.to_string())
 }
 
+fn problems_of(
+    name: &str,
+    calendar: &Calendar,
+    more: &[windlass_calendar::Problem],
+) -> Vec<String> {
+    let all = calendar.problems.iter().chain(more);
+    let all = all.map(|problem| format!("{name}.ics {problem}"));
+    all.take(PROBLEMS_MAX).collect()
+}
+
 fn time(text: &str, pointer: &'static str) -> Result<Timestamp, CalendarError> {
-    text.parse().map_err(|_| CalendarError::Invalid {
+    let refuse = |why: &str| CalendarError::Invalid {
         pointer,
-        message: format!(
-            "{} is no date-time with an offset, such as 2026-11-30T09:00:00+01:00",
-            &pointer[1..]
-        ),
-    })
+        message: format!("{} is {why}", &pointer[1..]),
+    };
+    let time: Timestamp = text
+        .parse()
+        .map_err(|_| refuse("no date-time with an offset, such as 2026-11-30T09:00:00+01:00"))?;
+    let year = time.to_zoned(TimeZone::UTC).year();
+    match YEARS.contains(&year) {
+        true => Ok(time),
+        false => Err(refuse("in a year that calendars here do not reach")),
+    }
 }
 
 /// From a time to a later one, with the arguments that say them.

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 /// The part of a name behind the key, by which other programs see whose events these are.
 const UID_DOMAIN: &str = "@windlass";
 
-/// What is to be changed.
+/// One change of a calendar.
 #[derive(Clone, Debug)]
 pub struct Change<'a> {
     /// The same for every attempt at one change, and of no other change.
@@ -43,7 +43,7 @@ pub enum Kind<'a> {
     },
 }
 
-/// How much of a series is meant.
+/// The part of a series that is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     Occurrence,
@@ -66,12 +66,12 @@ pub struct NewEvent<'a> {
 pub enum EditError {
     #[error("there is no such event")]
     NotFound,
-    #[error(
-        "the event is another than the one that was named: it has the title {title:?} and starts at {start}"
-    )]
-    Different { title: String, start: Timestamp },
+    #[error("the event has another title, or starts at another time, which is {start}")]
+    Different { start: Timestamp },
     #[error("the calendar's file is broken: it has no whole VCALENDAR")]
     Broken,
+    #[error("the calendar's file could not be read with this change in it")]
+    Unreadable,
 }
 
 /// The name of the event that a change adds.
@@ -79,7 +79,7 @@ pub(crate) fn uid_of(key: &str) -> String {
     format!("{key}{UID_DOMAIN}")
 }
 
-/// How an occurrence is named: by its event, and by the start that the rule of its series gives.
+/// The name of an occurrence: by its event, and by the start that the rule of its series gives.
 pub(crate) fn id_of(event: &Event, of_series: Option<&Moment>) -> String {
     match of_series {
         Some(moment) => format!("{}/{}", event.uid, moment_text(moment)),
@@ -111,7 +111,7 @@ fn dated(name: &str, moment: &Moment) -> String {
     }
 }
 
-/// What an id means in a calendar.
+/// The events that an id names.
 pub(crate) struct Target<'a> {
     /// The single event, or the series.
     pub(crate) core: Option<&'a Event>,
@@ -201,10 +201,7 @@ impl<'a> Target<'a> {
         let begins = begins.ok_or(EditError::NotFound)?;
         match known.trim() == title.trim() && start.is_none_or(|start| start == begins) {
             true => Ok(()),
-            false => Err(EditError::Different {
-                title: known.to_owned(),
-                start: begins,
-            }),
+            false => Err(EditError::Different { start: begins }),
         }
     }
 }
@@ -251,6 +248,7 @@ pub(crate) fn apply(
                 }
                 // The whole of a series is never moved.
                 (None, event) if event.is_series() => Err(EditError::NotFound),
+                (_, event) if changes_later_ones(event) => Err(EditError::NotFound),
                 (_, event) => Ok(Block::of(text, event)?.replaced(&[], times.into(), change)),
             }
         }
@@ -268,14 +266,16 @@ pub(crate) fn apply(
                     let same = calendar.events.iter();
                     let mut all: Vec<&Event> =
                         same.filter(|other| other.uid == event.uid).collect();
-                    // From the end, so that the places before stay where they are.
-                    all.sort_by_key(|event| std::cmp::Reverse(event.place.start));
-                    let mut text = text.to_owned();
+                    all.sort_by_key(|event| event.place.start);
+                    let (mut after, mut at) = (String::with_capacity(text.len()), 0);
                     for event in all {
-                        let block = Block::of(&text, event)?;
-                        text = block.replaced(&["STATUS"], vec![cancelled.clone()], change);
+                        let block = Block::of(text, event)?;
+                        after.push_str(&text[at..event.place.start]);
+                        after += &block.changed(&["STATUS"], vec![cancelled.clone()], change);
+                        at = event.place.end;
                     }
-                    Ok(text)
+                    after.push_str(&text[at..]);
+                    Ok(after)
                 }
                 (Some(occurrence), event, Scope::Occurrence) if event.instance.is_none() => {
                     let lines = vec![
@@ -286,12 +286,21 @@ pub(crate) fn apply(
                     instance(text, event, occurrence, lines, change)
                 }
                 (None, event, Scope::Occurrence) if event.is_series() => Err(EditError::NotFound),
+                (_, event, Scope::Occurrence) if changes_later_ones(event) => {
+                    Err(EditError::NotFound)
+                }
                 (_, event, Scope::Occurrence) => {
                     Ok(Block::of(text, event)?.replaced(&["STATUS"], vec![cancelled], change))
                 }
             }
         }
     }
+}
+
+/// True of an instance that stands for all later ones, too: a change of it would be one of them all.
+fn changes_later_ones(event: &Event) -> bool {
+    let instance = event.instance.as_ref();
+    instance.is_some_and(|instance| instance.and_later)
 }
 
 /// The file with an instance of its own for one occurrence of a series.
@@ -310,7 +319,7 @@ fn instance(
     Ok(spliced(text, core.place.end, core.place.end, &instance))
 }
 
-/// How long an event lasts, as `DURATION` says it.
+/// The length of an event as `DURATION`.
 fn lasting(event: &Event) -> String {
     let seconds = crate::expand::wall(event.length).as_secs();
     match event.is_all_day() {

@@ -1,4 +1,4 @@
-//! What an event of a calendar is. Knows no file and no range.
+//! The events of a calendar. Knows no file and no range.
 
 use crate::rule::Rule;
 use jiff::Timestamp;
@@ -57,7 +57,7 @@ pub enum Status {
     Cancelled,
 }
 
-/// How long each occurrence lasts.
+/// The length of each occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
     /// By the clock on the wall, as between `DTSTART` and `DTEND`: a night from 22 to 6 stays one when the clock changes.
@@ -100,7 +100,7 @@ pub(crate) struct Extra {
     pub(crate) length: Option<Length>,
 }
 
-/// Which occurrence of its series an event stands for.
+/// The occurrence that an event replaces.
 #[derive(Clone, Debug)]
 pub(crate) struct Instance {
     pub(crate) of: Moment,

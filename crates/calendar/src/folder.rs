@@ -194,7 +194,7 @@ impl Folder {
             let text = String::from_utf8(before);
             let text = text.map_err(|_| FolderError::Encoding(path.clone()))?;
             let calendar = read(&text, &self.zone);
-            if let Some(found) = self.made(&calendar, change) {
+            if let Some(found) = self.found(&calendar, change.key) {
                 return Ok(found);
             }
             if !overlaps {
@@ -204,16 +204,16 @@ impl Folder {
             if after.len() > FILE_BYTES_MAX {
                 return Err(FolderError::TooLong(path));
             }
+            // A change that could not be read back would be lost, and made again with each attempt.
+            let found = self.found(&read(&after, &self.zone), change.key);
+            let found = found.ok_or(FolderError::Edit(EditError::Unreadable))?;
             // Another program may have written the file since.
             if bytes_of(&path).ok() != bytes {
                 continue;
             }
             self.write(&path, &after)?;
             self.known().remove(name);
-            let calendar = read(&after, &self.zone);
-            return self
-                .made(&calendar, change)
-                .ok_or(FolderError::Edit(EditError::NotFound));
+            return Ok(found);
         }
         Err(FolderError::Contended(path))
     }
@@ -226,10 +226,6 @@ impl Folder {
     pub fn find(&self, name: &str, key: &str) -> Result<Option<Found>, FolderError> {
         let calendar = self.calendar(name)?;
         Ok(self.found(&calendar, key))
-    }
-
-    fn made(&self, calendar: &Calendar, change: &Change<'_>) -> Option<Found> {
-        self.found(calendar, change.key)
     }
 
     fn found(&self, calendar: &Calendar, key: &str) -> Option<Found> {

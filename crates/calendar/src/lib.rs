@@ -32,7 +32,7 @@ pub const FILE_LINES_MAX: usize = 600_000;
 pub const LINES_MAX: usize = 4_096;
 /// Dates that an event names one by one, by `RDATE` and `EXDATE`.
 pub const DATES_MAX: usize = 4_096;
-/// Problems that are remembered of one file; the others are counted.
+/// Problems that are remembered of one file; the others are left out.
 pub const PROBLEMS_MAX: usize = 100;
 /// Days, or times of day, that one rule may look at in one query. A rule beyond it counts as busy for the whole range.
 pub const RULE_STEPS_MAX: u32 = 200_000;

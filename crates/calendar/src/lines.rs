@@ -33,7 +33,7 @@ impl Line {
     }
 }
 
-/// What stands between a `BEGIN` and its `END`.
+/// The lines between a `BEGIN` and its `END`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Component {
     pub(crate) name: String,
@@ -129,7 +129,7 @@ pub(crate) fn components(text: &str, problems: &mut Problems) -> Vec<Component> 
         }
     }
     for component in open {
-        // What is whole within a calendar that was cut off is read all the same.
+        // Whole components of a calendar that was cut off are read all the same.
         if component.name == "VCALENDAR" {
             problems.push(Problem::new(component.number, "VCALENDAR has no end"));
             found.push(component);
@@ -283,7 +283,7 @@ impl Raw {
     }
 }
 
-/// Where a parameter's value ends: at the next colon or semicolon that is not in quotes.
+/// The end of a parameter's value: at the next colon or semicolon that is not in quotes.
 fn end_of_value(text: &str) -> Option<usize> {
     let mut is_quoted = false;
     text.char_indices().find_map(|(at, character)| {

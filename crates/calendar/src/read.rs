@@ -26,7 +26,7 @@ pub(crate) const CHANGES_MAX: usize = 16;
 pub(crate) const OWNER: &str = "X-WINDLASS-OWNER";
 pub(crate) const CHANGE: &str = "X-WINDLASS-CHANGE";
 
-/// What is wrong in a file, and where.
+/// A fault in a file, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// From 1.
@@ -53,14 +53,12 @@ impl fmt::Display for Problem {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Problems {
     pub(crate) list: Vec<Problem>,
-    pub(crate) left_out: usize,
 }
 
 impl Problems {
     pub(crate) fn push(&mut self, problem: Problem) {
-        match self.list.len() < PROBLEMS_MAX {
-            true => self.list.push(problem),
-            false => self.left_out += 1,
+        if self.list.len() < PROBLEMS_MAX {
+            self.list.push(problem);
         }
     }
 }
@@ -70,8 +68,6 @@ impl Problems {
 pub struct Calendar {
     pub events: Vec<Event>,
     pub problems: Vec<Problem>,
-    /// Problems beyond those that are listed.
-    pub problems_left_out: usize,
 }
 
 /// Reads a file. A zone that nobody knows is taken for the calendar's own, which keeps the time busy and is a problem.
@@ -110,7 +106,6 @@ pub fn read(text: &str, calendar: &TimeZone) -> Calendar {
     Calendar {
         events,
         problems: problems.list,
-        problems_left_out: problems.left_out,
     }
 }
 
@@ -229,10 +224,12 @@ impl Reader<'_> {
         if let Some(zone) = known.get(name) {
             return zone.clone();
         }
-        let zone = zone::of_file(name, &self.described);
-        if known.len() < ZONES_MAX {
-            known.insert(name.to_owned(), zone.clone());
+        // So many zones have been looked up that a further one is nobody's: its times are taken for the calendar's own.
+        if known.len() == ZONES_MAX {
+            return None;
         }
+        let zone = zone::of_file(name, &self.described);
+        known.insert(name.to_owned(), zone.clone());
         zone
     }
 
@@ -348,7 +345,7 @@ fn attendee(line: &Line) -> Attendee {
     }
 }
 
-/// How a date or time is written.
+/// The written form of a date or time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Date,

@@ -118,8 +118,6 @@ impl WorkingHours {
         let mut spans: Vec<Span> = Vec::new();
         let mut date = zone.to_datetime(range.start).date();
         let last = zone.to_datetime(range.end).date();
-        // The evening before may last beyond midnight by another zone's clock.
-        date = date.yesterday().unwrap_or(date);
         while date <= last {
             let Ok(tomorrow) = date.tomorrow() else {
                 break;

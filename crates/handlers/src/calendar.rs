@@ -1,4 +1,4 @@
-//! What the calendar tools have in common: how events and errors are put into an answer. Knows no calendar.
+//! Events and errors of calendars as the calendar tools answer them. Knows no calendar.
 
 use crate::outcome::{Outcome, report, without_effect};
 use serde_json::{Map, Value, json};
@@ -7,6 +7,9 @@ use windlass_tool::handler::{CalendarError, CalendarEvent, Context, Report};
 
 /// Characters of a description that an answer shows.
 const DESCRIPTION_CHARACTERS_MAX: usize = 500;
+
+/// Taken times that a refusal names.
+const BUSY_MAX: usize = 20;
 
 /// An event that the user may see, with its texts.
 pub(crate) fn event(event: &CalendarEvent) -> Value {
@@ -40,7 +43,7 @@ fn status(event: &CalendarEvent) -> &'static str {
     }
 }
 
-/// What a calendar could not do, in words for the model. The cause of an outage is for operators only.
+/// A calendar's failure, in words for the model. The cause of an outage is for operators only.
 pub(crate) fn calendar_report(error: CalendarError, context: &Context) -> Box<Report> {
     match error {
         CalendarError::Invalid { pointer, message } => Box::new(Report {
@@ -59,6 +62,7 @@ pub(crate) fn calendar_report(error: CalendarError, context: &Context) -> Box<Re
         CalendarError::Taken { busy } => {
             let busy = busy
                 .iter()
+                .take(BUSY_MAX)
                 .map(|(start, end)| json!({"start": start, "end": end}));
             Box::new(Report {
                 details: Some(json!({"busy": busy.collect::<Vec<_>>()})),
@@ -77,6 +81,13 @@ pub(crate) fn calendar_report(error: CalendarError, context: &Context) -> Box<Re
             let _ = context.audit("calendar_unavailable", json!({"cause": cause}));
             without_effect("the calendar does not answer; nothing was changed")
         }
+    }
+}
+
+/// Tells operators which parts of a calendar could not be read.
+pub(crate) fn note_problems(context: &Context, problems: &[String]) {
+    if !problems.is_empty() {
+        let _ = context.audit("calendar_problems", json!({"problems": problems}));
     }
 }
 

@@ -16,7 +16,7 @@ use windlass_tool::handler::{
     Lookup, LookupInvocation, OutcomeLookup, Success, downstream_key,
 };
 
-/// Which of the three tools.
+/// One of the three tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Changer {
     Create,

@@ -2,14 +2,14 @@
 //! is the calendars' to say.
 
 use crate::arguments::{read, require_active};
-use crate::calendar::{calendar_report, mark_external};
+use crate::calendar::{calendar_report, mark_external, note_problems};
 use crate::capability::answer;
 use crate::outcome::{Outcome, ready};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass_tool::handler::{
-    Availability, AvailabilityRequest, CalendarEvent, CalendarRange, Context, Execution, FreeSlot,
-    Handler, Invocation, Success,
+    Availability, AvailabilityRequest, CalendarEvent, CalendarRange, Execution, FreeSlot, Handler,
+    Invocation, Success,
 };
 use windlass_tool::kind::Mode;
 
@@ -79,13 +79,6 @@ fn find(invocation: Invocation) -> Outcome<Execution> {
             Err(error) => Err(calendar_report(error, &context)),
         },
     ))
-}
-
-/// Tells operators what of a calendar could not be read.
-fn note_problems(context: &Context, problems: &[String]) {
-    if !problems.is_empty() {
-        let _ = context.audit("calendar_problems", json!({"problems": problems}));
-    }
 }
 
 fn data(found: &Availability, details: bool, mode: Mode) -> Value {

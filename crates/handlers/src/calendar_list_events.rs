@@ -1,7 +1,7 @@
 //! `calendar_list_events`: the events that the user may see, with the ids by which they are moved and cancelled.
 
 use crate::arguments::{read, require_active};
-use crate::calendar::{calendar_report, event};
+use crate::calendar::{calendar_report, event, note_problems};
 use crate::capability::answer;
 use crate::outcome::{Outcome, ready};
 use serde::Deserialize;
@@ -56,12 +56,17 @@ fn list(invocation: Invocation) -> Outcome<Execution> {
         calendars.events(request),
         move |found| match found {
             Ok(found) => {
+                note_problems(&context, &found.problems);
                 let events: Vec<Value> = found.events.iter().map(event).collect();
-                Ok(Success::new(json!({
+                let mut data = json!({
                     "time_zone": found.zone,
                     "items": events,
                     "left_out": found.left_out,
-                })))
+                });
+                if !found.problems.is_empty() {
+                    data["incomplete"] = true.into();
+                }
+                Ok(Success::new(data))
             }
             Err(error) => Err(calendar_report(error, &context)),
         },

@@ -14,7 +14,7 @@ use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success}
 
 pub(crate) struct Extractor;
 
-/// What is returned of each kind.
+/// The most that is returned of each kind.
 const FOUND_MAX: usize = 100;
 
 /// Groups of digits that are looked at, so that a text of nothing else takes no longer.
@@ -86,10 +86,11 @@ fn extract(invocation: &Invocation) -> Outcome {
         let link = without_end(link.as_str());
         more |= !links.add(link.to_owned(), || json!(link));
     }
+    let links_end = taken.len();
     let mut emails = Found::default();
     for email in EMAIL.find_iter(text) {
-        let is_within = taken.iter().any(|range| range.contains(&email.start()));
-        if is_within {
+        let before = taken[..links_end].partition_point(|range| range.start <= email.start());
+        if before > 0 && taken[before - 1].end > email.start() {
             continue;
         }
         taken.push(email.range());
@@ -185,7 +186,7 @@ fn without_end(link: &str) -> &str {
     link
 }
 
-/// Whether digits are no part of a word, an amount or a longer number.
+/// True where digits are no part of a word, an amount or a longer number.
 fn stands_alone(text: &str, start: usize, end: usize) -> bool {
     let before = text[..start].chars().next_back();
     let after = text[end..].chars().next();

@@ -90,7 +90,7 @@ fn rank(invocation: &Invocation) -> Outcome {
             }
         }
     }
-    // What is the same but for the last bits of sums is the same.
+    // Scores that differ in the last bits of their sums are equal.
     let scores: Vec<f64> = scores
         .into_iter()
         .map(|score| (score * 10_000.0).round() / 10_000.0)
@@ -128,7 +128,7 @@ fn field<'a>(item: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
     found.filter(|value| !value.is_null())
 }
 
-/// How good each value is, from 0 to 1: numbers and dates by their distance from the worst, everything else by its place among
+/// The quality of each value, from 0 to 1: numbers and dates by their distance from the worst, everything else by its place among
 /// the others.
 fn shares(values: &[Option<&Value>], best: Best) -> Vec<Option<f64>> {
     let measured: Vec<Option<f64>> = values.iter().map(|value| measure((*value)?)).collect();

@@ -365,8 +365,7 @@ fn nothing_but_what_the_user_was_shown_is_changed() {
             scope,
         };
         let refusal = bench.change("k1", kind, None).unwrap_err();
-        let title = "Daily".to_owned();
-        let different = EditError::Different { title, start };
+        let different = EditError::Different { start };
         assert!(matches!(refusal, FolderError::Edit(error) if error == different));
     }
     // A series is changed as a whole only where that is said.
@@ -393,4 +392,20 @@ fn nothing_but_what_the_user_was_shown_is_changed() {
         );
     }
     assert_eq!(bench.text(), series);
+}
+
+#[test]
+fn a_change_that_could_not_be_read_back_is_not_made() {
+    let bench = Bench::new();
+    bench
+        .add("k", "2026-12-01T09:00:00Z", "2026-12-01T10:00:00Z")
+        .unwrap();
+    let before = bench.text();
+    // Files reach to the year 2200.
+    let made = bench.add("l", "2300-01-01T09:00:00Z", "2300-01-01T10:00:00Z");
+    assert!(
+        matches!(made, Err(FolderError::Edit(EditError::Unreadable))),
+        "{made:?}"
+    );
+    assert_eq!(bench.text(), before);
 }

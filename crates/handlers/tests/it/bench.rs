@@ -326,6 +326,7 @@ impl Calendars for Handle {
             zone: "Europe/Oslo".into(),
             events: vec![event],
             left_out: 3,
+            problems: Vec::new(),
         };
         self.calendar(format!("{request:?}"), found)
     }

@@ -47,7 +47,7 @@ pub struct EventsRequest {
     pub user_id: UserId,
 }
 
-/// What is taken and what is free. All times are by the calendars' clock.
+/// Taken and free times. All times are by the calendars' clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Availability {
     pub start: String,
@@ -57,7 +57,7 @@ pub struct Availability {
     /// Events that take time, by their start; with texts only where the user may see them.
     pub taken: Vec<CalendarEvent>,
     pub free: Vec<FreeSlot>,
-    /// What of a calendar could not be read, for operators.
+    /// Parts of a calendar that could not be read, for operators.
     pub problems: Vec<String>,
 }
 
@@ -67,6 +67,8 @@ pub struct EventList {
     pub events: Vec<CalendarEvent>,
     /// Events beyond those that are listed.
     pub left_out: usize,
+    /// Parts of a calendar that could not be read, for operators.
+    pub problems: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,8 +88,6 @@ pub struct CalendarEvent {
     pub is_all_day: bool,
     pub is_tentative: bool,
     pub is_cancelled: bool,
-    /// Whether its time is taken.
-    pub is_busy: bool,
     /// `None` where there is none, or the user may not see it.
     pub title: Option<String>,
     pub description: Option<String>,
@@ -129,7 +129,7 @@ pub enum CalendarChangeKind {
     },
 }
 
-/// Why a calendar does not do what it was asked. Nothing was changed then.
+/// The reason why a calendar refuses a request. Nothing was changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CalendarError {
     #[error("{message}")]
@@ -153,7 +153,7 @@ pub enum CalendarError {
     Unavailable(String),
 }
 
-/// What a world offers in which nobody keeps a calendar.
+/// The calendars of a world without any: each call is refused.
 pub(super) struct NoCalendars;
 
 impl NoCalendars {
