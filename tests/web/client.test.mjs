@@ -193,7 +193,7 @@ test("a session that breaks is taken up with its token, and its pending request 
   voice.retryNow();
   await turn();
   const next = PlayedSocket.made.at(-1);
-  assert.deepEqual(next.sent, [{ type: "start", resume: "r", conversationId: "c" }]);
+  assert.deepEqual(next.sent, [{ type: "start", timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone, resume: "r", conversationId: "c" }]);
   next.tell({ type: "started", conversationId: "c", resumeToken: "r" }, { type: "model_generating" });
   assert.deepEqual(next.sent.slice(1), [{ type: "text", text: "Meanwhile" }]);
   assert.deepEqual(told.findLast(([type]) => type === "model_generating"), ["model_generating", { type: "model_generating", isRepeat: true }]);

@@ -142,7 +142,7 @@ export class Connection {
     clearTimeout(this.#openTimer);
     const { resumeToken, ...begin } = this.#kept ?? {};
     this.#isResuming = Boolean(resumeToken);
-    const start = this.#isResuming ? { type: "start", resume: resumeToken, ...begin } : { type: "start", timeZone: timeZone(), ...begin };
+    const start = { type: "start", timeZone: timeZone(), ...(this.#isResuming && { resume: resumeToken }), ...begin };
     this.#socket.send(JSON.stringify(start));
     this.#startSent = true;
     for (const frame of this.#waitingFrames.splice(0)) this.sendAudio(frame);

@@ -80,8 +80,8 @@ pub(crate) fn unix_ms_of(text: &str) -> Option<u64> {
     u64::try_from(text.parse::<Timestamp>().ok()?.as_millisecond()).ok()
 }
 
-/// The longest name of a zone that there is has 38.
-const ZONE_NAME_BYTES_MAX: usize = 64;
+/// As much of a name that is none is said again; the longest one of a zone has 38.
+const SHOWN_CHARACTERS_MAX: usize = 64;
 
 /// The zone in which a user lives, as their client says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,15 +94,12 @@ impl UserZone {
         if name.is_empty() {
             return Ok(None);
         }
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/_-+".contains(&byte);
-        let is_name = name.len() <= ZONE_NAME_BYTES_MAX && name.bytes().all(fits);
-        let zone = is_name.then(|| TimeZone::get(name).ok()).flatten();
-        match zone {
+        match windlass_calendar::zone(name) {
             Some(zone) => Ok(Some(Self(zone))),
             None => {
                 let shown: String = name
                     .chars()
-                    .take(ZONE_NAME_BYTES_MAX)
+                    .take(SHOWN_CHARACTERS_MAX)
                     .filter(|character| !character.is_control())
                     .collect();
                 Err(format!(

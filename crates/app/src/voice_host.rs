@@ -88,6 +88,12 @@ impl Host for VoiceHost {
             Some(leg) => (leg.leg.clone(), leg.epoch),
             None => (ids::session_id().map_err(|error| broken(&error))?, Epoch(1)),
         };
+        // A start that is refused leaves the request there that a chat has handed over.
+        let zone = start.time_zone.as_deref().map_or(Ok(None), UserZone::parse);
+        let zone = zone.map_err(|message| Refusal::Error {
+            code: ErrorCode::BadMessage,
+            message: format!("timeZone: {message}"),
+        })?;
         let toolbox = self.toolbox.load();
         let tools = toolbox.of(Mode::Voice).for_rights(&caller.rights);
         let lease = self
@@ -105,11 +111,6 @@ impl Host for VoiceHost {
                 .conversations
                 .take_pending_request(tenant, conversation_id)
         });
-        let zone = start.time_zone.as_deref().map_or(Ok(None), UserZone::parse);
-        let zone = zone.map_err(|message| Refusal::Error {
-            code: ErrorCode::BadMessage,
-            message: format!("timeZone: {message}"),
-        })?;
         let system_instruction = tools.instruction(zone.as_ref());
         let estimate = tools.estimate(&system_instruction);
         let window = self.profile.context_tokens_max;

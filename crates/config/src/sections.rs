@@ -617,7 +617,7 @@ section! {
         env: Option<BTreeSet<VariableName>>,
         /// Names of secrets that the tool's script or process may have as they are, with `context.secret(NAME)`; see
         /// [tools.md](tools.md#secrets-in-code). No list of hosts bounds what it does with them.
-        secrets: Option<BTreeSet<VariableName>>,
+        secrets: Option<BTreeSet<SecretName>>,
     }
 }
 
@@ -962,8 +962,7 @@ impl Config {
             let names = change.secrets.iter().flatten();
             let granted: BTreeMap<String, Sensitive<String>> = names
                 .filter_map(|name| {
-                    let name = SecretName::try_from(name.as_str().to_owned()).ok()?;
-                    let value = self.secrets.get(&name)?.value.as_ref()?;
+                    let value = self.secrets.get(name)?.value.as_ref()?;
                     Some((name.as_str().to_owned(), value.sensitive()))
                 })
                 .collect();

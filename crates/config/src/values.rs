@@ -323,6 +323,12 @@ impl SecretName {
     }
 }
 
+impl Leaf for SecretName {
+    fn takes() -> String {
+        "the name of a secret, such as SHOP_KEY".to_owned()
+    }
+}
+
 impl TryFrom<String> for SecretName {
     type Error = NoSecretName;
 

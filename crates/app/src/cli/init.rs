@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &InitArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is asked for besides the tools of every project, each once.
+/// The tools that are asked for besides those of every project, each once.
 fn extras(names: &[ExtraName]) -> Vec<Extra> {
     let extras = names.iter().map(|name| match name {
         ExtraName::Calendar => Extra::Calendar,
@@ -97,6 +97,12 @@ struct NodeProject {
     has_prompts: bool,
 }
 
+/// True of a file that is not hidden.
+fn is_text(entry: &std::fs::DirEntry) -> bool {
+    let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+    !is_hidden && entry.path().is_file()
+}
+
 impl NodeProject {
     fn in_folder(folder: &Path) -> Option<Self> {
         folder.join("package.json").is_file().then(|| Self {
@@ -105,7 +111,7 @@ impl NodeProject {
                 false => Vec::new(),
             },
             has_prompts: std::fs::read_dir(folder.join(PROMPTS))
-                .is_ok_and(|mut entries| entries.next().is_some()),
+                .is_ok_and(|entries| entries.flatten().any(|entry| is_text(&entry))),
         })
     }
 }

@@ -214,7 +214,7 @@ fn keep(
             });
         }
     };
-    // What is no JSON any more has nothing that could stay.
+    // A file that is no JSON any more has nothing that could stay.
     let Ok(Value::Object(written)) = serde_json::from_str(&text) else {
         return Ok(());
     };

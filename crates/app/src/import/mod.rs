@@ -32,7 +32,7 @@ impl ToolDirectory {
     }
 }
 
-/// What runs a tool.
+/// The code behind a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Code {
     /// A `handler.json`.
@@ -41,7 +41,7 @@ pub(crate) enum Code {
     Script(String),
 }
 
-/// What an import would write.
+/// The tools that an import would write, and those that it would not.
 #[derive(Debug, Default)]
 pub(crate) struct Imported {
     pub(crate) tools: Vec<ToolDirectory>,

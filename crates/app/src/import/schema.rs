@@ -410,6 +410,16 @@ impl<'d> Converter<'d> {
     }
 }
 
+/// The schema of a value with its default as a description: what holds the value may itself be left out.
+pub(super) fn described(mut schema: Value) -> Value {
+    if let Some(made) = schema.as_object_mut()
+        && let Some(default) = made.remove("default")
+    {
+        describe_default(&default, made);
+    }
+    schema
+}
+
 /// Tells the model what happens without the value, where the description does not.
 fn describe_default(default: &Value, made: &mut Map<String, Value>) {
     let said = made.get("description").and_then(Value::as_str);
@@ -427,7 +437,7 @@ fn describe_default(default: &Value, made: &mut Map<String, Value>) {
     made.insert("description".to_owned(), text.into());
 }
 
-/// JSON Schema's name of a type, of which others write other names. `None` of one that says nothing.
+/// JSON Schema's name of a type that has other names elsewhere; `None` of one that says nothing.
 fn known_type(name: &str) -> Option<Value> {
     let lower = name.to_ascii_lowercase();
     Some(Value::from(match lower.as_str() {

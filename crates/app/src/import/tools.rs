@@ -1,7 +1,7 @@
 //! Lists of tool definitions as other programs have them, as tool directories: those of MCP servers, of the chat interfaces of
 //! model vendors, and of the AI SDK. A definition says what a tool takes and not what runs it, so that its author writes the code.
 
-use super::schema::{Converter, Need};
+use super::schema::{Converter, Need, merged};
 use super::words::{one_line, plain, tool_id, unique};
 use super::{Code, Imported, LeftOut, ToolDirectory};
 use serde_json::{Map, Value, json};
@@ -237,7 +237,7 @@ fn parameters(definition: &Map<String, Value>, notes: &mut Vec<String>) -> Resul
     let empty = json!({});
     let schema = schema.filter(|schema| schema.is_object()).unwrap_or(&empty);
     let mut converter = Converter::new(schema);
-    let mut made = match converter.convert(schema, Need::Required, None)? {
+    let mut made = match merged(converter.convert(schema, Need::Required, None)?) {
         Value::Object(made) => made,
         _ => Map::new(),
     };

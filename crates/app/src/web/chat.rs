@@ -330,7 +330,7 @@ pub(super) fn events(reader: TurnReader) -> Response<Body> {
     let headers = response.headers_mut();
     let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
     headers.insert(CONTENT_TYPE, kind);
-    for (name, value) in UNBUFFERED {
+    for (name, value) in ui_stream::UNBUFFERED {
         headers.insert(
             HeaderName::from_static(name),
             HeaderValue::from_static(value),
@@ -338,9 +338,6 @@ pub(super) fn events(reader: TurnReader) -> Response<Body> {
     }
     response
 }
-
-/// What keeps a proxy from holding the pieces of a stream back.
-const UNBUFFERED: [(&str, &str); 2] = [("cache-control", "no-cache"), ("x-accel-buffering", "no")];
 
 pub(super) fn refused(refusal: &ChatRefusal) -> Response<Body> {
     match refusal {

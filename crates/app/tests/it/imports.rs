@@ -2,7 +2,7 @@
 
 use crate::chat::{approval, chunks, words};
 use crate::support::http::{HttpAnswer, post};
-use crate::support::model_server::{ModelServer, Says};
+use crate::support::model_server::{ModelServer, Says, read_request};
 use crate::support::program::{Run, Running, command, run};
 use serde_json::{Value, json};
 use std::fs;
@@ -108,26 +108,11 @@ fn one_change(listener: TcpListener) -> std::thread::JoinHandle<(String, String)
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let (mut first, mut length) = (String::new(), 0);
-        reader.read_line(&mut first).unwrap();
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line).unwrap();
-            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            if line == "\r\n" {
-                break;
-            }
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
+        let (asked, body) = read_request(&mut reader).unwrap();
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2";
         write!(stream, "{head}\r\nconnection: close\r\n\r\n{{}}").unwrap();
-        (
-            first.trim_end().to_owned(),
-            String::from_utf8(body).unwrap(),
-        )
+        let first = asked.lines().next().unwrap().to_owned();
+        (first, String::from_utf8(body).unwrap())
     })
 }
 
@@ -585,6 +570,20 @@ fn the_tools_of_a_node_project_come_into_a_project_that_init_made() {
         "{:?}",
         again.problems
     );
+}
+
+#[test]
+fn a_project_is_not_taken_over_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    assert_eq!(windlass(path, &["init"]).code, 0);
+    let handler = path.join("tools/say-hello/handler.js");
+    let before = fs::read(&handler).unwrap();
+    let refused = windlass(path, &["import", "node", "."]);
+    assert_eq!(refused.code, 1, "{:?}", refused.problems);
+    let problems = refused.problems.join("\n");
+    assert!(problems.contains("is there already"), "{problems}");
+    assert_eq!(fs::read(&handler).unwrap(), before);
 }
 
 #[test]

@@ -3,10 +3,11 @@
 
 use crate::chat::{chunks, words};
 use crate::support::http::{HttpAnswer, post};
+use crate::support::model_server::read_request;
 use crate::support::program::{Running, command, folders, run};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::thread;
@@ -98,29 +99,18 @@ fn the_service_is_asked_for_the_revision_that_is_read_and_may_refuse_words() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let service = thread::spawn(move || {
-        let (stream, _) = listener.accept().unwrap();
-        let mut writer = stream.try_clone().unwrap();
-        let mut reader = BufReader::new(stream);
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line).unwrap();
-            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            if line == "\r\n" {
-                break;
-            }
-            head.push_str(&line.to_lowercase());
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let (head, body) = read_request(&mut reader).unwrap();
         let refusal = json!({"error": {"message": "no", "code": "content_blocked"}}).to_string();
         let length = refusal.len();
         let answer =
             format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {length}\r\n\r\n{refusal}");
-        writer.write_all(answer.as_bytes()).unwrap();
-        (head, serde_json::from_slice::<Value>(&body).unwrap())
+        stream.write_all(answer.as_bytes()).unwrap();
+        (
+            head.to_lowercase(),
+            serde_json::from_slice::<Value>(&body).unwrap(),
+        )
     });
     configure(folder.path(), &url, "", "interactions");
     let mut server = serve(folder.path());

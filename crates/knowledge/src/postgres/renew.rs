@@ -10,16 +10,19 @@ use super::source::content_hash;
 use crate::analysis;
 use windlass_tool::handler::Record;
 
+/// The SQLSTATE of a user who may not do what was asked.
+const NO_RIGHT: &str = "42501";
+
 /// Records of one transaction.
 const STEP_RECORDS_MAX: i64 = 100;
 
-/// Renews the words where they are not of this program's analysis. Waits for whoever does so already.
+/// Renews the words where they are not of this program's analysis. Waits for another server that does so already.
 pub(super) async fn renew(link: &mut Link, schema: &str) -> Result<(), PostgresError> {
     if is_current(link).await? {
         return Ok(());
     }
     link.client
-        .batch_execute("SET statement_timeout = '10min'")
+        .batch_execute("SET statement_timeout = '10min'; SET lock_timeout = '10min'")
         .await?;
     let name = format!("windlass writes {schema}");
     link.client
@@ -32,7 +35,9 @@ pub(super) async fn renew(link: &mut Link, schema: &str) -> Result<(), PostgresE
         .batch_execute("SELECT pg_advisory_unlock_all()")
         .await;
     renewed.map_err(|error| match error {
-        PostgresError::Refused { message, .. } => PostgresError::Outdated(message),
+        PostgresError::Refused { message, code } if code == NO_RIGHT => {
+            PostgresError::Outdated(message)
+        }
         other => other,
     })
 }

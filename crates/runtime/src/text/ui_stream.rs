@@ -28,9 +28,13 @@ use windlass_tool::sensitive::Sensitive;
 /// The headers of an answer, beside the type `text/event-stream`.
 pub const HEADERS: [(&str, &str); 3] = [
     ("x-vercel-ai-ui-message-stream", "v1"),
-    ("cache-control", "no-cache"),
-    ("x-accel-buffering", "no"),
+    UNBUFFERED[0],
+    UNBUFFERED[1],
 ];
+
+/// Headers that keep a proxy from holding the pieces of a stream back.
+pub const UNBUFFERED: [(&str, &str); 2] =
+    [("cache-control", "no-cache"), ("x-accel-buffering", "no")];
 
 /// Said where the user answers what was answered already, so that a turn never ends without words.
 const ANSWERED_BEFORE: &str = "This was answered before. Nothing more was done.";

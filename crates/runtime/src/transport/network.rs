@@ -1,5 +1,5 @@
 //! How the program gets out of this machine: whose certificates it believes, and through which proxy a connection goes. One home
-//! for every connection that it opens. Knows no protocol that travels on them.
+//! for every HTTP and WebSocket connection that it opens. Knows no protocol that travels on them.
 
 mod proxies;
 

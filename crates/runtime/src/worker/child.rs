@@ -14,8 +14,9 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
+use windlass_tool::error::ErrorType;
 use windlass_tool::handler::{
-    HandlerResult, Loss, Mended, Success, glance, mend, noted, read_response,
+    Cause, Failure, HandlerResult, Loss, Mended, Success, glance, mend, noted, read_response,
 };
 
 /// How long what belongs to a process's end may take: its status, and the rest of its output.
@@ -330,11 +331,30 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
                         None => result,
                     }
                 };
-                // Before the lock, which this takes as well.
+                // Operators read what a worker says of its own fault, without the arguments of its calls. Taken out before the
+                // lock, which this takes as well.
+                let without = |words: &str| log::without_calls(&self.shared, self.number, words);
                 let answer = answer.map_err(|mut error| {
-                    error.message = log::without_calls(&self.shared, self.number, &error.message);
+                    error.message = without(&error.message);
                     error
                 });
+                // Only such an answer is read twice.
+                let told = match &answer {
+                    Ok(result) if result.get().contains(ErrorType::Internal.code()) => {
+                        match response(Ok(*result)) {
+                            Err(Failure {
+                                cause: Cause::Broken(words),
+                                ..
+                            }) => Some(without(&words)),
+                            Ok(_) | Err(_) => None,
+                        }
+                    }
+                    Ok(_) | Err(_) => None,
+                };
+                let read = |answer: Result<&RawValue, RpcError>| match told {
+                    Some(words) => Err(broken(&words)),
+                    None => read(answer),
+                };
                 let is_known = id.is_some_and(|id| {
                     let mut pool = self.shared.pool();
                     pool.answered(self.number, id, answer, read)

@@ -225,19 +225,30 @@ async fn a_call_carries_its_tool_arguments_and_context() {
 }
 
 #[tokio::test]
-async fn an_exception_s_words_are_kept_without_what_the_call_was_given() {
-    let script = r#"while read -r line; do id_of "$line"
-        printf '{"id":%s,"error":{"code":-32000,"message":"lib/main.py:7: no Earl Grey for hidden-key and granted-value"}}\n' "$id"; done"#;
-    let given = invocation(
-        json!({"text": "Earl Grey", "n": "main"}),
-        10_000,
-        Arc::default(),
-    );
-    let result = run(&handler(&worker(script, limits())), given).await;
-    assert_eq!(
-        shown(result),
-        "broken: lib/main.py:7: no (left out) for (left out) and (left out)"
-    );
+async fn what_a_tool_says_of_its_own_fault_is_kept_without_what_the_call_was_given() {
+    let words = "lib/main.py:7: no Earl Grey for hidden-key and granted-value";
+    let kept = "lib/main.py:7: no (left out) for (left out) and (left out)";
+    for (answer, expected) in [
+        (
+            format!(r#""error":{{"code":-32000,"message":"{words}"}}"#),
+            format!("broken: {kept}"),
+        ),
+        (
+            format!(r#""result":{{"ok":false,"error":{{"type":"INTERNAL","message":"{words}"}}}}"#),
+            format!("broken: the handler reports INTERNAL: {kept}"),
+        ),
+    ] {
+        let script = format!(
+            "while read -r line; do id_of \"$line\"; printf '{{\"id\":%s,{answer}}}\\n' \"$id\"; done"
+        );
+        let given = invocation(
+            json!({"text": "Earl Grey", "n": "main"}),
+            10_000,
+            Arc::default(),
+        );
+        let result = run(&handler(&worker(&script, limits())), given).await;
+        assert_eq!(shown(result), expected);
+    }
 }
 
 #[tokio::test]

@@ -82,9 +82,12 @@ export default (function () {
     if (typeof value === 'bigint' && style === undefined && minimumFractionDigits === undefined) {
       return `${value < 0n ? '-' : ''}${grouped(String(value < 0n ? -value : value), useGrouping)}`;
     }
+    if (typeof value === 'bigint' && BigInt(Number(value)) !== value) {
+      refuse(`${method} of so large a BigInt with ${style === undefined ? 'minimumFractionDigits' : `style: ${JSON.stringify(style)}`}`);
+    }
     const percent = style === 'percent';
     const usual = percent ? 0 : 3;
-    const least = minimumFractionDigits ?? Math.min(0, maximumFractionDigits ?? 0);
+    const least = minimumFractionDigits ?? 0;
     const most = maximumFractionDigits ?? Math.max(usual, least);
     if (least > most) throw new RangeError('minimumFractionDigits is more than maximumFractionDigits');
     const given = Number(value);

@@ -288,7 +288,6 @@ impl Calls {
             return;
         };
         talk.step.clear(Deadline::Lease(number));
-        talk.step.clear(Deadline::Wait(number));
         // A call of this session waits for its next attempt: its end is the one that is waited for.
         let is_to_be_tried_again = |other: &Call| {
             matches!(other.phase, Phase::BackingOff) && other.effect_id() == call.effect_id()
@@ -296,6 +295,7 @@ impl Calls {
         if self.open.iter().any(is_to_be_tried_again) {
             return self.open.open(call);
         }
+        talk.step.clear(Deadline::Wait(number));
         call.phase = Phase::Admission;
         if call.is_approved() {
             return self.send_approval(call, talk);

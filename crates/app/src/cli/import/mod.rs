@@ -32,7 +32,7 @@ pub(super) fn run(arguments: &ImportArguments, handlers: &Handlers) -> Result<()
     }
 }
 
-/// What becomes of the tools of a source.
+/// The source of an import, and the choice of its tools.
 struct TakingUp<'a> {
     /// How the source is called: `description`.
     source: &'static str,
@@ -105,7 +105,7 @@ fn import_list(arguments: &ListArguments) -> Result<(), Failure> {
     take_up(&config.folders.tools, &imported, &taking_up)
 }
 
-/// What to name in place of a file that is not there.
+/// Words for the file that is asked for, where none is there.
 const DESCRIPTION: &str =
     "a description in JSON or YAML, which many backends serve at /openapi.json";
 const LIST: &str = "a list of tool definitions in JSON";

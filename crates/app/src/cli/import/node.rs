@@ -13,7 +13,7 @@ use windlass_config::Config;
 use windlass_tool::compile::{Builtin, Source, Vocabularies, compile};
 use windlass_tool::problem::Severity;
 
-/// What of a tool's directory in a Node project is a file of the tool here, besides its code.
+/// Files of a tool's directory in a Node project that are files of the tool here, besides its code.
 const TAKEN: [&str; 4] = ["schema.json", "guide.md", "doc_summary.md", "doc.md"];
 /// A project with more tools is no project of tools.
 const DIRECTORIES_MAX: usize = 512;
@@ -58,7 +58,9 @@ pub(super) fn run(arguments: &NodeArguments, builtin: &Builtin) -> Result<(), Fa
     let present = found.iter().map(|tool| (tool, tools.join(&tool.name)));
     let mut beginnings = Vec::new();
     for (tool, path) in present.filter(|(_, path)| path.exists()) {
-        if !is_beginning(&tool.name, &path) {
+        // A project that lies in the folder of tools itself has nothing to be taken over.
+        let is_itself = path.canonicalize().ok() == tool.source.canonicalize().ok();
+        if is_itself || !is_beginning(&tool.name, &path) {
             return Err(Failure::Failed(format!(
                 "{} is there already; remove it, or name another folder with --tools; nothing was written",
                 path.display()

@@ -3,7 +3,7 @@
 use super::Operation;
 use super::operation::Request;
 use super::style::{Shape, Style, as_json};
-use crate::import::schema::{Converter, Need, followed, merged};
+use crate::import::schema::{Converter, Need, described, followed, merged};
 use crate::import::words::brief;
 use serde_json::{Map, Value, json};
 
@@ -159,11 +159,16 @@ fn fill_in(
     };
     let mut template = Map::new();
     for (name, member) in members {
-        let need = Need::of(is_required(name));
-        let argument = request.argument(name, "body", member.clone(), need);
+        // A body that may be left out is not begun by a default.
+        let member = match need {
+            Need::Required => member.clone(),
+            Need::Optional => described(member.clone()),
+        };
+        let member_need = Need::of(is_required(name));
+        let argument = request.argument(name, "body", member.clone(), member_need);
         let value = match media.form {
             Form::Json | Form::Text => format!("{{{argument}}}").into(),
-            Form::Urlencoded => member_of_form(media.media, name, &argument, member)
+            Form::Urlencoded => member_of_form(media.media, name, &argument, &member)
                 .map_err(|problem| format!("its member {} {problem}", brief(name)))?,
         };
         template.insert(name.clone(), value);

@@ -46,6 +46,10 @@ pub(super) fn tool(
     operation: &Operation<'_>,
     id: &str,
 ) -> Result<ToolDirectory, String> {
+    // Behind a host it would make another one of it.
+    if !operation.path.starts_with('/') {
+        return Err("its path does not begin with /".to_owned());
+    }
     expect_readable_answer(document, operation)?;
     let mut converter = Converter::new(document);
     let mut request = Request {

@@ -239,7 +239,7 @@ fn holds(expected: &str, outcome: &Outcome, tool: &str, tools: &Tools) -> bool {
             text == expected && header(rendered, "content-type") == Some("application/json")
         }
         "s=a/b?c%26d" => query == Some(expected),
-        // Pairs of a query or a form, of which the last may go on.
+        // Pairs of a query or a form; the last one may go on.
         pairs => {
             let found = query.map_or_else(|| text.into_owned(), str::to_owned);
             let found: Vec<String> = found.split('&').map(decoded).collect();

@@ -51,6 +51,37 @@ fn only_tool(paths: Value) -> ToolDirectory {
 }
 
 #[test]
+fn a_default_does_not_begin_a_body_that_may_be_left_out() {
+    for (is_required, default) in [(false, None), (true, Some(&json!("new")))] {
+        let tool = only_tool(json!({ "/orders": { "post": {
+            "operationId": "addOrder",
+            "requestBody": { "required": is_required, "content": { "application/json": { "schema": {
+                "type": "object", "required": ["status"],
+                "properties": { "status": { "type": "string", "default": "new" } },
+            } } } },
+            "responses": { "200": { "description": "x" } },
+        } } }));
+        let status = &tool.schema["parameters"]["properties"]["status"];
+        assert_eq!(status.get("default"), default, "{status}");
+        if !is_required {
+            assert_eq!(status["description"], "Default: \"new\".");
+        }
+    }
+}
+
+#[test]
+fn a_path_cannot_lengthen_the_host() {
+    let imported = imported(json!({ ".evil.example/x": { "get": {
+        "operationId": "x", "responses": { "200": { "description": "x" } },
+    } } }));
+    assert_eq!(imported.tools, []);
+    assert_eq!(
+        imported.left_out[0].reason,
+        "its path does not begin with /"
+    );
+}
+
+#[test]
 fn an_operation_that_reads_is_a_retrieval_tool_over_http() {
     let tool = only_tool(json!({ "/orders/{order-id}/parts": {
         "parameters": [{ "name": "order-id", "in": "path", "required": true, "schema": { "type": "string" } }],

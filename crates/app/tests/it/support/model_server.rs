@@ -183,21 +183,27 @@ fn answer_as_gemini(writer: &mut TcpStream) -> Option<()> {
 }
 
 fn read_body(reader: &mut BufReader<TcpStream>) -> Option<Value> {
-    let mut length = 0;
+    let (_, body) = read_request(reader)?;
+    serde_json::from_slice(&body).ok()
+}
+
+/// The next request of a connection: its head as it came, and its body.
+pub(crate) fn read_request(reader: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8>)> {
+    let (mut head, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();
         if reader.read_line(&mut line).ok()? == 0 {
             return None;
         }
-        let line = line.trim().to_lowercase();
-        if let Some(value) = line.strip_prefix("content-length:") {
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
             length = value.trim().parse().ok()?;
         }
-        if line.is_empty() {
+        if line.trim().is_empty() {
             break;
         }
+        head.push_str(&line);
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    serde_json::from_slice(&body).ok()
+    Some((head, body))
 }

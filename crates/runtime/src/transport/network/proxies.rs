@@ -41,10 +41,15 @@ impl Proxy {
         let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
         let scheme = scheme.to_ascii_lowercase();
         if !matches!(scheme.as_str(), "http" | "https") {
-            return Err(refuse(&format!(
-                "the scheme {} is not spoken",
-                scheme.chars().take(20).collect::<String>()
-            )));
+            // Other text before a :// may be a part of a password.
+            let is_name =
+                scheme.len() <= 20 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            let shown = if is_name {
+                scheme.as_str()
+            } else {
+                "before its ://"
+            };
+            return Err(refuse(&format!("the scheme {shown} is not spoken")));
         }
         let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
         // A password may hold an @ as it is.
@@ -291,6 +296,7 @@ mod tests {
                 Ok(Some("Basic dTpwQHNz")),
             ),
             ("socks5://u:hunter2@proxy.example:1080", Err("socks5")),
+            ("user:hunter2://x@proxy.example:3128", Err("before its ://")),
             ("http://", Err("no host")),
             ("http://u:hunter2@", Err("no host")),
             ("http://a b", Err("no host")),

@@ -90,7 +90,10 @@ impl ConnectError {
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::Tls { .. } => true,
-            Self::ProxyRefused { status, .. } => (400..500).contains(status),
+            // Too slow and too often are no verdicts on what was asked.
+            Self::ProxyRefused { status, .. } => {
+                (400..500).contains(status) && !matches!(status, 408 | 429)
+            }
             Self::Address { .. }
             | Self::Name { .. }
             | Self::Unreachable { .. }
@@ -355,15 +358,21 @@ async fn open_tls(
     connected.map_err(|error| {
         let judged = error.get_ref().and_then(|inner| inner.downcast_ref());
         match judged {
-            Some(judged) => refuse(tls_problem(judged)),
-            // The network broke, and nobody was judged.
-            None => ConnectError::Unreachable {
+            Some(judged) if !is_of_moment(judged) => refuse(tls_problem(judged)),
+            // The network or the server broke, and nobody was judged.
+            Some(_) | None => ConnectError::Unreachable {
                 host: address.host.clone(),
                 port: address.port,
                 problem: error.to_string(),
             },
         }
     })
+}
+
+/// A server that breaks says so by an alert, too.
+fn is_of_moment(error: &rustls::Error) -> bool {
+    use rustls::{AlertDescription, Error};
+    matches!(error, Error::AlertReceived(AlertDescription::InternalError))
 }
 
 /// What operators read, with the cure where it is theirs.
