@@ -5,6 +5,7 @@ use jiff::{Timestamp, Zoned};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use windlass_store::Clock;
+use windlass_tool::handler::LocalTime;
 
 /// The last time that was read, and when.
 static LAST: Mutex<Option<(u64, Instant)>> = Mutex::new(None);
@@ -107,6 +108,34 @@ impl UserZone {
                 ))
             }
         }
+    }
+}
+
+impl UserZone {
+    /// The name by which it was found.
+    pub(crate) fn name(&self) -> &str {
+        self.0.iana_name().unwrap_or_default()
+    }
+
+    /// The zone that was named before, and was checked then.
+    pub(crate) fn of_name(name: Option<&str>) -> Option<Self> {
+        name.and_then(|name| Self::parse(name).ok().flatten())
+    }
+}
+
+/// Date and hour for handlers: where the user is, or where the server is if nobody has said.
+pub(crate) fn local_time(zone: Option<&UserZone>) -> LocalTime {
+    local_time_at(now_unix_ms(), zone)
+}
+
+fn local_time_at(unix_ms: u64, zone: Option<&UserZone>) -> LocalTime {
+    let moment = i64::try_from(unix_ms).ok();
+    let moment = moment.and_then(|unix_ms| Timestamp::from_millisecond(unix_ms).ok());
+    let in_zone = zone.map_or_else(TimeZone::system, |UserZone(zone)| zone.clone());
+    let local = moment.unwrap_or_default().to_zoned(in_zone);
+    LocalTime {
+        zone: zone.map(|zone| zone.name().to_owned()),
+        now: local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
     }
 }
 
@@ -244,6 +273,27 @@ mod tests {
                 .zone
                 .ends_with("; the server's time zone; the user's is not known")
         );
+    }
+
+    #[test]
+    fn a_handler_reads_the_users_hour_with_its_offset() {
+        let zone = |name| UserZone::parse(name).unwrap();
+        let read = |name| local_time_at(1_795_908_600_000, zone(name).as_ref());
+        for (name, now) in [
+            ("Asia/Tokyo", "2026-11-29T08:30:00+09:00"),
+            ("America/New_York", "2026-11-28T18:30:00-05:00"),
+            ("Asia/Kathmandu", "2026-11-29T05:15:00+05:45"),
+        ] {
+            let expected = LocalTime {
+                zone: Some(name.to_owned()),
+                now: now.to_owned(),
+            };
+            assert_eq!(read(name), expected);
+        }
+        let servers = read("");
+        assert_eq!(servers.zone, None);
+        let moment: Timestamp = servers.now.parse().unwrap();
+        assert_eq!(moment.as_millisecond(), 1_795_908_600_000);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::context;
 use crate::crowding;
 use crate::provider::Settings;
 use crate::toolbox::Toolbox;
-use crate::world::SharedWorld;
+use crate::world::{SharedWorld, in_zone};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use windlass_runtime::caller::Caller;
@@ -94,6 +94,7 @@ impl Host for VoiceHost {
             code: ErrorCode::BadMessage,
             message: format!("timeZone: {message}"),
         })?;
+        let zone = zone.or_else(|| UserZone::of_name(caller.zone.as_deref()));
         let toolbox = self.toolbox.load();
         let tools = toolbox.of(Mode::Voice).for_rights(&caller.rights);
         let lease = self
@@ -133,7 +134,7 @@ impl Host for VoiceHost {
                 can_ask: true,
                 pending_request,
             },
-            world,
+            world: in_zone(world, zone),
             provider: self.provider.open(system_instruction, &tools),
             resume_token: ids::resume_token().map_err(|error| broken(&error))?,
             lease: Box::new(lease),

@@ -2,7 +2,7 @@
 //! voice. Owns none of them.
 
 use crate::calendars::FileCalendars;
-use crate::clock;
+use crate::clock::{self, UserZone};
 use crate::knowledge::assets;
 use crate::sessions::VoiceSessions;
 use crate::users;
@@ -14,7 +14,7 @@ use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{
     ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CapabilityFuture, Http, Knowledge,
-    KnowledgeReader, World,
+    KnowledgeReader, LocalTime, World,
 };
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
@@ -51,6 +51,10 @@ impl World for SharedWorld {
 
     fn calendars(&self) -> Arc<dyn Calendars> {
         self.calendars.clone()
+    }
+
+    fn local_time(&self) -> LocalTime {
+        clock::local_time(None)
     }
 
     fn picture(
@@ -164,6 +168,10 @@ impl World for NamedUsersWorld {
         })
     }
 
+    fn local_time(&self) -> LocalTime {
+        self.shared.local_time()
+    }
+
     fn http(&self) -> Arc<dyn Http> {
         self.shared.http()
     }
@@ -183,6 +191,59 @@ impl World for NamedUsersWorld {
 
     fn is_in_voice(&self, conversation: &ConversationId) -> bool {
         self.shared.is_in_voice(conversation)
+    }
+}
+
+/// The world of a user whose zone is known.
+struct ZonedWorld {
+    world: Arc<dyn World>,
+    zone: UserZone,
+}
+
+impl World for ZonedWorld {
+    fn now_unix_ms(&self) -> u64 {
+        self.world.now_unix_ms()
+    }
+
+    fn knowledge(&self) -> Arc<dyn Knowledge> {
+        self.world.knowledge()
+    }
+
+    fn blocks(&self) -> Arc<dyn Blocks> {
+        self.world.blocks()
+    }
+
+    fn calendars(&self) -> Arc<dyn Calendars> {
+        self.world.calendars()
+    }
+
+    fn local_time(&self) -> LocalTime {
+        clock::local_time(Some(&self.zone))
+    }
+
+    fn http(&self) -> Arc<dyn Http> {
+        self.world.http()
+    }
+
+    fn picture(
+        &self,
+        address: &str,
+        reader: &KnowledgeReader,
+        bytes_max: usize,
+    ) -> CapabilityFuture<Option<Arc<[u8]>>> {
+        self.world.picture(address, reader, bytes_max)
+    }
+
+    fn is_in_voice(&self, conversation: &ConversationId) -> bool {
+        self.world.is_in_voice(conversation)
+    }
+}
+
+/// The same world, where a user's zone is known.
+pub(crate) fn in_zone(world: Arc<dyn World>, zone: Option<UserZone>) -> Arc<dyn World> {
+    match zone {
+        Some(zone) => Arc::new(ZonedWorld { world, zone }),
+        None => world,
     }
 }
 

@@ -268,6 +268,8 @@ section! {
         tenant_claim: Option<Name>,
         /// The claim that lists the roles; dots lead into objects, as in `realm_access.roles`. Not set: `roles`.
         roles_claim: Option<Name>,
+        /// The claim that names the time zone in which the user lives. Not set: `zoneinfo`.
+        zone_claim: Option<Name>,
         /// This server's id at the provider. Set, the page offers to sign in there.
         client_id: Option<Words>,
         /// The secret that belongs to it, where the provider gave one.

@@ -53,6 +53,8 @@ pub struct Proven {
     pub tenant: TenantId,
     pub name: ProvenName,
     pub roles: Arc<BTreeSet<Role>>,
+    /// Where the user lives, as who vouches for them says: the name of a zone.
+    pub zone: Option<Arc<str>>,
     pub validity: Validity,
 }
 
@@ -106,6 +108,8 @@ pub struct Caller {
     pub rights: Rights,
     /// Whether it may say for whom it speaks, and is believed.
     pub vouches: bool,
+    /// Where the user lives, as who vouches for them says: the name of a zone.
+    pub zone: Option<Arc<str>>,
     pub validity: Validity,
 }
 
@@ -118,6 +122,7 @@ impl Caller {
             tenant: TenantId::default(),
             rights: Rights::Anonymous,
             vouches: false,
+            zone: None,
             validity: Validity::default(),
         }
     }
@@ -134,6 +139,7 @@ impl Caller {
             rights: Rights::SignedIn(proven.roles),
             vouches: matches!(proven.name, ProvenName::Program(_)),
             tenant: proven.tenant,
+            zone: proven.zone,
             validity: proven.validity,
         }
     }
@@ -232,6 +238,7 @@ mod tests {
                 tenant: TenantId::new(tenant),
                 name,
                 roles: Arc::default(),
+                zone: None,
                 validity: Validity::default(),
             })
         };

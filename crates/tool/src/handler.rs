@@ -398,6 +398,14 @@ pub trait World: Send + Sync {
     fn knowledge(&self) -> Arc<dyn Knowledge>;
     fn blocks(&self) -> Arc<dyn Blocks>;
 
+    /// Date and hour where the user is.
+    fn local_time(&self) -> LocalTime {
+        LocalTime {
+            zone: None,
+            now: envelope::rfc3339(self.now_unix_ms()),
+        }
+    }
+
     /// The way out to other hosts. By default there is none.
     fn http(&self) -> Arc<dyn Http> {
         Arc::new(http::NoHttp)
@@ -423,6 +431,15 @@ pub trait World: Send + Sync {
     fn is_in_voice(&self, _conversation: &ConversationId) -> bool {
         false
     }
+}
+
+/// Date and hour as a handler reads them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LocalTime {
+    /// The user's zone by its name in the data of the IANA; `None` where nobody has said it.
+    pub zone: Option<String>,
+    /// RFC 3339 with the offset of that zone, or of the server's.
+    pub now: String,
 }
 
 /// What the addresses of the knowledge base's files on this server begin with; the record's id follows.

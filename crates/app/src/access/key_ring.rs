@@ -131,6 +131,7 @@ impl HeldKey {
             tenant: stored.tenant.clone().unwrap_or_default(),
             name,
             roles: Arc::new(stored.roles.clone()),
+            zone: None,
             validity: Validity::until(is_withdrawn.subscribe()),
         };
         Self {

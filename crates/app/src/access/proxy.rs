@@ -38,6 +38,7 @@ impl ProxyRule {
             tenant: TenantId::default(),
             name: ProvenName::User(name.to_owned()),
             roles: Arc::default(),
+            zone: None,
             validity: Validity::default(),
         })
     }

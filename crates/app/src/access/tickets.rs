@@ -41,6 +41,9 @@ pub(crate) struct Grant {
     #[serde(flatten)]
     pub(crate) name: GrantedName,
     pub(crate) roles: Vec<Role>,
+    /// The name of the zone in which the user lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) zone: Option<Arc<str>>,
     /// The key that stands behind it: with it, the grant ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<KeyId>,
@@ -62,6 +65,7 @@ impl Grant {
                 ProvenName::Program(name) => GrantedName::Program(name.clone()),
             },
             roles: proven.roles.iter().cloned().collect(),
+            zone: proven.zone.clone(),
             key,
         }
     }
@@ -74,6 +78,7 @@ impl Grant {
                 GrantedName::Program(name) => ProvenName::Program(name),
             },
             roles: Arc::new(self.roles.into_iter().collect()),
+            zone: self.zone,
             validity,
         }
     }
@@ -326,6 +331,7 @@ mod tests {
             tenant: TenantId::new("acme"),
             name: GrantedName::User("ada".to_owned()),
             roles: vec![Role::parse("staff").unwrap()],
+            zone: Some("Europe/Oslo".into()),
             key: None,
         }
     }

@@ -5,6 +5,7 @@ use crate::clock::{self, UserZone};
 use crate::context;
 use crate::sessions::TextLease;
 use crate::toolbox::{ModeKit, ModeTools, Toolbox};
+use crate::world::in_zone;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use windlass_provider::log::Image;
@@ -133,7 +134,7 @@ impl ChatHost {
             client_id: maker.client_id,
             conversation: reference,
             beginner: maker.beginner,
-            world: maker.world,
+            world: in_zone(maker.world, maker.zone),
             shared: self.shared.clone(),
             settings,
             tools: tools.text_declared.clone(),

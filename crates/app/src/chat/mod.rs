@@ -19,7 +19,7 @@ mod sink;
 pub(crate) mod view;
 pub(crate) mod whose;
 
-use crate::clock;
+use crate::clock::{self, UserZone};
 use crate::crowding;
 use crate::sessions::TextSessions;
 use crate::toolbox::Toolbox;
@@ -177,7 +177,7 @@ impl ChatHost {
         };
         let client_id = caller.client_id.clone();
         let mut maker = self.maker(caller, &own, client_id, &conversation.whose)?;
-        maker.zone = request.zone;
+        maker.zone = request.zone.or(maker.zone);
         maker.shown = request.pictures;
         maker.beginner = beginner;
         maker.memory = memory;
@@ -281,7 +281,7 @@ impl ChatHost {
         Ok(SessionMaker {
             user_id: whose.user_id.clone(),
             client_id,
-            zone: None,
+            zone: UserZone::of_name(caller.zone.as_deref()),
             rights: caller.rights.clone(),
             validity: caller.validity.clone(),
             world,

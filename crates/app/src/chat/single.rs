@@ -103,6 +103,7 @@ impl ChatHost {
             memory,
         } = asker;
         let caller = caller.speaking_for(named);
+        let zone = zone.or_else(|| UserZone::of_name(caller.zone.as_deref()));
         let (user_id, world) = self.world.of_user(&caller, named);
         refuse_blocked(&user_id, world.as_ref())?;
         self.refuse_crowded(&caller.tenant, &beginner)?;

@@ -10,7 +10,7 @@ use crate::access::{
     Grant, GrantedName, Identified, Means, PAGE_COOKIE, Purpose, Refused, Showing, TicketTerms,
     cookies, is_user_name, no_page_cookie,
 };
-use crate::clock;
+use crate::clock::{self, UserZone};
 use axum::body::{Body, to_bytes};
 use axum::extract::{Query, Request, State as Extract};
 use http::header::{AUTHORIZATION, HOST, LOCATION, ORIGIN, SET_COOKIE, WWW_AUTHENTICATE};
@@ -82,6 +82,8 @@ struct TicketRequest {
     mode: Option<Mode>,
     #[serde(default)]
     origin: Option<String>,
+    #[serde(default, rename = "timeZone")]
+    time_zone: Option<String>,
 }
 
 /// Whether a body asks for a ticket.
@@ -142,6 +144,13 @@ async fn give_ticket(
             return Err(refuse("a ticket has no role that its key or token has not"));
         }
         grant.roles = roles.into_iter().collect();
+    }
+    if let Some(name) = wanted.time_zone {
+        let zone = UserZone::parse(&name).map_err(|problem| {
+            let problem = format!("timeZone: {problem}");
+            error(StatusCode::BAD_REQUEST, "bad_message", &problem)
+        })?;
+        grant.zone = zone.map(|zone| zone.name().into());
     }
     let terms = TicketTerms {
         mode: wanted.mode,

@@ -11,6 +11,7 @@ use windlass_runtime::worker::{
     WorkerRequest,
 };
 use windlass_tool::arguments::Arguments;
+use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::{
     Caller, Cancellation, Cause, Context, Execution, Handler, HandlerMessage, HandlerResult,
     Invocation, Numbers, Outbox, OutboxClosed, SessionContext, SessionFacts, ToolFacts,
@@ -217,7 +218,8 @@ async fn a_call_carries_its_tool_arguments_and_context() {
                     "voice": {"isActive": false},
                     "effectId": "e-1",
                     "idempotencyKey": windlass_tool::handler::downstream_key(&EffectId::new("e-1")),
-                    "deadline": NOW_UNIX_MS + 10_000
+                    "deadline": NOW_UNIX_MS + 10_000,
+                    "time": {"zone": null, "now": rfc3339(NOW_UNIX_MS)}
                 }
             }
         })

@@ -102,6 +102,7 @@ export default (function (native) {
   function contextOf(facts, args) {
     const { voice, ...plain } = facts;
     freeze(plain.tool);
+    freeze(plain.time);
     freeze(plain.capabilities);
     if (plain.session) freeze(plain.session.state);
     freeze(plain.session);

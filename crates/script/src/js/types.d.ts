@@ -61,6 +61,8 @@ interface Context<Arguments = any> extends Invocation<Arguments> {
   readonly effectId?: string;
   /** Milliseconds since 1970 after which nobody waits for the answer. */
   readonly deadline: number;
+  /** Where the user is: the name of their zone, `null` where nobody has said it; and date and hour there, or the server's. */
+  readonly time: { readonly zone: string | null; readonly now: string };
   /** Aborted when the call is taken back. */
   readonly signal: AbortSignal;
   readonly voice: { isActive(): boolean };

@@ -1,7 +1,7 @@
 //! A context as JSON, for handlers that are no Rust: scripts, workers and web services read the same one. Knows no way to
 //! send it.
 
-use super::{Caller, Context, SessionFacts};
+use super::{Caller, Context, LocalTime, SessionFacts};
 use crate::id::EffectId;
 use crate::json;
 use crate::kind::Mode;
@@ -43,6 +43,7 @@ pub struct ContextForm<'a> {
     effect_id: Option<&'a str>,
     idempotency_key: Option<String>,
     deadline: u64,
+    time: LocalTime,
 }
 
 #[derive(Debug, Serialize)]
@@ -130,6 +131,7 @@ impl<'a> ContextForm<'a> {
             effect_id: effect_id.map(EffectId::as_str),
             idempotency_key: effect_id.map(downstream_key),
             deadline: context.deadline_unix_ms,
+            time: context.world.local_time(),
         }
     }
 }

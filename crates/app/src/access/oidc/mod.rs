@@ -8,7 +8,7 @@ mod sign_in;
 pub(crate) use sign_in::{Returned, SIGN_IN_COOKIE, no_way_cookie};
 
 use super::is_user_name;
-use crate::clock;
+use crate::clock::{self, UserZone};
 use crate::failure::Failure;
 use issuer_keys::{IssuerKeys, KeyProblem};
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
@@ -62,6 +62,7 @@ struct ClaimNames {
     user: String,
     tenant: Option<String>,
     roles: String,
+    zone: String,
 }
 
 impl Oidc {
@@ -88,6 +89,7 @@ impl Oidc {
                     .as_ref()
                     .map(|name| name.as_str().to_owned()),
                 roles: named(&config.roles_claim, "roles"),
+                zone: named(&config.zone_claim, "zoneinfo"),
             },
             keys: IssuerKeys::new(config),
             sign_in: SignIn::of(config).map_err(Failure::of)?,
@@ -197,6 +199,10 @@ impl ClaimNames {
                     .take(ROLES_MAX)
                     .collect(),
             ),
+            // Nobody is kept out by a zone that does not exist.
+            zone: text(&self.zone)
+                .and_then(|name| UserZone::parse(name).ok().flatten())
+                .map(|zone| zone.name().into()),
             validity: Validity::default(),
         })
     }
@@ -280,6 +286,7 @@ mod tests {
             user: "sub".to_owned(),
             tenant: tenant.map(str::to_owned),
             roles: roles.to_owned(),
+            zone: "zoneinfo".to_owned(),
         };
         let told = |names: ClaimNames, claims: Value| {
             let proven = names.proven(claims.as_object().unwrap()).ok()?;
@@ -287,10 +294,12 @@ mod tests {
             let ProvenName::User(user) = proven.name else {
                 return None;
             };
+            let zone = proven.zone.map(|zone| format!(" in {zone}"));
             Some(format!(
-                "{user} of {} as {}",
+                "{user} of {} as {}{}",
                 proven.tenant,
-                roles.join("+")
+                roles.join("+"),
+                zone.unwrap_or_default()
             ))
         };
         for (names, claims, expected) in [
@@ -324,6 +333,21 @@ mod tests {
                 names(Some("org"), "roles"),
                 json!({"sub": "ada", "org": "a:b"}),
                 None,
+            ),
+            (
+                names(None, "roles"),
+                json!({"sub": "ada", "zoneinfo": "Asia/Tokyo"}),
+                Some("ada of default as  in Asia/Tokyo"),
+            ),
+            (
+                names(None, "roles"),
+                json!({"sub": "ada", "zoneinfo": "../../etc/passwd"}),
+                Some("ada of default as "),
+            ),
+            (
+                names(None, "roles"),
+                json!({"sub": "ada", "zoneinfo": 9}),
+                Some("ada of default as "),
             ),
             (names(None, "roles"), json!({"sub": ""}), None),
             (names(None, "roles"), json!({"sub": 7}), None),
