@@ -107,7 +107,9 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let (address, (over, is_over)) = (port.address, channel::channel(false));
     let access = Access::open(&config, address, &client_key)?;
     tokio::spawn(access.keys.clone().follow(is_over.clone()));
-    let world = SharedWorld::new(&config, knowledge.clone(), store.clone());
+    let pictures = hold_pictures(&config, is_over.clone())?;
+    let mut world = SharedWorld::new(&config, knowledge.clone(), store.clone());
+    world.pictures = Some(pictures.clone());
     let records = Records::open(&config, store.clone())?;
     let watching: Vec<Arc<dyn Subscriber>> = vec![world.voice.clone()];
     let shared = records.shared(metrics.clone(), watching);
@@ -121,9 +123,16 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
             settings.models.first().map(|model| &model.protocol),
         ),
     ];
+    let world_of_chat = (&world, pictures);
     let chat = chat(
-        &config, settings, &toolbox, &world, &shared, &metrics, &is_over,
-    )?;
+        &config,
+        settings,
+        &toolbox,
+        world_of_chat,
+        &shared,
+        &metrics,
+        &is_over,
+    );
     let registry = toolbox.load().of(Mode::Text).all().registry.clone();
     let offered = suggestions(choice, &knowledge, &registry).await;
     let host = Arc::new(VoiceHost {
@@ -212,12 +221,12 @@ fn chat(
     config: &Config,
     settings: Arc<TextSettings>,
     toolbox: &Arc<ArcSwap<Toolbox>>,
-    world: &SharedWorld,
+    (world, pictures): (&SharedWorld, Arc<PictureFiles>),
     shared: &Shared,
     metrics: &Arc<Metrics>,
     is_over: &channel::Receiver<bool>,
-) -> Result<Arc<ChatHost>, Failure> {
-    Ok(Arc::new(ChatHost {
+) -> Arc<ChatHost> {
+    Arc::new(ChatHost {
         toolbox: toolbox.clone(),
         settings,
         limits: Arc::new(config.text.limits.clone()),
@@ -230,9 +239,9 @@ fn chat(
         sessions: Arc::default(),
         completing: Completing::default(),
         metrics: metrics.clone(),
-        pictures: hold_pictures(config, is_over.clone())?,
+        pictures,
         picture_limits: PictureLimits::of(config),
-    }))
+    })
 }
 
 /// The pictures of the data folder, which are removed by themselves until the server is over.

@@ -2,6 +2,7 @@
 //! voice. Owns none of them.
 
 use crate::calendars::FileCalendars;
+use crate::chat::picture_files::PictureFiles;
 use crate::clock::{self, UserZone};
 use crate::knowledge::assets;
 use crate::sessions::VoiceSessions;
@@ -14,7 +15,7 @@ use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{
     ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CapabilityFuture, Http, Knowledge,
-    KnowledgeReader, LocalTime, World,
+    KnowledgeReader, LocalTime, PICTURES, World,
 };
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
@@ -28,6 +29,8 @@ pub(crate) struct SharedWorld {
     pub(crate) voice: Arc<VoiceSessions>,
     pub(crate) http: Arc<dyn Http>,
     calendars: Arc<dyn Calendars>,
+    /// Where pictures are kept that calls bring back; a single call has no such place.
+    pub(crate) pictures: Option<Arc<PictureFiles>>,
     /// Whose conversations those are that are asked about.
     tenant: TenantId,
 }
@@ -57,12 +60,24 @@ impl World for SharedWorld {
         clock::local_time(None)
     }
 
+    fn keep_picture(&self, data: &[u8]) -> Option<String> {
+        let hash = self.pictures.as_ref()?.keep_data(data)?;
+        Some(format!("{PICTURES}{hash}"))
+    }
+
     fn picture(
         &self,
         address: &str,
         reader: &KnowledgeReader,
         bytes_max: usize,
     ) -> CapabilityFuture<Option<Arc<[u8]>>> {
+        if let (Some(hash), Some(files)) = (address.strip_prefix(PICTURES), self.pictures.clone()) {
+            let hash = hash.to_owned();
+            return Box::pin(async move {
+                let read = tokio::task::spawn_blocking(move || files.read_data(&hash, bytes_max));
+                Some(read.await.ok()??.into())
+            });
+        }
         let Some(id) = address.strip_prefix(ASSETS) else {
             return Box::pin(std::future::ready(None));
         };
@@ -98,6 +113,7 @@ impl SharedWorld {
                 Arc::new(SystemResolver),
             ))),
             calendars: Arc::new(FileCalendars::new(config)),
+            pictures: None,
             tenant: TenantId::default(),
             knowledge_folder: (*config.folders.knowledge).into(),
         }
@@ -172,6 +188,10 @@ impl World for NamedUsersWorld {
         self.shared.local_time()
     }
 
+    fn keep_picture(&self, data: &[u8]) -> Option<String> {
+        self.shared.keep_picture(data)
+    }
+
     fn http(&self) -> Arc<dyn Http> {
         self.shared.http()
     }
@@ -219,6 +239,10 @@ impl World for ZonedWorld {
 
     fn local_time(&self) -> LocalTime {
         clock::local_time(Some(&self.zone))
+    }
+
+    fn keep_picture(&self, data: &[u8]) -> Option<String> {
+        self.world.keep_picture(data)
     }
 
     fn http(&self) -> Arc<dyn Http> {

@@ -6,6 +6,7 @@ mod seats;
 mod threads;
 
 use crate::redaction::without_secrets;
+use crate::result_pictures::keep_pictures;
 use crate::subscriber::SessionIdentity;
 use futures_util::FutureExt;
 use outbox::Messages;
@@ -27,7 +28,7 @@ use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Caller, Cancellation, CapabilityFuture, Cause, Context, Execution, Failure, Finding, Handler,
     HandlerMessage, HandlerResult, Invocation, Lookup, LookupInvocation, Placement, ReplyNumber,
-    Report, RunWrites, SessionContext, SessionFacts, ToolFacts, World, judged,
+    Report, RunWrites, SessionContext, SessionFacts, ToolFacts, World, judged, may_hold_pictures,
 };
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
 use windlass_tool::registry::Tool;
@@ -216,14 +217,15 @@ impl windlass_driver::Executor for Executor {
         let handler = call.tool().handler.clone();
         let call_ref = call.call();
         let placement = handler.placement();
+        let world = self.context.world.clone();
         let abort = match placement {
             Placement::Inline => match contain(|| handler.execute(invocation)) {
                 Err(failure) => return Some((call_ref, Err(failure))),
-                Ok(Execution::Ready(result)) => return Some((call_ref, checked(result))),
+                Ok(Execution::Ready(result)) => return Some((call_ref, checked(result, &*world))),
                 Ok(Execution::Pending(future)) => self.tasks.spawn(async move {
                     let result = AssertUnwindSafe(future).catch_unwind().await;
                     let result = result.unwrap_or_else(|payload| Err(panicked(&*payload)));
-                    Ended::Attempt(call_ref, checked(result))
+                    Ended::Attempt(call_ref, checked_apart(result, world).await)
                 }),
             },
             Placement::Elsewhere => {
@@ -249,7 +251,7 @@ impl windlass_driver::Executor for Executor {
                     let result = attempt.catch_unwind().await;
                     drop(seat);
                     let result = result.unwrap_or_else(|payload| Err(panicked(&*payload)));
-                    Ended::Attempt(call_ref, checked(result))
+                    Ended::Attempt(call_ref, checked_apart(result, world).await)
                 })
             }
             Placement::Apart => {
@@ -260,10 +262,11 @@ impl windlass_driver::Executor for Executor {
                     if !own.pass() {
                         return Err(exhausted());
                     }
-                    checked(match handler.execute(invocation) {
+                    let result = match handler.execute(invocation) {
                         Execution::Ready(result) => result,
                         Execution::Pending(future) => future.await,
-                    })
+                    };
+                    checked(result, &*world)
                 };
                 let Ok(running) = self.threads.run(work, attempt) else {
                     return Some((call_ref, Err(exhausted())));
@@ -385,24 +388,30 @@ impl Executor {
             context: self.lookup_context(lookup, cancellation),
         };
         let handler = lookup.tool.handler.clone();
+        let world = self.context.world.clone();
         match handler.placement() {
             Placement::Inline | Placement::Elsewhere => {
                 match contain(|| find_out(&*handler, invocation)) {
                     Err(_) => PendingLookup::Found(Finding::Unknown),
-                    Ok(Lookup::Found(finding)) => PendingLookup::Found(shallow(finding)),
+                    Ok(Lookup::Found(finding)) => {
+                        PendingLookup::Found(checked_finding(finding, &*world))
+                    }
                     Ok(Lookup::Pending(future)) => PendingLookup::Pending(Box::pin(async move {
                         let finding = AssertUnwindSafe(future).catch_unwind().await;
-                        finding.map_or(Finding::Unknown, shallow)
+                        finding.map_or(Finding::Unknown, |finding| {
+                            checked_finding(finding, &*world)
+                        })
                     })),
                 }
             }
             Placement::Apart => {
                 let work = self.work(&lookup.tool.id, lookup.timeout);
                 let asked = async move {
-                    shallow(match find_out(&*handler, invocation) {
+                    let finding = match find_out(&*handler, invocation) {
                         Lookup::Found(finding) => finding,
                         Lookup::Pending(future) => future.await,
-                    })
+                    };
+                    checked_finding(finding, &*world)
                 };
                 match self.threads.run(work, asked) {
                     Err(_) => PendingLookup::Found(Finding::Unknown),
@@ -468,10 +477,10 @@ fn find_out(handler: &dyn Handler, invocation: LookupInvocation) -> Lookup {
     }
 }
 
-/// What a handler found is no result where it is nested too deep.
-fn shallow(finding: Finding) -> Finding {
+/// What a handler found, as [`checked`] has it. It is no result where it is nested too deep.
+fn checked_finding(finding: Finding, world: &dyn World) -> Finding {
     match finding {
-        Finding::Happened(success) => match judged(Ok(*success)) {
+        Finding::Happened(success) => match checked(Ok(*success), world) {
             Ok(success) => Finding::Happened(Box::new(success)),
             Err(_) => Finding::Happened(Box::default()),
         },
@@ -542,19 +551,29 @@ fn panicked(payload: &(dyn Any + Send)) -> Failure {
     broken(&format!("the handler panicked: {}", without_secrets(text)))
 }
 
-/// A handler's result as others may have it: no deeper than they can bear, and no key in the words of an error.
-fn checked(result: HandlerResult) -> HandlerResult {
+/// A handler's result as others may have it: no deeper than they can bear, its pictures as pictures, and no key in the words of an error.
+fn checked(result: HandlerResult, world: &dyn World) -> HandlerResult {
     let mut result = judged(result);
-    if let Err(Failure { cause, .. }) = &mut result {
-        match cause {
+    match &mut result {
+        Ok(success) => keep_pictures(success, world),
+        Err(Failure { cause, .. }) => match cause {
             Cause::Reported(report) => {
                 hide_secrets(&mut report.message);
                 report.suggestion.iter_mut().for_each(hide_secrets);
             }
             Cause::Broken(problem) => hide_secrets(problem),
-        }
+        },
     }
     result
+}
+
+/// The same on a thread that moves audio: pictures are decoded and written elsewhere.
+async fn checked_apart(result: HandlerResult, world: Arc<dyn World>) -> HandlerResult {
+    if !result.as_ref().is_ok_and(may_hold_pictures) {
+        return checked(result, &*world);
+    }
+    let checked = tokio::task::spawn_blocking(move || checked(result, &*world)).await;
+    checked.unwrap_or_else(|_| Err(broken("the runtime ended before its result was read")))
 }
 
 fn hide_secrets(words: &mut String) {

@@ -22,6 +22,7 @@ pub mod provider_log;
 pub mod pump;
 pub mod rate;
 pub mod redaction;
+pub mod result_pictures;
 pub mod shares;
 pub mod store_thread;
 pub mod subscriber;

@@ -10,6 +10,7 @@ mod judged;
 mod knowledge;
 mod mending;
 mod message;
+mod pictures;
 mod response;
 
 use crate::arguments::Arguments;
@@ -40,6 +41,7 @@ pub use knowledge::{
 };
 pub use mending::{Glance, Mended, glance, mend};
 pub use message::{HandlerMessage, ReplyNumber};
+pub use pictures::{may_hold_pictures, picture_type, take_pictures};
 pub use response::{noted, read_response};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -416,7 +418,13 @@ pub trait World: Send + Sync {
         Arc::new(calendar::NoCalendars)
     }
 
-    /// The bytes of a picture that lies on this server, of a content part whose address begins with [`ASSETS`], for models
+    /// Keeps a picture that a call brought back, so that clients and models that see are shown it: its address, which begins with
+    /// [`PICTURES`]. `None` where it is not kept.
+    fn keep_picture(&self, _data: &[u8]) -> Option<String> {
+        None
+    }
+
+    /// The bytes of a picture that lies on this server, of a content part whose address begins with [`ASSETS`] or [`PICTURES`], for models
     /// that see. `None` where the user may not read it, it is not there, or it is longer than `bytes_max`.
     fn picture(
         &self,
@@ -444,6 +452,9 @@ pub struct LocalTime {
 
 /// What the addresses of the knowledge base's files on this server begin with; the record's id follows.
 pub const ASSETS: &str = "/assets/";
+
+/// The same of pictures that calls brought back; the digest of the picture follows.
+pub const PICTURES: &str = "/pictures/";
 
 /// Users that nobody serves until a time.
 pub trait Blocks: Send + Sync {

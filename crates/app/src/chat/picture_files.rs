@@ -1,4 +1,4 @@
-//! Pictures that users have shown, as files of the data folder: one file for one content, under its hash, bounded in bytes together,
+//! Pictures that users have shown and that calls have brought back, as files of the data folder: one file for one content, under its hash, bounded in bytes together,
 //! and removed once no model was shown it for as long as a conversation is kept. The log of a conversation names them. Knows no
 //! session.
 
@@ -60,13 +60,18 @@ impl PictureFiles {
     /// Keeps a picture. `None` where it is not kept: there is no room, or its file cannot be written.
     pub(crate) fn keep(&self, image: &Image) -> Option<PictureName> {
         let data = image.data.expose();
-        let name = PictureName {
+        Some(PictureName {
             mime_type: image.mime_type.clone(),
-            hash: hex(&ids::digest(data)),
+            hash: self.keep_data(data)?,
             bytes: data.len(),
-        };
-        match self.write(&name, data) {
-            Ok(is_kept) => is_kept.then_some(name),
+        })
+    }
+
+    /// The same by its data alone; its digest.
+    pub(crate) fn keep_data(&self, data: &[u8]) -> Option<String> {
+        let hash = hex(&ids::digest(data));
+        match self.write(&hash, data) {
+            Ok(is_kept) => is_kept.then_some(hash),
             Err(error) => {
                 tracing::warn!(%error, "a picture is not kept");
                 None
@@ -74,8 +79,8 @@ impl PictureFiles {
         }
     }
 
-    fn write(&self, name: &PictureName, data: &[u8]) -> io::Result<bool> {
-        let path = self.folder.join(&name.hash);
+    fn write(&self, hash: &str, data: &[u8]) -> io::Result<bool> {
+        let path = self.folder.join(hash);
         if touch(&path)? {
             return Ok(true);
         }
@@ -102,21 +107,31 @@ impl PictureFiles {
 
     /// A picture, where its file is there and is what it was.
     pub(crate) fn read(&self, name: &PictureName) -> Option<Image> {
-        let path = self.folder.join(&name.hash);
-        let mut data = Vec::with_capacity(name.bytes);
-        let file = File::open(&path).ok()?;
-        file.take(name.bytes as u64 + 1)
-            .read_to_end(&mut data)
-            .ok()?;
-        if hex(&ids::digest(&data)) != name.hash {
-            return None;
-        }
-        // It is needed for as long as its conversation from now on.
-        drop(touch(&path));
+        let data = self.read_data(&name.hash, name.bytes)?;
         Some(Image {
             mime_type: name.mime_type.clone(),
             data: Sensitive(Arc::from(data)),
         })
+    }
+
+    /// The same by its digest, of at most so many bytes.
+    pub(crate) fn read_data(&self, hash: &str, bytes_max: usize) -> Option<Vec<u8>> {
+        if !is_hash(hash) {
+            return None;
+        }
+        let path = self.folder.join(hash);
+        let file = File::open(&path).ok()?;
+        let mut data = Vec::new();
+        let bytes_max = u64::try_from(bytes_max).unwrap_or(u64::MAX);
+        file.take(bytes_max.saturating_add(1))
+            .read_to_end(&mut data)
+            .ok()?;
+        if hex(&ids::digest(&data)) != hash {
+            return None;
+        }
+        // It is needed for as long as its conversation from now on.
+        drop(touch(&path));
+        Some(data)
     }
 
     /// Removes what nobody was shown for too long, and counts the rest.
@@ -206,12 +221,16 @@ pub(super) fn shown(
 
 fn name_of(picture: &Value) -> Option<PictureName> {
     let hash = picture.get("hash")?.as_str()?;
-    let is_hash = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     Some(PictureName {
         mime_type: picture.get("type")?.as_str()?.to_owned(),
-        hash: is_hash.then(|| hash.to_owned())?,
+        hash: is_hash(hash).then(|| hash.to_owned())?,
         bytes: usize::try_from(picture.get("bytes")?.as_u64()?).ok()?,
     })
+}
+
+fn is_hash(hash: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    hash.len() == 64 && hash.bytes().all(is_digit)
 }
 
 /// Reads pictures, the newest that fit into what one message may hold, and gives them oldest first.

@@ -11,6 +11,7 @@ use axum::extract::{Path, Request, State as Extract};
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
+use windlass_runtime::result_pictures::keep_pictures;
 use windlass_runtime::shares::{Held, Party};
 use windlass_session::called_back;
 use windlass_store::command::{Command, Reply};
@@ -72,7 +73,12 @@ pub(super) async fn take(
         return unknown();
     };
     match read(tool, &effect, &head.headers, &body) {
-        Ok(result) => record(&state, &registry, tool, (conversation, effect), result).await,
+        Ok(mut result) => {
+            if let Ok(success) = &mut result {
+                keep_pictures(success, &state.chat.world);
+            }
+            record(&state, &registry, tool, (conversation, effect), result).await
+        }
         Err(CallbackRefused::Unsigned(problem)) => {
             tracing::warn!(tool = %tool.id, %problem, "a callback was not believed");
             error(StatusCode::UNAUTHORIZED, "unauthorized", &problem)

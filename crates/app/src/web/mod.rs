@@ -19,6 +19,7 @@ mod openapi;
 pub(crate) mod origin;
 pub(crate) mod patience;
 pub(crate) mod peer;
+mod pictures;
 pub(crate) mod rare_line;
 mod ui;
 pub(crate) mod upgrade;
@@ -148,6 +149,7 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/metrics", get(metrics))
         .route("/api/tools/stats", get(tool_stats))
         .route("/assets/{id}", get(assets::serve))
+        .route("/pictures/{digest}", get(pictures::serve))
         .fallback(ui::serve)
         .method_not_allowed_fallback(other_method)
         .layer(from_fn_with_state(state.clone(), gate::pass))

@@ -66,6 +66,7 @@ mod provider_wire;
 mod questions_run_out;
 mod refusals;
 mod replays;
+mod result_pictures;
 mod scripts;
 mod streams;
 mod support;

@@ -7,7 +7,7 @@ use super::session::{DuePicture, TextSession, Wake};
 use windlass_provider::log::{Entry, Image};
 use windlass_session::model::ModelToolResponse;
 use windlass_tool::envelope::ProjectionBody;
-use windlass_tool::handler::{ASSETS, ContentPart};
+use windlass_tool::handler::{ASSETS, ContentPart, PICTURES};
 use windlass_tool::sensitive::Sensitive;
 
 /// Pictures that wait to be read, at most. Those of a turn that was given up before its next request are read for the turn
@@ -24,7 +24,10 @@ impl TextSession {
             return;
         }
         for ContentPart::Image { mime_type, url } in content {
-            if url.starts_with(ASSETS) && self.pictures_due.len() < DUE_MAX {
+            let lies_here = [ASSETS, PICTURES]
+                .iter()
+                .any(|begins| url.starts_with(begins));
+            if lies_here && self.pictures_due.len() < DUE_MAX {
                 self.pictures_due.push(DuePicture {
                     id: response.id.clone(),
                     name: response.name.clone(),

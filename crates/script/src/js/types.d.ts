@@ -31,11 +31,8 @@ type ToolResponse =
   | { ok: true; data?: unknown; content?: ContentPart[]; intents?: Intent[]; scheduling?: 'interrupt' | 'when_idle' | 'silent' }
   | { ok: false; error: { type: ErrorCode; message: string } & ToolErrorOptions; intents?: Intent[] };
 
-interface ContentPart {
-  type: 'image';
-  mimeType: string;
-  url: string;
-}
+/** A picture: its address, or its bytes in base64. */
+type ContentPart = { type: 'image'; mimeType: string } & ({ url: string } | { data: string });
 
 /** What `execute` is given: `execute({ args, context })` and `execute(context)` are the same. */
 interface Invocation<Arguments = any> {

@@ -1,0 +1,41 @@
+//! `GET /pictures/DIGEST`: a picture that a call brought back. Its address is the digest of its content, which nobody guesses who has not seen
+//! it. Knows no conversation.
+
+use super::access::refused;
+use super::client::{known, showing};
+use super::{ServerState, line};
+use crate::access::Purpose;
+use axum::body::Body;
+use axum::extract::{Path, Request, State as Extract};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Response, StatusCode};
+use std::sync::Arc;
+use windlass_tool::handler::picture_type;
+
+/// A longer one is none of those that are kept.
+const BYTES_MAX: usize = 64 * 1024 * 1024;
+
+pub(super) async fn serve(
+    Extract(state): Extract<Arc<ServerState>>,
+    Path(hash): Path<String>,
+    request: Request,
+) -> Response<Body> {
+    let (head, _) = request.into_parts();
+    if let Err(no_caller) = known(&state, showing(&head, Purpose::Other)).await {
+        return refused(&no_caller);
+    }
+    let files = state.chat.pictures.clone();
+    let read = tokio::task::spawn_blocking(move || files.read_data(&hash, BYTES_MAX)).await;
+    let found = read.ok().flatten();
+    // A type that a browser shows as something else is none.
+    let found = found.and_then(|data| Some((picture_type(&data)?, data)));
+    let Some((mime_type, data)) = found else {
+        return line(StatusCode::NOT_FOUND, "there is no such picture");
+    };
+    let mut response = Response::new(Body::from(data));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(mime_type));
+    let caching = HeaderValue::from_static("private, max-age=86400, immutable");
+    headers.insert(CACHE_CONTROL, caching);
+    response
+}
