@@ -9,7 +9,7 @@ use std::mem;
 
 /// Pictures of one answer that are shown.
 const SHOWN_MAX: usize = 8;
-/// What stands before the base64 of a data URI.
+/// What stands before the base64 of a data URI, in letters of any case.
 const BASE64: &str = ";base64,";
 const SCHEME: &str = "data:";
 /// Characters of the head of a data URI; more are none.
@@ -45,14 +45,24 @@ fn may_hold(data: &Data) -> bool {
         return holds(data);
     };
     let bytes = text.get().as_bytes();
-    [BASE64, "\"image\"", "\"audio\"", "\"base64\"", "\"blob\""]
-        .iter()
-        .any(|sign| memmem::find(bytes, sign.as_bytes()).is_some())
+    let signs = ["\"image\"", "\"audio\"", "\"base64\"", "\"blob\""];
+    let has = |sign: &&str| memmem::find(bytes, sign.as_bytes()).is_some();
+    mark_in(bytes).is_some() || signs.iter().any(has)
+}
+
+/// Where the first mark of base64 begins.
+fn mark_in(bytes: &[u8]) -> Option<usize> {
+    let (word, end) = BASE64.split_at(5);
+    memmem::find_iter(bytes, end.as_bytes()).find_map(|at| {
+        let start = at.checked_sub(word.len())?;
+        let is_mark = bytes[start..at].eq_ignore_ascii_case(word.as_bytes());
+        is_mark.then_some(start)
+    })
 }
 
 fn holds(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.contains(BASE64),
+        Value::String(text) => mark_in(text.as_bytes()).is_some(),
         Value::Array(values) => values.iter().any(holds),
         Value::Object(members) => block_of(members).is_some() || members.values().any(holds),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
@@ -166,11 +176,11 @@ impl Taker<'_> {
         }
         let (mut shown, mut rest) = (String::new(), text);
         let mut is_changed = false;
-        while let Some(at) = rest.find(BASE64) {
+        while let Some(at) = mark_in(rest.as_bytes()) {
             let (head, behind) = rest.split_at(at);
             let body = &behind[BASE64.len()..];
             let length = body.bytes().take_while(|byte| is_base64(*byte)).count();
-            let begin = head.rfind(SCHEME).filter(|begin| is_head(&head[*begin..]));
+            let begin = scheme_in(head).filter(|begin| is_head(&head[*begin..]));
             match begin.filter(|_| length >= WITHIN_MIN) {
                 Some(begin) => {
                     let mime_type = type_in(&head[begin + SCHEME.len()..]);
@@ -203,6 +213,17 @@ fn head_of(text: &str) -> Option<(&str, &str)> {
         return None;
     }
     Some((type_in(&head[SCHEME.len()..]), base64))
+}
+
+/// Where the last data URI in it may begin.
+fn scheme_in(head: &str) -> Option<usize> {
+    let colons = head.rmatch_indices(':').map(|(at, colon)| at + colon.len());
+    let mut begins = colons.filter_map(|end| end.checked_sub(SCHEME.len()).map(|at| (at, end)));
+    let is_scheme = |&(at, end): &(usize, usize)| {
+        let name = head.get(at..end);
+        name.is_some_and(|name| name.eq_ignore_ascii_case(SCHEME))
+    };
+    begins.find(is_scheme).map(|(at, _)| at)
 }
 
 /// Whether this may stand before the base64 of a data URI that is a part of a text.
@@ -285,6 +306,11 @@ mod tests {
             (json!(format!("\n{}\n", uri("image/png"))), json!(png), 1),
             (json!(uri("image/png;name=a.png")), json!(png), 1),
             (json!(format!("DATA:image/png;BASE64,{PNG}")), json!(png), 1),
+            (
+                json!(format!("See Data:image/png;Base64,{PNG} 64,")),
+                json!(format!("See {png} 64,")),
+                1,
+            ),
             (
                 json!({"charts": [{"name": "a", "src": uri("image/png")}, 7]}),
                 json!({"charts": [{"name": "a", "src": png}, 7]}),
