@@ -7,7 +7,7 @@ use crate::context;
 use crate::crowding;
 use crate::provider::Settings;
 use crate::toolbox::Toolbox;
-use crate::world::{SharedWorld, in_zone};
+use crate::world::{SharedWorld, at_user};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use windlass_runtime::caller::Caller;
@@ -134,7 +134,7 @@ impl Host for VoiceHost {
                 can_ask: true,
                 pending_request,
             },
-            world: in_zone(world, zone),
+            world: at_user(world, zone, start.page),
             provider: self.provider.open(system_instruction, &tools),
             resume_token: ids::resume_token().map_err(|error| broken(&error))?,
             lease: Box::new(lease),

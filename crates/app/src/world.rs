@@ -15,7 +15,7 @@ use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{
     ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CapabilityFuture, Http, Knowledge,
-    KnowledgeReader, LocalTime, PICTURES, World,
+    KnowledgeReader, LocalTime, PICTURES, Page, World,
 };
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
@@ -214,13 +214,14 @@ impl World for NamedUsersWorld {
     }
 }
 
-/// The world of a user whose zone is known.
-struct ZonedWorld {
+/// The world of a user of whom the client has said where they are.
+struct PlacedWorld {
     world: Arc<dyn World>,
-    zone: UserZone,
+    zone: Option<UserZone>,
+    page: Option<Page>,
 }
 
-impl World for ZonedWorld {
+impl World for PlacedWorld {
     fn now_unix_ms(&self) -> u64 {
         self.world.now_unix_ms()
     }
@@ -238,7 +239,14 @@ impl World for ZonedWorld {
     }
 
     fn local_time(&self) -> LocalTime {
-        clock::local_time(Some(&self.zone))
+        match &self.zone {
+            Some(zone) => clock::local_time(Some(zone)),
+            None => self.world.local_time(),
+        }
+    }
+
+    fn page(&self) -> Option<Page> {
+        self.page.clone()
     }
 
     fn keep_picture(&self, data: &[u8]) -> Option<String> {
@@ -263,11 +271,15 @@ impl World for ZonedWorld {
     }
 }
 
-/// The same world, where a user's zone is known.
-pub(crate) fn in_zone(world: Arc<dyn World>, zone: Option<UserZone>) -> Arc<dyn World> {
-    match zone {
-        Some(zone) => Arc::new(ZonedWorld { world, zone }),
-        None => world,
+/// The same world, where the client has said in which zone or on which page its user is.
+pub(crate) fn at_user(
+    world: Arc<dyn World>,
+    zone: Option<UserZone>,
+    page: Option<Page>,
+) -> Arc<dyn World> {
+    match (&zone, &page) {
+        (None, None) => world,
+        _ => Arc::new(PlacedWorld { world, zone, page }),
     }
 }
 

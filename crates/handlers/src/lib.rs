@@ -10,6 +10,8 @@ mod capability;
 pub mod describe_tool;
 mod end_voice_session;
 mod extract_contacts;
+mod format_datetime;
+mod get_context;
 mod ignore_user;
 mod kb_get;
 mod kb_search;
@@ -29,7 +31,7 @@ use windlass_tool::id::ToolId;
 /// among them: it has no directory, and what it describes is the caller's to give.
 pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
     use calendar_change::Changer;
-    let handlers: [(&str, Arc<dyn Handler>); 12] = [
+    let handlers: [(&str, Arc<dyn Handler>); 14] = [
         ("calendar_cancel_event", Arc::new(Changer::Cancel)),
         ("calendar_create_event", Arc::new(Changer::Create)),
         (
@@ -43,6 +45,8 @@ pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
         ("calendar_move_event", Arc::new(Changer::Move)),
         ("end_voice_session", Arc::new(end_voice_session::Ender)),
         ("extract_contacts", Arc::new(extract_contacts::Extractor)),
+        ("format_datetime", Arc::new(format_datetime::Formatter)),
+        ("get_context", Arc::new(get_context::Teller)),
         ("ignore_user", Arc::new(ignore_user::Blocker)),
         ("kb_get", Arc::new(kb_get::KbGet)),
         ("kb_search", Arc::new(kb_search::Searcher)),

@@ -10,6 +10,7 @@ mod judged;
 mod knowledge;
 mod mending;
 mod message;
+mod page;
 mod pictures;
 mod response;
 
@@ -41,6 +42,7 @@ pub use knowledge::{
 };
 pub use mending::{Glance, Mended, glance, mend};
 pub use message::{HandlerMessage, ReplyNumber};
+pub use page::Page;
 pub use pictures::{may_hold_pictures, picture_type, take_pictures};
 pub use response::{noted, read_response};
 use serde::de::DeserializeOwned;
@@ -406,6 +408,11 @@ pub trait World: Send + Sync {
             zone: None,
             now: envelope::rfc3339(self.now_unix_ms()),
         }
+    }
+
+    /// The page that the user is on, as the client says; `None` where it has said nothing.
+    fn page(&self) -> Option<Page> {
+        None
     }
 
     /// The way out to other hosts. By default there is none.

@@ -5,7 +5,7 @@ use crate::clock::{self, UserZone};
 use crate::context;
 use crate::sessions::TextLease;
 use crate::toolbox::{ModeKit, ModeTools, Toolbox};
-use crate::world::in_zone;
+use crate::world::at_user;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use windlass_provider::log::Image;
@@ -19,7 +19,7 @@ use windlass_session::limits::Limits;
 use windlass_session::model::HistoryEntry;
 use windlass_session::session::SessionConfig;
 use windlass_store::{Beginner, ConversationRef, Epoch};
-use windlass_tool::handler::World;
+use windlass_tool::handler::{Page, World};
 use windlass_tool::id::{CallNumber, ClientId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::rights::Rights;
@@ -37,6 +37,8 @@ pub(super) struct SessionMaker {
     pub(super) client_id: ClientId,
     /// Where the user lives, if the client has said.
     pub(super) zone: Option<UserZone>,
+    /// The page that the user is on, if the client has said.
+    pub(super) page: Option<Page>,
     /// Those of the caller whose request begins it.
     pub(super) rights: Rights,
     /// Whether that caller still counts.
@@ -134,7 +136,7 @@ impl ChatHost {
             client_id: maker.client_id,
             conversation: reference,
             beginner: maker.beginner,
-            world: in_zone(maker.world, maker.zone),
+            world: at_user(maker.world, maker.zone, maker.page),
             shared: self.shared.clone(),
             settings,
             tools: tools.text_declared.clone(),

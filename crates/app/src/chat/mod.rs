@@ -178,6 +178,7 @@ impl ChatHost {
         let client_id = caller.client_id.clone();
         let mut maker = self.maker(caller, &own, client_id, &conversation.whose)?;
         maker.zone = request.zone.or(maker.zone);
+        maker.page = request.page;
         maker.shown = request.pictures;
         maker.beginner = beginner;
         maker.memory = memory;
@@ -282,6 +283,7 @@ impl ChatHost {
             user_id: whose.user_id.clone(),
             client_id,
             zone: UserZone::of_name(caller.zone.as_deref()),
+            page: None,
             rights: caller.rights.clone(),
             validity: caller.validity.clone(),
             world,

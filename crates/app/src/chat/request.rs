@@ -11,6 +11,7 @@ use windlass_provider::log::Image;
 use windlass_runtime::text::UserInput;
 use windlass_session::client::MessageKey;
 use windlass_session::model::{HistoryEntry, Role};
+use windlass_tool::handler::Page;
 use windlass_tool::json;
 use windlass_tool::sensitive::Sensitive;
 
@@ -32,6 +33,8 @@ pub(crate) struct ChatRequest {
     pub(crate) user: Option<String>,
     /// Where the user lives, as the client says.
     pub(crate) zone: Option<UserZone>,
+    /// The page that the user is on, as the client says.
+    pub(crate) page: Option<Page>,
     /// The user's answers to requests for approval, in their order.
     pub(crate) answers: Vec<ApprovalAnswer>,
     pub(crate) kind: RequestKind,
@@ -76,6 +79,8 @@ struct Body {
     #[serde(default)]
     time_zone: Option<String>,
     #[serde(default)]
+    page: Option<Page>,
+    #[serde(default)]
     message: Option<String>,
     #[serde(default)]
     messages: Vec<Message>,
@@ -119,6 +124,8 @@ pub(crate) fn parse(body: &[u8], limits: PictureLimits) -> Result<ChatRequest, B
     }
     let zone = body.time_zone.as_deref().map_or(Ok(None), UserZone::parse);
     let zone = zone.map_err(|problem| BadRequest(format!("timeZone: {problem}")))?;
+    let page = body.page.clone().map_or(Ok(None), Page::checked);
+    let page = page.map_err(BadRequest)?;
     let (kind, last) = kind(&body, limits)?;
     Ok(ChatRequest {
         answers: answers(&body.messages[..last]),
@@ -128,6 +135,7 @@ pub(crate) fn parse(body: &[u8], limits: PictureLimits) -> Result<ChatRequest, B
         conversation: body.id,
         user: body.user_id,
         zone,
+        page,
         kind,
     })
 }

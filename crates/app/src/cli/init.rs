@@ -68,6 +68,8 @@ fn extras(names: &[ExtraName]) -> Vec<Extra> {
         ExtraName::Calendar => Extra::Calendar,
         ExtraName::Contacts => Extra::Contacts,
         ExtraName::Ranking => Extra::Ranking,
+        ExtraName::Blocks => Extra::Blocks,
+        ExtraName::Context => Extra::Context,
     });
     extras.collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -314,6 +314,10 @@ enum ExtraName {
     Contacts,
     /// Put lists in order by what counts
     Ranking,
+    /// Block abusive users for a time
+    Blocks,
+    /// Say dates in the user's zone, and what is known of the user
+    Context,
 }
 
 #[derive(Debug, Args)]

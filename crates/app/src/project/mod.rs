@@ -46,7 +46,7 @@ impl Language {
 }
 
 /// The tools that every project begins with: those of the knowledge base, and those that begin and end a voice session.
-const BUILT_IN: [(&str, &str, &str); 5] = [
+const BUILT_IN: [(&str, &str, &str); 4] = [
     (
         "kb-search",
         include_str!("../../../../tools/kb-search/schema.json"),
@@ -56,11 +56,6 @@ const BUILT_IN: [(&str, &str, &str); 5] = [
         "kb-get",
         include_str!("../../../../tools/kb-get/schema.json"),
         include_str!("../../../../tools/kb-get/guide.md"),
-    ),
-    (
-        "ignore-user",
-        include_str!("../../../../tools/ignore-user/schema.json"),
-        include_str!("../../../../tools/ignore-user/guide.md"),
     ),
     (
         "start-voice-session",
@@ -109,9 +104,19 @@ pub(crate) enum Extra {
     Calendar,
     Contacts,
     Ranking,
+    Blocks,
+    Context,
 }
 
 impl Extra {
+    const ALL: [Self; 5] = [
+        Self::Calendar,
+        Self::Contacts,
+        Self::Ranking,
+        Self::Blocks,
+        Self::Context,
+    ];
+
     /// Directory, schema and guide of each.
     fn tools(self) -> &'static [(&'static str, &'static str, &'static str)] {
         match self {
@@ -126,6 +131,23 @@ impl Extra {
                 include_str!("../../../../tools/_optional/rank-results/schema.json"),
                 include_str!("../../../../tools/_optional/rank-results/guide.md"),
             )],
+            Self::Blocks => &[(
+                "ignore-user",
+                include_str!("../../../../tools/ignore-user/schema.json"),
+                include_str!("../../../../tools/ignore-user/guide.md"),
+            )],
+            Self::Context => &[
+                (
+                    "get-context",
+                    include_str!("../../../../tools/_optional/get-context/schema.json"),
+                    include_str!("../../../../tools/_optional/get-context/guide.md"),
+                ),
+                (
+                    "format-datetime",
+                    include_str!("../../../../tools/_optional/format-datetime/schema.json"),
+                    include_str!("../../../../tools/_optional/format-datetime/guide.md"),
+                ),
+            ],
         }
     }
 
@@ -133,7 +155,7 @@ impl Extra {
     fn configuration(self) -> &'static str {
         match self {
             Self::Calendar => include_str!("templates/calendar.toml"),
-            Self::Contacts | Self::Ranking => "",
+            Self::Contacts | Self::Ranking | Self::Blocks | Self::Context => "",
         }
     }
 }
@@ -141,9 +163,13 @@ impl Extra {
 /// The id of the tool that a new project has of its own.
 const FIRST_TOOL: &str = "say_hello";
 
-/// The schema and the guide of a tool that every project begins with, by its directory's name.
+/// The schema and the guide of a built-in tool, by its directory's name.
 pub(crate) fn built_in(name: &str) -> Option<[(&'static str, &'static str); 2]> {
-    let (_, schema, guide) = BUILT_IN.into_iter().find(|(known, _, _)| *known == name)?;
+    let extras = Extra::ALL.into_iter().flat_map(Extra::tools).copied();
+    let (_, schema, guide) = BUILT_IN
+        .into_iter()
+        .chain(extras)
+        .find(|(known, _, _)| *known == name)?;
     Some([("schema.json", schema), ("guide.md", guide)])
 }
 

@@ -45,7 +45,7 @@ fn a_new_project_is_checked_called_and_chats_at_once() {
     assert_no_stranger(&project);
     let checked = windlass(&project, &["check"]);
     assert!(
-        done(&checked).starts_with("checked: 6 tools"),
+        done(&checked).starts_with("checked: 5 tools"),
         "{}",
         checked.output
     );
@@ -108,7 +108,7 @@ fn a_node_project_is_offered_the_import_of_its_tools() {
         said.output
     );
     assert_eq!(fs::read_to_string(path.join("README.md")).unwrap(), "mine");
-    assert!(done(&windlass(path, &["check"])).starts_with("checked: 6 tools"));
+    assert!(done(&windlass(path, &["check"])).starts_with("checked: 5 tools"));
 
     // One that has tools keeps them, and gets the agent's beside them.
     let folder = tempfile::tempdir().unwrap();
@@ -133,7 +133,7 @@ fn a_node_project_is_offered_the_import_of_its_tools() {
     done(&windlass(path, &["import", "node", "."]));
     let checked = windlass(path, &["check"]);
     assert!(
-        done(&checked).starts_with("checked: 7 tools"),
+        done(&checked).starts_with("checked: 6 tools"),
         "{}",
         checked.output
     );
@@ -147,12 +147,13 @@ fn a_project_has_the_built_in_tools_that_it_asks_for() {
     let path = folder.path();
     done(&windlass(
         path,
-        &["init", "desk", "--with", "ranking,contacts,ranking"],
+        &["init", "desk", "--with", "ranking,contacts,ranking,context"],
     ));
     let project = path.join("desk");
+    assert!(!project.join("tools/ignore-user").exists());
     let checked = windlass(&project, &["check"]);
     assert!(
-        done(&checked).starts_with("checked: 8 tools"),
+        done(&checked).starts_with("checked: 9 tools"),
         "{}",
         checked.output
     );
@@ -405,7 +406,7 @@ fn what_was_saved_is_checked_and_called_again() {
     let handler = path.join("tools/say-hello/handler.js");
     let mut checking = Running::start(command(path).args(["check", "--watch"]));
     let until_checked =
-        |checking: &mut Running| while !checking.line().starts_with("checked: 6 tools") {};
+        |checking: &mut Running| while !checking.line().starts_with("checked: 5 tools") {};
     until_checked(&mut checking);
     let mut calling =
         Running::start(command(path).args(["call", "say_hello", r#"{"query": "Ada"}"#, "--watch"]));
@@ -525,7 +526,7 @@ fn a_program_in_rust_has_every_command_and_its_own_tool() {
         assert!(output.status.success(), "{arguments:?}: {said} {problem}");
         said
     };
-    assert!(own(&["check"]).starts_with("checked: 6 tools"));
+    assert!(own(&["check"]).starts_with("checked: 5 tools"));
     let called = own(&["call", "say_hello", r#"{"query": "Ada"}"#]);
     assert!(called.contains("say_hello heard: Ada"), "{called}");
     let said = r#"call say_hello {"query": "Eve"}"#;

@@ -10,14 +10,15 @@ use windlass_tool::handler::{
     Availability, AvailabilityRequest, Block, Blocks, BlocksUnavailable, CalendarChange,
     CalendarError, CalendarEvent, Calendars, Caller, Cancellation, CapabilityFuture, Cause,
     Context, EventList, EventsRequest, Execution, Facets, Failure, Finding, GetRequest, Handler,
-    HandlerMessage, Hit, Invocation, Knowledge, KnowledgeError, Lookup, LookupInvocation, Outbox,
-    OutboxClosed, Record, Report, RunWrites, SearchAnswer, SearchRequest, SessionContext,
-    SessionFacts, Snippet, Success, ToolFacts, World,
+    HandlerMessage, Hit, Invocation, Knowledge, KnowledgeError, LocalTime, Lookup,
+    LookupInvocation, Outbox, OutboxClosed, Page, Record, Report, RunWrites, SearchAnswer,
+    SearchRequest, SessionContext, SessionFacts, Snippet, Success, ToolFacts, World,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
 };
 use windlass_tool::kind::Mode;
+use windlass_tool::rights::Rights;
 use windlass_tool::validate::Validator;
 
 /// A handler's result; boxed, because failures are large.
@@ -54,6 +55,10 @@ pub(crate) struct Fakes {
     /// The changes that were made, each once.
     pub(crate) calendar_changes: Mutex<Vec<CalendarChange>>,
     pub(crate) is_in_voice: Mutex<bool>,
+    pub(crate) page: Mutex<Option<Page>>,
+    pub(crate) rights: Mutex<Rights>,
+    /// The user's zone, if it is known.
+    pub(crate) zone: Mutex<Option<String>>,
     pub(crate) messages: Mutex<Vec<HandlerMessage>>,
     /// How long after [`NOW_UNIX_MS`] it is.
     pub(crate) elapsed_ms: Mutex<u64>,
@@ -133,7 +138,7 @@ impl Bench {
                 session_id: SessionId::new("session"),
                 user_id: UserId::new("user"),
                 conversation_id: ConversationId::new("conversation"),
-                rights: windlass_tool::rights::Rights::Anonymous,
+                rights: self.fakes.rights.lock().unwrap().clone(),
             },
             mode: self.mode,
             registry_version: "1.0.00000000".into(),
@@ -277,6 +282,17 @@ impl World for Handle {
 
     fn now_unix_ms(&self) -> u64 {
         NOW_UNIX_MS + *self.0.elapsed_ms.lock().unwrap()
+    }
+
+    fn page(&self) -> Option<Page> {
+        self.0.page.lock().unwrap().clone()
+    }
+
+    fn local_time(&self) -> LocalTime {
+        LocalTime {
+            zone: self.0.zone.lock().unwrap().clone(),
+            now: "2027-01-15T13:30:00+05:30".into(),
+        }
     }
 
     fn knowledge(&self) -> Arc<dyn Knowledge> {

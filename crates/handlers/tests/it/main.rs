@@ -11,6 +11,10 @@ mod end_voice_session;
 #[cfg(test)]
 mod extract_contacts;
 #[cfg(test)]
+mod format_datetime;
+#[cfg(test)]
+mod get_context;
+#[cfg(test)]
 mod ignore_user;
 #[cfg(test)]
 mod kb_get;

@@ -9,7 +9,7 @@ use windlass_tool::handler_file::Permissions;
 use windlass_tool::problem::Severity;
 use windlass_tool::validate::Validator;
 
-const TOOLS: [&str; 12] = [
+const TOOLS: [&str; 14] = [
     "calendar_cancel_event",
     "calendar_create_event",
     "calendar_get_availability",
@@ -17,6 +17,8 @@ const TOOLS: [&str; 12] = [
     "calendar_move_event",
     "end_voice_session",
     "extract_contacts",
+    "format_datetime",
+    "get_context",
     "ignore_user",
     "kb_get",
     "kb_search",
@@ -99,6 +101,22 @@ fn metadata_is_that_of_the_tool_selection_matrix() {
             "none",
             true,
             json!(["text"]),
+            200,
+        ),
+        (
+            "format_datetime",
+            "utility",
+            "none",
+            true,
+            json!(["text", "voice"]),
+            200,
+        ),
+        (
+            "get_context",
+            "utility",
+            "none",
+            true,
+            json!(["text", "voice"]),
             200,
         ),
         (

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use windlass_session::client::ErrorCode;
 use windlass_session::model::{HistoryEntry, Role};
+use windlass_tool::handler::Page;
 use windlass_tool::sensitive::Sensitive;
 
 /// Characters of an id that a client names.
@@ -56,6 +57,8 @@ pub struct Start {
     pub user_id: Option<String>,
     /// The name of the zone in which the user lives, as the client says it.
     pub time_zone: Option<String>,
+    /// The page that the user is on, as the client says it.
+    pub page: Option<Page>,
     pub conversation_id: Option<String>,
     /// A token with which an earlier session goes on.
     pub resume: Option<Sensitive<String>>,
@@ -92,6 +95,7 @@ struct Tag<'a> {
 struct StartBody {
     user_id: Option<String>,
     time_zone: Option<String>,
+    page: Option<Page>,
     conversation_id: Option<String>,
     resume: Option<String>,
     conversation_history: Option<Vec<HistoryBody>>,
@@ -209,6 +213,10 @@ fn start(start: StartBody) -> Result<Start, Rejection> {
     Ok(Start {
         user_id: id(start.user_id, "userId")?,
         time_zone: id(start.time_zone, "timeZone")?,
+        page: match start.page {
+            Some(page) => page.checked().map_err(Rejection::bad)?,
+            None => None,
+        },
         conversation_id: id(start.conversation_id, "conversationId")?,
         resume: id(start.resume, "resume")?.map(Sensitive),
         history: history
@@ -296,6 +304,10 @@ mod tests {
         let start = Start {
             user_id: Some("ada".into()),
             time_zone: Some("Europe/Oslo".into()),
+            page: Some(Page {
+                url: Some(Sensitive("https://shop.example/cart".into())),
+                title: None,
+            }),
             conversation_id: Some("c1".into()),
             resume: Some(Sensitive("t".into())),
             history: vec![
@@ -317,7 +329,7 @@ mod tests {
                 ClientMessage::Start(Start::default()),
             ),
             (
-                r#"{"type":"start","userId":"ada","timeZone":"Europe/Oslo","conversationId":"c1","resume":"t","audio":"json",
+                r#"{"type":"start","userId":"ada","timeZone":"Europe/Oslo","page":{"url":"https://shop.example/cart"},"conversationId":"c1","resume":"t","audio":"json",
                     "conversationHistory":[{"role":"user","content":"Hi"},{"role":"user","content":" \n"},{"role":"assistant","content":"Hello"}],
                     "pendingRequest":"Who built Fram?","clientVersion":3}"#,
                 ClientMessage::Start(start),
