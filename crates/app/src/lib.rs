@@ -18,6 +18,7 @@ mod import;
 mod knowledge;
 mod live_tools;
 mod logging;
+mod memory;
 mod printer;
 mod project;
 mod provider;

@@ -5,6 +5,7 @@ use crate::calendars::FileCalendars;
 use crate::chat::picture_files::PictureFiles;
 use crate::clock::{self, UserZone};
 use crate::knowledge::assets;
+use crate::memory::LoggedCalls;
 use crate::sessions::VoiceSessions;
 use crate::users;
 use std::path::Path;
@@ -14,8 +15,8 @@ use windlass_runtime::caller::Caller;
 use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{
-    ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CapabilityFuture, Http, Knowledge,
-    KnowledgeReader, LocalTime, PICTURES, Page, World,
+    ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CallMemory, CapabilityFuture, Http,
+    Knowledge, KnowledgeReader, LocalTime, PICTURES, Page, World,
 };
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
@@ -54,6 +55,13 @@ impl World for SharedWorld {
 
     fn calendars(&self) -> Arc<dyn Calendars> {
         self.calendars.clone()
+    }
+
+    fn memory(&self) -> Arc<dyn CallMemory> {
+        Arc::new(LoggedCalls {
+            store: self.store.clone(),
+            tenant: self.tenant.clone(),
+        })
     }
 
     fn local_time(&self) -> LocalTime {
@@ -184,6 +192,10 @@ impl World for NamedUsersWorld {
         })
     }
 
+    fn memory(&self) -> Arc<dyn CallMemory> {
+        self.shared.memory()
+    }
+
     fn local_time(&self) -> LocalTime {
         self.shared.local_time()
     }
@@ -236,6 +248,10 @@ impl World for PlacedWorld {
 
     fn calendars(&self) -> Arc<dyn Calendars> {
         self.world.calendars()
+    }
+
+    fn memory(&self) -> Arc<dyn CallMemory> {
+        self.world.memory()
     }
 
     fn local_time(&self) -> LocalTime {

@@ -16,6 +16,7 @@ mod ignore_user;
 mod kb_get;
 mod kb_search;
 mod outcome;
+mod query_tool_memory;
 mod rank_results;
 mod record;
 mod start_voice_session;
@@ -31,7 +32,7 @@ use windlass_tool::id::ToolId;
 /// among them: it has no directory, and what it describes is the caller's to give.
 pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
     use calendar_change::Changer;
-    let handlers: [(&str, Arc<dyn Handler>); 14] = [
+    let handlers: [(&str, Arc<dyn Handler>); 15] = [
         ("calendar_cancel_event", Arc::new(Changer::Cancel)),
         ("calendar_create_event", Arc::new(Changer::Create)),
         (
@@ -50,6 +51,7 @@ pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
         ("ignore_user", Arc::new(ignore_user::Blocker)),
         ("kb_get", Arc::new(kb_get::KbGet)),
         ("kb_search", Arc::new(kb_search::Searcher)),
+        ("query_tool_memory", Arc::new(query_tool_memory::Rememberer)),
         ("rank_results", Arc::new(rank_results::Ranker)),
         (
             "start_voice_session",

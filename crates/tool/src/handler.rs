@@ -8,6 +8,7 @@ mod form;
 mod http;
 mod judged;
 mod knowledge;
+mod memory;
 mod mending;
 mod message;
 mod page;
@@ -40,6 +41,7 @@ pub use knowledge::{
     Facets, GetRequest, Hit, Knowledge, KnowledgeError, KnowledgeReader, Record, SearchAnswer,
     SearchRequest, Snippet,
 };
+pub use memory::{CallMemory, CallsRequest, EarlierCall, MemoryUnavailable, WantedCalls};
 pub use mending::{Glance, Mended, glance, mend};
 pub use message::{HandlerMessage, ReplyNumber};
 pub use page::Page;
@@ -423,6 +425,11 @@ pub trait World: Send + Sync {
     /// The calendars. By default there are none.
     fn calendars(&self) -> Arc<dyn Calendars> {
         Arc::new(calendar::NoCalendars)
+    }
+
+    /// Earlier calls of conversations. By default none are kept.
+    fn memory(&self) -> Arc<dyn CallMemory> {
+        Arc::new(memory::NoMemory)
     }
 
     /// Keeps a picture that a call brought back, so that clients and models that see are shown it: its address, which begins with

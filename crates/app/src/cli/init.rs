@@ -70,6 +70,7 @@ fn extras(names: &[ExtraName]) -> Vec<Extra> {
         ExtraName::Ranking => Extra::Ranking,
         ExtraName::Blocks => Extra::Blocks,
         ExtraName::Context => Extra::Context,
+        ExtraName::Memory => Extra::Memory,
     });
     extras.collect::<BTreeSet<_>>().into_iter().collect()
 }

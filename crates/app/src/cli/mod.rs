@@ -318,6 +318,8 @@ enum ExtraName {
     Blocks,
     /// Say dates in the user's zone, and what is known of the user
     Context,
+    /// Look up what earlier calls of the conversation brought back
+    Memory,
 }
 
 #[derive(Debug, Args)]

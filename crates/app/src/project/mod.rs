@@ -106,15 +106,17 @@ pub(crate) enum Extra {
     Ranking,
     Blocks,
     Context,
+    Memory,
 }
 
 impl Extra {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Calendar,
         Self::Contacts,
         Self::Ranking,
         Self::Blocks,
         Self::Context,
+        Self::Memory,
     ];
 
     /// Directory, schema and guide of each.
@@ -148,6 +150,11 @@ impl Extra {
                     include_str!("../../../../tools/_optional/format-datetime/guide.md"),
                 ),
             ],
+            Self::Memory => &[(
+                "query-tool-memory",
+                include_str!("../../../../tools/_optional/query-tool-memory/schema.json"),
+                include_str!("../../../../tools/_optional/query-tool-memory/guide.md"),
+            )],
         }
     }
 
@@ -155,7 +162,7 @@ impl Extra {
     fn configuration(self) -> &'static str {
         match self {
             Self::Calendar => include_str!("templates/calendar.toml"),
-            Self::Contacts | Self::Ranking | Self::Blocks | Self::Context => "",
+            Self::Contacts | Self::Ranking | Self::Blocks | Self::Context | Self::Memory => "",
         }
     }
 }

@@ -55,6 +55,7 @@ mod long_calls;
 mod oddities;
 mod openapi;
 mod pages;
+mod people;
 mod pictures;
 mod places;
 mod planted_secrets;

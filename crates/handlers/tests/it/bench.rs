@@ -8,11 +8,12 @@ use std::task::{Poll, Waker};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{
     Availability, AvailabilityRequest, Block, Blocks, BlocksUnavailable, CalendarChange,
-    CalendarError, CalendarEvent, Calendars, Caller, Cancellation, CapabilityFuture, Cause,
-    Context, EventList, EventsRequest, Execution, Facets, Failure, Finding, GetRequest, Handler,
-    HandlerMessage, Hit, Invocation, Knowledge, KnowledgeError, LocalTime, Lookup,
-    LookupInvocation, Outbox, OutboxClosed, Page, Record, Report, RunWrites, SearchAnswer,
-    SearchRequest, SessionContext, SessionFacts, Snippet, Success, ToolFacts, World,
+    CalendarError, CalendarEvent, Calendars, CallMemory, Caller, CallsRequest, Cancellation,
+    CapabilityFuture, Cause, Context, EarlierCall, EventList, EventsRequest, Execution, Facets,
+    Failure, Finding, GetRequest, Handler, HandlerMessage, Hit, Invocation, Knowledge,
+    KnowledgeError, LocalTime, Lookup, LookupInvocation, MemoryUnavailable, Outbox, OutboxClosed,
+    Page, Record, Report, RunWrites, SearchAnswer, SearchRequest, SessionContext, SessionFacts,
+    Snippet, Success, ToolFacts, World,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
@@ -56,6 +57,10 @@ pub(crate) struct Fakes {
     pub(crate) calendar_changes: Mutex<Vec<CalendarChange>>,
     pub(crate) is_in_voice: Mutex<bool>,
     pub(crate) page: Mutex<Option<Page>>,
+    /// Earlier calls, or why they cannot be read.
+    pub(crate) calls: Mutex<Vec<EarlierCall>>,
+    pub(crate) memory_fails: Mutex<bool>,
+    pub(crate) calls_asked: Mutex<Vec<CallsRequest>>,
     pub(crate) rights: Mutex<Rights>,
     /// The user's zone, if it is known.
     pub(crate) zone: Mutex<Option<String>>,
@@ -284,6 +289,10 @@ impl World for Handle {
         NOW_UNIX_MS + *self.0.elapsed_ms.lock().unwrap()
     }
 
+    fn memory(&self) -> Arc<dyn CallMemory> {
+        Arc::new(self.clone())
+    }
+
     fn page(&self) -> Option<Page> {
         self.0.page.lock().unwrap().clone()
     }
@@ -367,6 +376,20 @@ impl Calendars for Handle {
         let is_made = changes.iter().any(|change| change.key == key);
         let event = self.0.calendar.lock().unwrap().clone();
         self.calendar(key, is_made.then_some(event))
+    }
+}
+
+impl CallMemory for Handle {
+    fn calls(
+        &self,
+        request: CallsRequest,
+    ) -> CapabilityFuture<Result<Vec<EarlierCall>, MemoryUnavailable>> {
+        self.0.calls_asked.lock().unwrap().push(request);
+        let found = match *self.0.memory_fails.lock().unwrap() {
+            true => Err(MemoryUnavailable("disk full at /var/lib/x".into())),
+            false => Ok(self.0.calls.lock().unwrap().clone()),
+        };
+        Box::pin(std::future::ready(found))
     }
 }
 

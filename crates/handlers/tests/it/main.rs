@@ -23,6 +23,8 @@ mod kb_search;
 #[cfg(test)]
 mod lookups;
 #[cfg(test)]
+mod query_tool_memory;
+#[cfg(test)]
 mod rank_results;
 #[cfg(test)]
 mod schemas;

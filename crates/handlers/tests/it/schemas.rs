@@ -9,7 +9,7 @@ use windlass_tool::handler_file::Permissions;
 use windlass_tool::problem::Severity;
 use windlass_tool::validate::Validator;
 
-const TOOLS: [&str; 14] = [
+const TOOLS: [&str; 15] = [
     "calendar_cancel_event",
     "calendar_create_event",
     "calendar_get_availability",
@@ -22,6 +22,7 @@ const TOOLS: [&str; 14] = [
     "ignore_user",
     "kb_get",
     "kb_search",
+    "query_tool_memory",
     "rank_results",
     "start_voice_session",
 ];
@@ -118,6 +119,14 @@ fn metadata_is_that_of_the_tool_selection_matrix() {
             true,
             json!(["text", "voice"]),
             200,
+        ),
+        (
+            "query_tool_memory",
+            "utility",
+            "read_only",
+            true,
+            json!(["text", "voice"]),
+            300,
         ),
         (
             "rank_results",
