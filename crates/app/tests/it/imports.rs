@@ -531,12 +531,6 @@ fn the_tools_of_a_node_project_come_into_a_project_that_init_made() {
         empty,
         "export async function execute() {}\n",
     );
-    fs::create_dir_all(old.join("prompts")).unwrap();
-    fs::write(
-        old.join("prompts/system.md"),
-        "You are Ada.\nAsk query_tool_memory first.\n",
-    )
-    .unwrap();
     let init = windlass(folder.path(), &["init", "new"]);
     assert_eq!(init.code, 0, "{:?}", init.problems);
     let new = folder.path().join("new");
@@ -548,15 +542,15 @@ fn the_tools_of_a_node_project_come_into_a_project_that_init_made() {
         "note: ignore-user: it has the built-in schema and guide, because its own do not fit",
         "note: start-voice-session: its handler is left out",
         "tools/say-news/handler.js:3: replace ws by context.messaging.send(message)",
-        "../old/prompts/system.md:2: there is no query_tool_memory here yet",
-        "left out: query_tool_memory: there is no such tool here yet",
+        "note: query-tool-memory: its handler is left out: the built-in one of query_tool_memory does its work",
+        "note: query-tool-memory: it has the built-in schema and guide, because its own do not fit",
     ] {
         assert!(problems.contains(said), "{said} is not in {problems}");
     }
     for gone in [
         "ignore-user/handler.js",
         "start-voice-session/handler.js",
-        "query-tool-memory",
+        "query-tool-memory/handler.js",
     ] {
         assert!(!new.join("tools").join(gone).exists(), "{gone}");
     }

@@ -17,10 +17,8 @@ use windlass_tool::problem::Severity;
 const TAKEN: [&str; 4] = ["schema.json", "guide.md", "doc_summary.md", "doc.md"];
 /// A project with more tools is no project of tools.
 const DIRECTORIES_MAX: usize = 512;
-/// The tool of the predecessor that has no counterpart here.
-const MISSING: &str = "query_tool_memory";
-/// Built-in tools whose handlers in a Node project reach other places for the same end: the knowledge base.
-const KNOWLEDGE: &str = "kb_";
+/// Built-in tools whose handlers in a Node project reach other places for the same end: the knowledge base, and what was called.
+const REACHING_ELSEWHERE: [&str; 3] = ["kb_get", "kb_search", "query_tool_memory"];
 
 /// One tool of the project.
 struct Found {
@@ -46,15 +44,7 @@ pub(super) fn run(arguments: &NodeArguments, builtin: &Builtin) -> Result<(), Fa
             arguments.project.display()
         )));
     }
-    let mut found = tool_directories(&arguments.project)?;
-    let count = found.len();
-    found.retain(|tool| tool.id() != MISSING);
-    if found.len() < count {
-        Printer.problem(&format!(
-            "left out: {MISSING}: there is no such tool here yet, and its handler could not reach what it reads"
-        ));
-    }
-    let named = texts_that_name_what_is_missing(&arguments.project, &found);
+    let found = tool_directories(&arguments.project)?;
     let present = found.iter().map(|tool| (tool, tools.join(&tool.name)));
     let mut beginnings = Vec::new();
     for (tool, path) in present.filter(|(_, path)| path.exists()) {
@@ -101,18 +91,13 @@ pub(super) fn run(arguments: &NodeArguments, builtin: &Builtin) -> Result<(), Fa
     {
         copy(&shared, &tools.join("_shared"), false)?;
     }
-    for place in &named {
-        Printer.problem(&format!(
-            "{place}: there is no {MISSING} here yet, and a model would call it in vain; take it out"
-        ));
-    }
     let (tools_text, uses_text) = (
         counted(found.len(), "tool", "tools"),
         counted(uses, "use", "uses"),
     );
     Printer.outcome(
         &format!("{tools_text}; {uses_text} to replace; then run windlass check"),
-        &json!({ "directories": written, "uses": uses, "builtIn": left_out, "missing": named }),
+        &json!({ "directories": written, "uses": uses, "builtIn": left_out }),
     );
     Ok(())
 }
@@ -188,7 +173,7 @@ fn takes_built_in(tool: &Found, builtin: &Builtin) -> Result<bool, Failure> {
     let source = read(&handler, "a handler").map_err(|cause| {
         Failure::Failed(format!("{} cannot be read: {cause}", handler.display()))
     })?;
-    Ok(id.starts_with(KNOWLEDGE) || !node::asks_others(&source))
+    Ok(REACHING_ELSEWHERE.contains(&id.as_str()) || !node::asks_others(&source))
 }
 
 /// Gives a tool the built-in schema and guide, where its own are not those of the built-in handler.
@@ -228,32 +213,6 @@ fn serve_built_in(
         tool.name, first.message
     ));
     Ok(())
-}
-
-/// Where the texts of a project name the tool that there is none of here.
-fn texts_that_name_what_is_missing(project: &Path, found: &[Found]) -> Vec<String> {
-    let mut folders = vec![project.join("prompts")];
-    folders.extend(found.iter().map(|tool| tool.source.clone()));
-    let mut named = Vec::new();
-    for folder in folders {
-        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        let mut paths: Vec<PathBuf> = entries
-            .map(|entry| entry.path())
-            .filter(|path| {
-                let ending = path.extension().and_then(std::ffi::OsStr::to_str);
-                path.is_file()
-                    && ending.is_some_and(|ending| ["md", "txt", "json"].contains(&ending))
-            })
-            .collect();
-        paths.sort();
-        for path in paths {
-            let text = read(&path, "a text").unwrap_or_default();
-            if let Some(line) = text.lines().position(|line| line.contains(MISSING)) {
-                named.push(format!("{}:{}", path.display(), line + 1));
-            }
-        }
-    }
-    named
 }
 
 /// Copies the files of one tool, without its code where the built-in one stands for it; says what of its code has to be
