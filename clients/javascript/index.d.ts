@@ -162,6 +162,10 @@ export interface VoiceEvents {
   turn_complete: { turn: number };
   /** The user is blocked until then. */
   timeout: { durationSeconds: number; timeoutUntil: string; farewellMessage?: string };
+  /** A person was asked. */
+  ticket: { ticketId: string; reason: string; urgency: "low" | "normal" | "high"; status: "open" };
+  /** A person has answered. */
+  ticket_reply: { ticketId: string; author: string | null; text: string };
   error: { code: string; message: string };
   /** What a tool of your own says. */
   message: { type: string; [key: string]: unknown };

@@ -297,6 +297,8 @@ export class Voice {
     interrupted: () => this.#interrupted(),
     turn_complete: (message) => this.#turnComplete(message),
     image: this.#tell,
+    ticket: this.#tell,
+    ticket_reply: this.#tell,
     timeout: (message) => {
       this.stopMicrophone();
       this.#isPaused = true;

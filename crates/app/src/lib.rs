@@ -14,6 +14,7 @@ mod context;
 mod crowding;
 mod doctor;
 mod failure;
+mod handovers;
 mod import;
 mod knowledge;
 mod live_tools;

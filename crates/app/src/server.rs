@@ -8,6 +8,7 @@ use crate::chat::picture::PictureLimits;
 use crate::chat::picture_files::PictureFiles;
 use crate::chat::single::Completing;
 use crate::failure::Failure;
+use crate::handovers::HandoverDesk;
 use crate::knowledge::{
     Audience, KnowledgeChanges, LiveKnowledge, Maker, Refresher, open_database,
 };
@@ -110,6 +111,9 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let pictures = hold_pictures(&config, is_over.clone())?;
     let mut world = SharedWorld::new(&config, knowledge.clone(), store.clone());
     world.pictures = Some(pictures.clone());
+    let handovers = HandoverDesk::open(&config)?;
+    tokio::spawn(handovers.clone().follow(is_over.clone()));
+    world.handovers = Some(handovers.clone());
     let records = Records::open(&config, store.clone())?;
     let watching: Vec<Arc<dyn Subscriber>> = vec![world.voice.clone()];
     let shared = records.shared(metrics.clone(), watching);
@@ -160,6 +164,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         knowledge_folder: (*config.folders.knowledge).into(),
         voice: VoiceService::new(voice_settings(&config, shutdown_timeout), host, shared),
         chat,
+        handovers,
         request_bytes_max: config.text.request_bytes_max.count(),
         picture_limits: PictureLimits::of(&config),
         metrics,

@@ -4,6 +4,7 @@
 use crate::calendars::FileCalendars;
 use crate::chat::picture_files::PictureFiles;
 use crate::clock::{self, UserZone};
+use crate::handovers::HandoverDesk;
 use crate::knowledge::assets;
 use crate::memory::LoggedCalls;
 use crate::sessions::VoiceSessions;
@@ -15,8 +16,8 @@ use windlass_runtime::caller::Caller;
 use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{
-    ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CallMemory, CapabilityFuture, Http,
-    Knowledge, KnowledgeReader, LocalTime, PICTURES, Page, World,
+    ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CallMemory, CapabilityFuture, Handovers,
+    Http, Knowledge, KnowledgeReader, LocalTime, PICTURES, Page, World,
 };
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
@@ -32,6 +33,8 @@ pub(crate) struct SharedWorld {
     calendars: Arc<dyn Calendars>,
     /// Where pictures are kept that calls bring back; a single call has no such place.
     pub(crate) pictures: Option<Arc<PictureFiles>>,
+    /// Where tickets are kept; a single call has no such place.
+    pub(crate) handovers: Option<Arc<HandoverDesk>>,
     /// Whose conversations those are that are asked about.
     tenant: TenantId,
 }
@@ -55,6 +58,13 @@ impl World for SharedWorld {
 
     fn calendars(&self) -> Arc<dyn Calendars> {
         self.calendars.clone()
+    }
+
+    fn handovers(&self) -> Arc<dyn Handovers> {
+        match &self.handovers {
+            Some(desk) => desk.of_tenant(&self.tenant),
+            None => windlass_tool::handler::no_handovers(),
+        }
     }
 
     fn memory(&self) -> Arc<dyn CallMemory> {
@@ -122,6 +132,7 @@ impl SharedWorld {
             ))),
             calendars: Arc::new(FileCalendars::new(config)),
             pictures: None,
+            handovers: None,
             tenant: TenantId::default(),
             knowledge_folder: (*config.folders.knowledge).into(),
         }
@@ -192,6 +203,10 @@ impl World for NamedUsersWorld {
         })
     }
 
+    fn handovers(&self) -> Arc<dyn Handovers> {
+        self.shared.handovers()
+    }
+
     fn memory(&self) -> Arc<dyn CallMemory> {
         self.shared.memory()
     }
@@ -248,6 +263,10 @@ impl World for PlacedWorld {
 
     fn calendars(&self) -> Arc<dyn Calendars> {
         self.world.calendars()
+    }
+
+    fn handovers(&self) -> Arc<dyn Handovers> {
+        self.world.handovers()
     }
 
     fn memory(&self) -> Arc<dyn CallMemory> {

@@ -69,9 +69,9 @@ export class Chat {
   #answer = { hasWords: false, isWhole: false, problem: "" };
 
   /** `onChange({generating})`, `onTurn()` after each answer, `onVoice()` where the conversation goes on by voice,
-   * `onTimeout(data)` where the user is paused, `onUnreachable()` where the server does not answer at all. */
-  constructor({ view, transport, conversation, onChange, onTurn, onVoice, onTimeout, onUnreachable }) {
-    Object.assign(this, { onChange, onTurn, onVoice, onTimeout, onUnreachable });
+   * `onTimeout(data)` where the user is paused, `onTicket(data)` where a person was asked, `onUnreachable()` where the server does not answer at all. */
+  constructor({ view, transport, conversation, onChange, onTurn, onVoice, onTimeout, onTicket, onUnreachable }) {
+    Object.assign(this, { onChange, onTurn, onVoice, onTimeout, onTicket, onUnreachable });
     this.#view = view;
     this.#transport = transport;
     this.#conversation = conversation;
@@ -247,6 +247,7 @@ export class Chat {
     },
     file: ({ url }) => this.#view.transcript.receive({ role: "assistant", text: "", final: true, images: [{ url }] }),
     "data-image": ({ data }) => this.#view.transcript.image(data),
+    "data-ticket": ({ data }) => this.onTicket(data ?? {}),
     "data-timeout": ({ data }) => this.onTimeout(data ?? {}),
     "data-voice-session-start": () => this.onVoice(),
     error: ({ errorText }) => {

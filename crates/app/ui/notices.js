@@ -1,5 +1,5 @@
 // Owns the notices above the conversation: one per subject, each said in plain words. Knows no session.
-import { button, element } from "./dom.js";
+import { button, element, textOf } from "./dom.js";
 
 export class Notices {
   #box;
@@ -68,6 +68,11 @@ export const SEND_AGAIN_NOTICE = {
   title: "Your answer is not stored",
   text: "The server could not take it now. Nothing was done; answer once more.",
 };
+
+/** That a person was asked. */
+export function ticketNotice({ reason }) {
+  return { title: "A person has been asked", text: `${textOf(reason)} The answer comes into this conversation.` };
+}
 
 const OUTCOME_WORDS = {
   CONFIRMATION_DECLINED: "It was declined. Nothing was done.",

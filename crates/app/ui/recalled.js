@@ -21,10 +21,22 @@ function linesOfOne({ role, parts, metadata }) {
     if (part?.type === "text") words(textOf(part.text));
     else if (part?.type === "source-url" || part?.type === "source-document") citations.push({ id: part.sourceId, title: part.title, url: part.url });
     else if (part?.type === "file") images.push({ url: part.url, caption: part.providerMetadata?.windlass?.caption });
+    else if (part?.type === "data-ticket-reply") words(ticketReplyText(part.data ?? {}));
     else if (part?.type === "dynamic-tool") lines.push({ kind: "call", turn, mode, ...callOf(part) });
   }
   if (citations.length > 0 || images.length > 0) words("");
   return lines;
+}
+
+/** What a person has answered, as the transcript shows it. */
+export function ticketReplyText({ author, text }) {
+  return `**${textOf(author) || "A person of the team"}:** ${textOf(text)}`;
+}
+
+/** The answers of people to one ticket. */
+export function ticketRepliesOf(messages, ticketId) {
+  const parts = (Array.isArray(messages) ? messages : []).flatMap((message) => (Array.isArray(message?.parts) ? message.parts : []));
+  return parts.filter((part) => part?.type === "data-ticket-reply" && part.data?.ticketId === ticketId).map(({ data }) => data);
 }
 
 function callOf({ toolCallId, toolName, state, input, output, errorText, callProviderMetadata }) {

@@ -6,8 +6,12 @@ import { Chat, Conversation } from "./chat.js";
 import { learnServerTime, unixMs } from "./clock.js";
 import { button, textOf } from "./dom.js";
 import { numberOf, readJson } from "./json.js";
-import { ERROR_NOTICES, MICROPHONE_NOTICES, outcomeNotice, SEND_AGAIN_NOTICE } from "./notices.js";
-import { linesOf } from "./recalled.js";
+import { ERROR_NOTICES, MICROPHONE_NOTICES, outcomeNotice, SEND_AGAIN_NOTICE, ticketNotice } from "./notices.js";
+import { linesOf, ticketRepliesOf, ticketReplyText } from "./recalled.js";
+
+/** How often the page looks for a person's answer, and for how long. */
+const TICKET_LOOK_MS = 15_000;
+const TICKET_WATCH_MS = 3_600_000;
 
 /** Why voice is over, by the reasons of the client. */
 const ENDINGS = {
@@ -27,6 +31,8 @@ export class Session {
   #earlier = null;
   /** What is being read of the conversation: an answer to an older question is not shown. */
   #recalling = null;
+  /** When it is looked next whether a person has answered. */
+  #ticketTimer;
 
   /** What is the case, for the view and for tests: the voice's state, and `phase`: idle, connecting, live, reconnecting, ended or blocked. */
   state = { phase: "idle" };
@@ -48,6 +54,7 @@ export class Session {
       onTurn: () => this.#chatTurnComplete(),
       onVoice: () => this.#goOnByVoice(),
       onTimeout: (data) => this.#timeout(data),
+      onTicket: (data) => this.#ticket(data),
       onUnreachable: () => view.reach.lost(),
     });
   }
@@ -148,6 +155,8 @@ export class Session {
     if (this.isRunning) this.#voice.stop();
     this.#chat.forget();
     this.#voice.forgetTyped();
+    clearTimeout(this.#ticketTimer);
+    this.#view.notices.hide("ticket");
     this.#view.notices.hide("recall");
     this.#recalling = null;
     this.#earlier = null;
@@ -263,6 +272,8 @@ export class Session {
       this.#view.turnCompleted();
     },
     image: (message) => this.#view.transcript.image(message),
+    ticket: (message) => this.#ticket(message),
+    ticket_reply: (message) => this.#ticketReply(message),
     timeout: (message) => this.#timeout(message),
     error: (message) => this.#error(message),
     message: ({ type }) => console.debug("ignored a message of an unknown type", type),
@@ -304,6 +315,30 @@ export class Session {
   #goOnByVoice() {
     this.begin();
     if (this.state.microphone === "off") this.#voice.startMicrophone();
+  }
+
+  /** A person was asked. Their answer comes by voice by itself; without it, it is looked for as long as the conversation is shown. */
+  #ticket({ ticketId, reason }) {
+    this.#view.notices.show("ticket", ticketNotice({ reason }));
+    clearTimeout(this.#ticketTimer);
+    const id = this.#conversation.id;
+    const until = Date.now() + TICKET_WATCH_MS;
+    const look = async () => {
+      const mayLook = !document.hidden && !this.isRunning;
+      const page = mayLook ? await this.#conversation.read(null).catch(() => null) : null;
+      if (this.#conversation.id !== id || Date.now() > until) return;
+      const replies = ticketRepliesOf(page?.messages, ticketId);
+      replies.forEach((reply) => this.#ticketReply(reply));
+      if (replies.length === 0) this.#ticketTimer = setTimeout(look, TICKET_LOOK_MS);
+    };
+    this.#ticketTimer = setTimeout(look, TICKET_LOOK_MS);
+  }
+
+  /** A person's answer stands in the transcript, as theirs. */
+  #ticketReply({ author, text }) {
+    clearTimeout(this.#ticketTimer);
+    this.#view.notices.hide("ticket");
+    this.#view.transcript.receive({ role: "assistant", text: ticketReplyText({ author, text }), final: true });
   }
 
   #timeout({ durationSeconds, timeoutUntil, farewellMessage }) {

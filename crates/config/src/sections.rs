@@ -66,6 +66,8 @@ section! {
         scripts: Scripts,
         /// The calendar.
         calendar: Calendar,
+        /// Conversations that are handed over to people.
+        escalation: Escalation,
         /// The audit.
         audit: Audit,
         /// The store.
@@ -340,6 +342,25 @@ section! {
         /// Which events a user sees with their texts, moves and cancels: those that the same user had made (`own`), or `all`. Taken
         /// times count in both.
         access: CalendarAccess = "own",
+    }
+}
+
+section! {
+    /// The tickets by which [`escalate`](built-in-tools.md#handing-over-to-a-person) hands a conversation over to a person.
+    pub struct Escalation {
+        /// Where each ticket is posted as JSON, signed as Standard Webhooks has it, such as `https://desk.example/hook`. Not set:
+        /// people ask `GET /api/tickets` for them.
+        webhook: Option<WebAddress>,
+        /// The secret that signs what is posted: `whsec_` and 24 to 64 random bytes in base64.
+        webhook_secret: Option<Secret>,
+        /// Tickets of one conversation that may wait for an answer at a time.
+        open_of_conversation_max: Whole<1, 100> = 3,
+        /// The same of one user.
+        open_of_user_max: Whole<1, 1_000> = 10,
+        /// Tickets that are kept. Where they are as many, the oldest ones that were answered make room.
+        tickets_max: Whole<1, 100_000> = 2_000,
+        /// Days that a ticket is kept after its last change.
+        keep_days: Whole<1, 3_650> = 90,
     }
 }
 
@@ -979,6 +1000,7 @@ impl Config {
             &self.provider.api_key,
             &self.text.api_key,
             &self.knowledge.embedder_key,
+            &self.escalation.webhook_secret,
         ];
         let keys = keys.into_iter().flatten();
         let secrets = self.secrets.values();

@@ -6,6 +6,7 @@ use crate::tail::Tail;
 use std::collections::{HashMap, VecDeque};
 use std::task::Context;
 use windlass_session::io::News;
+use windlass_session::said::TicketReply;
 use windlass_store::log::EffectChange;
 use windlass_store::{
     AttemptNumber, ConversationRef, Effect, EffectState, Entry, EntryEvent, EntryNumber, LegRef,
@@ -188,7 +189,12 @@ impl LogReader {
                 EntryEvent::Asked(request) if request.leg == self.leg && !request.is_rejected => {
                     news.push(News::Asked(request.clone()));
                 }
-                EntryEvent::Said(_) if entry.leg.as_ref() != Some(&self.leg) => self.hear(entry),
+                EntryEvent::Said(said) if entry.leg.as_ref() != Some(&self.leg) => {
+                    match TicketReply::of(said.expose()) {
+                        Some(reply) => news.push(News::TicketReply(Box::new(reply))),
+                        None => self.hear(entry),
+                    }
+                }
                 EntryEvent::Said(_)
                 | EntryEvent::Asked(_)
                 | EntryEvent::Onset

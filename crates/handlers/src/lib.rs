@@ -9,6 +9,7 @@ mod calendar_list_events;
 mod capability;
 pub mod describe_tool;
 mod end_voice_session;
+mod escalate;
 mod extract_contacts;
 mod format_datetime;
 mod get_context;
@@ -32,7 +33,7 @@ use windlass_tool::id::ToolId;
 /// among them: it has no directory, and what it describes is the caller's to give.
 pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
     use calendar_change::Changer;
-    let handlers: [(&str, Arc<dyn Handler>); 15] = [
+    let handlers: [(&str, Arc<dyn Handler>); 16] = [
         ("calendar_cancel_event", Arc::new(Changer::Cancel)),
         ("calendar_create_event", Arc::new(Changer::Create)),
         (
@@ -45,6 +46,7 @@ pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
         ),
         ("calendar_move_event", Arc::new(Changer::Move)),
         ("end_voice_session", Arc::new(end_voice_session::Ender)),
+        ("escalate", Arc::new(escalate::Escalator)),
         ("extract_contacts", Arc::new(extract_contacts::Extractor)),
         ("format_datetime", Arc::new(format_datetime::Formatter)),
         ("get_context", Arc::new(get_context::Teller)),

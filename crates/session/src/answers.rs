@@ -442,6 +442,8 @@ pub(crate) struct Notice {
     pub(crate) effect_id: Option<EffectId>,
     pub(crate) question: Option<QuestionNumber>,
     pub(crate) text: String,
+    /// The log of the conversation has it already.
+    pub(crate) is_logged: bool,
 }
 
 impl Notice {
@@ -727,6 +729,7 @@ mod tests {
             effect_id: None,
             question: Some(QuestionNumber(question)),
             text: text.to_owned(),
+            is_logged: false,
         }
     }
 

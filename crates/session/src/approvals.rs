@@ -593,6 +593,7 @@ impl Approvals {
             effect_id: None,
             question: Some(question.number),
             text,
+            is_logged: false,
         };
         talk.notify(notice);
     }
@@ -639,6 +640,7 @@ impl Approvals {
             effect_id: None,
             question: Some(question.number),
             text,
+            is_logged: false,
         };
         talk.notify(notice);
     }
@@ -705,6 +707,7 @@ fn notify_of_approved(
         effect_id: settled.effect_id.clone(),
         question: Some(question),
         text,
+        is_logged: false,
     };
     talk.notify(notice);
 }

@@ -4,6 +4,7 @@ use crate::client::{ClientEvent, ClientUpdate};
 use crate::event::{EndReason, SessionEvent};
 use crate::model::{ConnectionEvent, ModelCommand, ModelEvent, RequestEvent};
 pub use crate::policy::{AdmittedCall, EffectRun};
+use crate::said::TicketReply;
 use crate::saved::Began;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -82,6 +83,8 @@ pub enum News {
     Question(Box<Question>),
     /// A run that no session of its own had wants something of this one.
     Asked(LegRequest),
+    /// A person has answered a ticket of the conversation.
+    TicketReply(Box<TicketReply>),
 }
 
 /// Why the store has not answered. For the log.

@@ -14,13 +14,14 @@ use crate::model::{
 };
 use crate::policy::{LoopHistory, Settled, Verdict};
 use crate::projection::{project, result_text};
-use crate::said::{SaidCall, SaidResult};
+use crate::said::{PREFACE, SaidCall, SaidResult, TicketReply};
 use crate::saved::{OpenTurn, SAVED_VERSION, Saved, SpentTurn, WaitingText};
 use crate::speech::{Speech, Words};
 use crate::state::StateController;
 use crate::step::Step;
 use crate::time::Timestamp;
 use crate::turn::{Turn, Turns};
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_store::{LegNumber, QuestionNumber};
@@ -31,9 +32,6 @@ use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::intent::Intent;
 use windlass_tool::kind::{Category, Mode, Scheduling};
 use windlass_tool::sensitive::Sensitive;
-
-/// What every notice begins with, so that the model does not take it for the user's words.
-const PREFACE: &str = "(A message of the system, not of the user.)";
 
 pub(crate) struct Talk {
     pub(crate) step: Step,
@@ -624,6 +622,27 @@ impl Talk {
         }
     }
 
+    /// A person has answered. Client and model are told; a text model reads it in the log, with its next turn.
+    pub(crate) fn on_ticket_reply(&mut self, reply: &TicketReply) {
+        if self.step.config.mode == Mode::Text {
+            return;
+        }
+        self.step.tell_client(ClientUpdate::Message(json!({
+            "type": "ticket_reply",
+            "ticketId": reply.ticket,
+            "author": reply.author,
+            "text": reply.text.expose(),
+        })));
+        self.taint();
+        self.notify(Notice {
+            turn: self.turns.last_number(),
+            effect_id: None,
+            question: None,
+            text: reply.words(),
+            is_logged: true,
+        });
+    }
+
     /// Tells the model of something when nobody speaks.
     pub(crate) fn notify(&mut self, notice: Notice) {
         if self.answers.notify(notice) {
@@ -637,12 +656,20 @@ impl Talk {
             return;
         }
         let mut text = PREFACE.to_owned();
+        let mut unlogged = String::new();
         for notice in self.answers.send_notices() {
             text.push(' ');
             text.push_str(&notice.text);
+            if !notice.is_logged {
+                unlogged.push(' ');
+                unlogged.push_str(&notice.text);
+            }
             self.turns.expect_continuation(notice.turn);
         }
-        self.speech.note(&text, &mut self.step);
+        if !unlogged.is_empty() {
+            let noted = format!("{PREFACE}{unlogged}");
+            self.speech.note(&noted, &mut self.step);
+        }
         self.step.tell_model(ModelCommand::Notice(Sensitive(text)));
         self.link.said();
         self.step.expect_answer();
@@ -983,6 +1010,7 @@ mod tests {
             effect_id: None,
             question: Some(QuestionNumber(1)),
             text: "done".to_owned(),
+            is_logged: false,
         });
         assert!(!is_said(&mut talk, "Notice"));
         talk.on_output_text("Hello.");
@@ -990,6 +1018,23 @@ mod tests {
         assert!(is_said(&mut talk, "Notice"));
         talk.on_output_text("It is done.");
         assert!(is_said(&mut talk, "Heard"));
+    }
+
+    #[test]
+    fn a_persons_answer_is_told_when_nobody_speaks() {
+        let mut talk = ready();
+        talk.user_text("hello".to_owned(), None);
+        talk.on_ticket_reply(&TicketReply {
+            ticket: "tk1".to_owned(),
+            author: None,
+            text: Sensitive("It is on its way.".to_owned()),
+        });
+        let names = talk.step.take_names();
+        assert!(names.contains(&"Taint".to_owned()), "{names:?}");
+        assert!(!names.contains(&"Notice".to_owned()), "{names:?}");
+        talk.on_output_text("Hello.");
+        talk.on_turn_complete(true, Duration::ZERO);
+        assert!(is_said(&mut talk, "Notice"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod calendar;
 mod cancellation;
 mod failure;
 mod form;
+mod handover;
 mod http;
 mod judged;
 mod knowledge;
@@ -32,6 +33,7 @@ pub use calendar::{
 pub use cancellation::Cancellation;
 pub use failure::{Cause, Failure, Report};
 pub use form::{ContextForm, downstream_key};
+pub use handover::{Handover, HandoverError, Handovers, NewHandover, Urgency, no_handovers};
 pub use http::{
     FetchError, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, IncompleteBody, Redirects,
     RunWrites,
@@ -425,6 +427,11 @@ pub trait World: Send + Sync {
     /// The calendars. By default there are none.
     fn calendars(&self) -> Arc<dyn Calendars> {
         Arc::new(calendar::NoCalendars)
+    }
+
+    /// Tickets that hand conversations over to people. By default none are kept.
+    fn handovers(&self) -> Arc<dyn Handovers> {
+        no_handovers()
     }
 
     /// Earlier calls of conversations. By default none are kept.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use windlass_session::client::{Citation, Image, MessageKey};
 use windlass_session::model::Role;
-use windlass_session::said::Said;
+use windlass_session::said::{Said, TicketReply};
 use windlass_store::{Entry, EntryEvent, EntryNumber, Question, QuestionState};
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::error::ErrorType;
@@ -15,6 +15,9 @@ use windlass_tool::sensitive::Sensitive;
 
 /// The text of an approval that no longer counts.
 const NOT_VALID: &str = "this approval is not valid, or not valid any more";
+
+/// The part of a message that shows a person's answer to a ticket.
+const TICKET_REPLY: &str = "data-ticket-reply";
 
 /// An entry of the log, read once.
 pub(super) struct Line {
@@ -178,6 +181,8 @@ impl<'a> Messages<'a> {
                 }
             }
             Some(said @ Said::Call { .. }) if !is_written => self.call(entry, said),
+            // No stream has it: it is of no turn.
+            Some(Said::TicketReply(reply)) => self.ticket_reply(entry, reply),
             Some(
                 Said::Words { .. }
                 | Said::Call { .. }
@@ -189,6 +194,21 @@ impl<'a> Messages<'a> {
         }
     }
 
+    fn ticket_reply(&mut self, entry: &Entry, reply: &TicketReply) {
+        let turn = self.shown.last().map_or(0, |message| message.turn);
+        let part = json!({
+            "type": TICKET_REPLY,
+            "id": format!("entry-{}", entry.number.0),
+            "data": {
+                "ticketId": reply.ticket,
+                "author": reply.author,
+                "text": reply.text.expose(),
+                "at": rfc3339(entry.at_unix_ms),
+            },
+        });
+        self.answer(entry, turn).parts.push(Some(part));
+    }
+
     fn user(&mut self, entry: &Entry, text: &str, turn: u64, message: Option<MessageKey>) {
         let key = message.map(String::from);
         if let Some(first) = key.as_ref().and_then(|key| self.users.get(key)) {
@@ -196,7 +216,10 @@ impl<'a> Messages<'a> {
             for answer in &mut self.shown[first + 1..] {
                 let parts = answer.parts.iter_mut().filter(|_| !answer.is_users);
                 for part in parts {
-                    *part = part.take().filter(|part| part["type"] == "dynamic-tool");
+                    let stays = |part: &Value| {
+                        part["type"] == "dynamic-tool" || part["type"] == TICKET_REPLY
+                    };
+                    *part = part.take().filter(stays);
                 }
             }
             return;
@@ -454,6 +477,33 @@ mod tests {
                     text("Done."),
                 ]},
                 {"id": "entry-10", "role": "user", "metadata": metadata, "parts": [{"type": "text", "text": "Thanks."}]},
+            ])
+        );
+    }
+
+    #[test]
+    fn a_persons_answer_is_shown_where_it_came_and_stays() {
+        let reply = Said::TicketReply(TicketReply {
+            ticket: "tk1".to_owned(),
+            author: Some("Maya".to_owned()),
+            text: Sensitive("It is on its way.".to_owned()),
+        });
+        let lines = [
+            line(2, words(Role::User, "Where is it?", Some("m"))),
+            line(3, words(Role::Assistant, "I have asked.", None)),
+            line(4, reply.event()),
+            line(5, words(Role::User, "Where is it?", Some("m"))),
+            line(6, words(Role::Assistant, "On its way.", None)),
+        ];
+        let shown = shown(&lines, &Surroundings::default());
+        let data = json!({
+            "ticketId": "tk1", "author": "Maya", "text": "It is on its way.", "at": "2023-11-14T22:13:20.000Z",
+        });
+        assert_eq!(
+            shown[1]["parts"],
+            json!([
+                {"type": "data-ticket-reply", "id": "entry-4", "data": data},
+                {"type": "text", "text": "On its way.", "state": "done"},
             ])
         );
     }

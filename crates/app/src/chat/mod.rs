@@ -16,6 +16,7 @@ pub(crate) mod record;
 pub(crate) mod request;
 pub(crate) mod single;
 mod sink;
+mod ticket_reply;
 pub(crate) mod view;
 pub(crate) mod whose;
 

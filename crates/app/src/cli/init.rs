@@ -71,6 +71,7 @@ fn extras(names: &[ExtraName]) -> Vec<Extra> {
         ExtraName::Blocks => Extra::Blocks,
         ExtraName::Context => Extra::Context,
         ExtraName::Memory => Extra::Memory,
+        ExtraName::Escalate => Extra::Escalate,
     });
     extras.collect::<BTreeSet<_>>().into_iter().collect()
 }

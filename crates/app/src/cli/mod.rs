@@ -320,6 +320,8 @@ enum ExtraName {
     Context,
     /// Look up what earlier calls of the conversation brought back
     Memory,
+    /// Hand a conversation over to a person
+    Escalate,
 }
 
 #[derive(Debug, Args)]

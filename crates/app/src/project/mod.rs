@@ -107,16 +107,18 @@ pub(crate) enum Extra {
     Blocks,
     Context,
     Memory,
+    Escalate,
 }
 
 impl Extra {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Calendar,
         Self::Contacts,
         Self::Ranking,
         Self::Blocks,
         Self::Context,
         Self::Memory,
+        Self::Escalate,
     ];
 
     /// Directory, schema and guide of each.
@@ -155,6 +157,11 @@ impl Extra {
                 include_str!("../../../../tools/_optional/query-tool-memory/schema.json"),
                 include_str!("../../../../tools/_optional/query-tool-memory/guide.md"),
             )],
+            Self::Escalate => &[(
+                "escalate",
+                include_str!("../../../../tools/_optional/escalate/schema.json"),
+                include_str!("../../../../tools/_optional/escalate/guide.md"),
+            )],
         }
     }
 
@@ -162,6 +169,7 @@ impl Extra {
     fn configuration(self) -> &'static str {
         match self {
             Self::Calendar => include_str!("templates/calendar.toml"),
+            Self::Escalate => include_str!("templates/escalation.toml"),
             Self::Contacts | Self::Ranking | Self::Blocks | Self::Context | Self::Memory => "",
         }
     }
@@ -180,7 +188,7 @@ pub(crate) fn built_in(name: &str) -> Option<[(&'static str, &'static str); 2]> 
     Some([("schema.json", schema), ("guide.md", guide)])
 }
 
-/// The files of a directory of tools as a new project has them, by their names; none of a tool that it has not.
+/// The files of a directory of tools as a new project has them, by their names, of a built-in tool or the first one; none of others.
 pub(crate) fn beginning(name: &str) -> Vec<(String, String)> {
     if let Some(files) = built_in(name) {
         return files

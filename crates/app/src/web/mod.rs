@@ -11,6 +11,7 @@ pub(crate) mod completions;
 pub(crate) mod conversations;
 mod cors;
 mod gate;
+mod handovers;
 pub(crate) mod hosts;
 mod ledger;
 pub(crate) mod listener;
@@ -28,6 +29,7 @@ mod voice;
 use crate::access::{Access, EndedClients, Means, Purpose};
 use crate::chat::ChatHost;
 use crate::chat::picture::PictureLimits;
+use crate::handovers::HandoverDesk;
 use crate::knowledge::LiveKnowledge;
 use axum::Router;
 use axum::body::Body;
@@ -61,6 +63,7 @@ pub(crate) struct ServerState {
     pub(crate) knowledge_folder: Arc<Path>,
     pub(crate) voice: Arc<VoiceService>,
     pub(crate) chat: Arc<ChatHost>,
+    pub(crate) handovers: Arc<HandoverDesk>,
     /// Of one request to a text endpoint.
     pub(crate) request_bytes_max: usize,
     pub(crate) picture_limits: PictureLimits,
@@ -131,7 +134,11 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
             "/v1/models/{*id}",
             get(completions::model),
         )
-        .route("/api/tickets", post(access::ticket))
+        .route(
+            "/api/tickets",
+            post(access::ticket).merge(get(handovers::list)),
+        )
+        .route("/api/tickets/{id}/reply", post(handovers::reply))
         .route(
             "/api/session",
             get(access::session)

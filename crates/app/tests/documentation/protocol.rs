@@ -102,6 +102,13 @@ fn session_messages() -> Vec<Value> {
     };
     let (url, caption) = (&image.url, &image.caption);
     let shown = ClientUpdate::Message(json!({"type": "image", "url": url, "caption": caption}));
+    let ticket = ClientUpdate::Message(json!({
+        "type": "ticket", "ticketId": "tk0d5c", "reason": "The customer wants to talk to a person.",
+        "urgency": "normal", "status": "open",
+    }));
+    let ticket_reply = ClientUpdate::Message(json!({
+        "type": "ticket_reply", "ticketId": "tk0d5c", "author": "Maya", "text": "We send the money back today.",
+    }));
     let of_tool = ClientUpdate::Custom(json!({"type": "weather", "sky": "blue"}));
     vec![
         written(&ServerMessage::Connected {
@@ -131,6 +138,8 @@ fn session_messages() -> Vec<Value> {
             std::slice::from_ref(&image),
         )),
         written(&of_update(&shown).unwrap()),
+        written(&of_update(&ticket).unwrap()),
+        written(&of_update(&ticket_reply).unwrap()),
         written(&of_update(&of_tool).unwrap()),
         written(&ServerMessage::Interrupted),
         written(&ServerMessage::TurnComplete { turn: 1 }),

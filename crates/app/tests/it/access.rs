@@ -22,7 +22,7 @@ fn keys(data: &Path, arguments: &[&str]) -> String {
 }
 
 /// The header that shows a key.
-fn key(data: &Path, arguments: &[&str]) -> String {
+pub(crate) fn key(data: &Path, arguments: &[&str]) -> String {
     let arguments: Vec<&str> = [&["add"], arguments].concat();
     format!("Bearer {}", keys(data, &arguments))
 }
@@ -31,7 +31,7 @@ fn json_of(answer: &HttpAnswer) -> Value {
     serde_json::from_str(&answer.body).unwrap_or_else(|_| panic!("no JSON: {}", answer.body))
 }
 
-fn with(shown: &str) -> [(&str, &str); 1] {
+pub(crate) fn with(shown: &str) -> [(&str, &str); 1] {
     [("Authorization", shown)]
 }
 

@@ -34,6 +34,7 @@ mod doors;
 mod first_start;
 mod floods;
 mod gpt_live;
+mod handing_over;
 mod handler_kinds;
 mod history_shown;
 mod hostile_content;

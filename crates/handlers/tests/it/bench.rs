@@ -10,10 +10,10 @@ use windlass_tool::handler::{
     Availability, AvailabilityRequest, Block, Blocks, BlocksUnavailable, CalendarChange,
     CalendarError, CalendarEvent, Calendars, CallMemory, Caller, CallsRequest, Cancellation,
     CapabilityFuture, Cause, Context, EarlierCall, EventList, EventsRequest, Execution, Facets,
-    Failure, Finding, GetRequest, Handler, HandlerMessage, Hit, Invocation, Knowledge,
-    KnowledgeError, LocalTime, Lookup, LookupInvocation, MemoryUnavailable, Outbox, OutboxClosed,
-    Page, Record, Report, RunWrites, SearchAnswer, SearchRequest, SessionContext, SessionFacts,
-    Snippet, Success, ToolFacts, World,
+    Failure, Finding, GetRequest, Handler, HandlerMessage, Handover, HandoverError, Handovers, Hit,
+    Invocation, Knowledge, KnowledgeError, LocalTime, Lookup, LookupInvocation, MemoryUnavailable,
+    NewHandover, Outbox, OutboxClosed, Page, Record, Report, RunWrites, SearchAnswer,
+    SearchRequest, SessionContext, SessionFacts, Snippet, Success, ToolFacts, World,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
@@ -57,6 +57,9 @@ pub(crate) struct Fakes {
     pub(crate) calendar_changes: Mutex<Vec<CalendarChange>>,
     pub(crate) is_in_voice: Mutex<bool>,
     pub(crate) page: Mutex<Option<Page>>,
+    /// The tickets that were opened, each once, and why none is.
+    pub(crate) tickets: Mutex<Vec<NewHandover>>,
+    pub(crate) ticket_error: Mutex<Option<HandoverError>>,
     /// Earlier calls, or why they cannot be read.
     pub(crate) calls: Mutex<Vec<EarlierCall>>,
     pub(crate) memory_fails: Mutex<bool>,
@@ -293,6 +296,10 @@ impl World for Handle {
         Arc::new(self.clone())
     }
 
+    fn handovers(&self) -> Arc<dyn Handovers> {
+        Arc::new(self.clone())
+    }
+
     fn page(&self) -> Option<Page> {
         self.0.page.lock().unwrap().clone()
     }
@@ -376,6 +383,35 @@ impl Calendars for Handle {
         let is_made = changes.iter().any(|change| change.key == key);
         let event = self.0.calendar.lock().unwrap().clone();
         self.calendar(key, is_made.then_some(event))
+    }
+}
+
+fn opened(ticket: &NewHandover) -> Handover {
+    Handover {
+        id: ticket.id.clone(),
+        urgency: ticket.urgency,
+        opened_at_unix_ms: NOW_UNIX_MS,
+    }
+}
+
+impl Handovers for Handle {
+    fn open(&self, request: NewHandover) -> CapabilityFuture<Result<Handover, HandoverError>> {
+        if let Some(error) = self.0.ticket_error.lock().unwrap().clone() {
+            return self.answer(Err(error));
+        }
+        let ticket = opened(&request);
+        let mut tickets = self.0.tickets.lock().unwrap();
+        if !tickets.iter().any(|known| known.id == request.id) {
+            tickets.push(request);
+        }
+        self.answer(Ok(ticket))
+    }
+
+    fn find(&self, id: String) -> CapabilityFuture<Result<Option<Handover>, HandoverError>> {
+        let error = self.0.ticket_error.lock().unwrap().clone();
+        let tickets = self.0.tickets.lock().unwrap();
+        let found = tickets.iter().find(|ticket| ticket.id == id).map(opened);
+        Box::pin(std::future::ready(error.map_or(Ok(found), Err)))
     }
 }
 

@@ -141,7 +141,8 @@ fn what_writes_or_computes_leaves_the_threads_alone_that_move_audio() {
     let handlers = windlass_handlers::builtin();
     for (tool, handler) in &handlers {
         let expected = match tool.as_str() {
-            "extract_contacts" | "ignore_user" | "rank_results" => Placement::Apart,
+            "escalate" | "extract_contacts" | "ignore_user" | "query_tool_memory"
+            | "rank_results" => Placement::Apart,
             tool if tool.starts_with("calendar_") => Placement::Apart,
             _ => Placement::Inline,
         };

@@ -9,6 +9,8 @@ mod describe_tool;
 #[cfg(test)]
 mod end_voice_session;
 #[cfg(test)]
+mod escalate;
+#[cfg(test)]
 mod extract_contacts;
 #[cfg(test)]
 mod format_datetime;

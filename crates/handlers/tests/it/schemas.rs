@@ -9,13 +9,14 @@ use windlass_tool::handler_file::Permissions;
 use windlass_tool::problem::Severity;
 use windlass_tool::validate::Validator;
 
-const TOOLS: [&str; 15] = [
+const TOOLS: [&str; 16] = [
     "calendar_cancel_event",
     "calendar_create_event",
     "calendar_get_availability",
     "calendar_list_events",
     "calendar_move_event",
     "end_voice_session",
+    "escalate",
     "extract_contacts",
     "format_datetime",
     "get_context",
@@ -127,6 +128,14 @@ fn metadata_is_that_of_the_tool_selection_matrix() {
             true,
             json!(["text", "voice"]),
             300,
+        ),
+        (
+            "escalate",
+            "action",
+            "writes",
+            false,
+            json!(["text", "voice"]),
+            1000,
         ),
         (
             "rank_results",

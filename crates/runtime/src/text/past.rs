@@ -204,7 +204,10 @@ fn said_of(entries: &[Entry]) -> Vec<(EntryNumber, Said)> {
 fn turn_of(said: &Said) -> u64 {
     match said {
         Said::Words { turn, .. } | Said::Call { turn, .. } => *turn,
-        Said::Notice { .. } | Said::Answered { .. } | Said::Summary { .. } => 0,
+        Said::Notice { .. }
+        | Said::Answered { .. }
+        | Said::Summary { .. }
+        | Said::TicketReply(_) => 0,
     }
 }
 
@@ -242,6 +245,7 @@ fn since(log: &[(EntryNumber, Said)], from: EntryNumber) -> Vec<PastEntry> {
         };
         let bytes = match said {
             Said::Words { text, .. } | Said::Notice { text } => text.expose().len(),
+            Said::TicketReply(reply) => reply.notice().expose().len(),
             Said::Call {
                 arguments, result, ..
             } => {
@@ -286,6 +290,7 @@ fn read_again(said: &Said) -> Option<Vec<LogEntry>> {
             ..
         } => Some(vec![LogEntry::Text(TextPiece::plain(text.clone()))]),
         Said::Notice { text } => Some(vec![LogEntry::Notice(text.clone())]),
+        Said::TicketReply(reply) => Some(vec![LogEntry::Notice(reply.notice())]),
         Said::Call { .. } => call_again(said),
         Said::Answered { .. } | Said::Summary { .. } => None,
     }

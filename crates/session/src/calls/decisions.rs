@@ -527,6 +527,7 @@ impl Calls {
                 let call = call.unwrap_or(CallNumber(0));
                 talk.apply_intents(call, &request.intents);
             }
+            News::TicketReply(reply) => talk.on_ticket_reply(&reply),
         }
     }
 

@@ -11,7 +11,7 @@ use windlass_tool::sensitive::Sensitive;
 
 /// Types of client messages that only the server itself sends (`docs/voice-protocol.md`). A handler may send any other, which reaches
 /// the client in a space of its own.
-const SERVER_TYPES: [&str; 25] = [
+const SERVER_TYPES: [&str; 27] = [
     "connected",
     "started",
     "audio",
@@ -36,12 +36,15 @@ const SERVER_TYPES: [&str; 25] = [
     "pong",
     "voice_session_start",
     "answer_again",
+    "ticket",
+    "ticket_reply",
     "custom",
 ];
 
 /// Built-in tools that may send a type of the server's own.
-const PRIVILEGED: [(&str, &str); 5] = [
+const PRIVILEGED: [(&str, &str); 6] = [
     ("ignore_user", "timeout"),
+    ("escalate", "ticket"),
     ("start_voice_session", "voice_session_start"),
     ("send_image", "image"),
     ("kb_search", "image"),

@@ -8,6 +8,7 @@ use windlass_session::io::{Input, News, RateDecision, StoreProblem};
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent, TurnEndReason, Usage,
 };
+use windlass_session::said::TicketReply;
 use windlass_session::saved::Began;
 use windlass_store::command::{Refusal, Reply, Run};
 use windlass_store::log::LegRequest;
@@ -257,6 +258,11 @@ fn what_the_ledger_and_the_limits_answer_comes_back() {
                 is_rejected: false,
                 intents: vec![Intent::SuppressAudio { value: true }],
             }),
+            News::TicketReply(Box::new(TicketReply {
+                ticket: "tk1".to_owned(),
+                author: Some("Maya".to_owned()),
+                text: Sensitive("It is on its way.".to_owned()),
+            })),
         ]),
         Input::Began(Box::new(Began {
             questions: vec![question()],

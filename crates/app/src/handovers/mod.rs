@@ -1,0 +1,571 @@
+//! Tickets by which conversations are handed over to people: a file each in the data folder, with bounds and an end, and the webhook
+//! that is told of them until it has taken them. Knows no session, no route and no tool. (The tickets with which callers sign in
+//! are `access::tickets`.)
+
+mod ticket;
+mod webhook;
+
+pub(crate) use ticket::Ticket;
+
+use crate::clock;
+use crate::failure::Failure;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use ticket::{Written, is_id};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use webhook::Webhook;
+use windlass_config::Config;
+use windlass_tool::handler::{CapabilityFuture, Handover, HandoverError, Handovers, NewHandover};
+use windlass_tool::id::TenantId;
+use windlass_tool::private;
+use windlass_tool::sensitive::Sensitive;
+
+/// The folder in the data folder, and what the names of its files end with.
+const FOLDER: &str = "handovers";
+const ENDING: &str = ".json";
+/// Files that are read at the start, and bytes of each.
+const FILES_MAX: usize = 100_000;
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// Answers to one ticket.
+const REPLIES_MAX: usize = 50;
+const DAY_MS: u64 = 86_400_000;
+/// The longest pause between two attempts at the webhook, and how often old tickets are looked for.
+const PAUSE_MAX: Duration = Duration::from_secs(3_600);
+
+/// All tickets of a server.
+pub(crate) struct HandoverDesk {
+    folder: PathBuf,
+    limits: DeskLimits,
+    tickets: Mutex<BTreeMap<String, Ticket>>,
+    webhook: Option<Webhook>,
+    opened: Notify,
+}
+
+struct DeskLimits {
+    open_of_conversation_max: usize,
+    open_of_user_max: usize,
+    tickets_max: usize,
+    kept_ms: u64,
+}
+
+/// Why an answer is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ReplyRefused {
+    #[error("there is no such ticket")]
+    Unknown,
+    #[error("a ticket takes {REPLIES_MAX} answers at most; open the conversation in another way")]
+    TooMany,
+    /// The text is for operators.
+    #[error("the answer cannot be stored: {0}")]
+    Unavailable(String),
+}
+
+impl HandoverDesk {
+    /// Reads the tickets that there are. A file that is none is named and left as it is.
+    ///
+    /// # Errors
+    ///
+    /// The webhook cannot be signed for, or the folder cannot be read.
+    pub(crate) fn open(config: &Config) -> Result<Arc<Self>, Failure> {
+        let settings = &config.escalation;
+        let folder = config.folders.data.join(FOLDER);
+        let tickets = read_all(&folder).map_err(|error| {
+            Failure::Failed(format!(
+                "the tickets in {} cannot be read: {error}",
+                folder.display()
+            ))
+        })?;
+        Ok(Arc::new(Self {
+            folder,
+            limits: DeskLimits {
+                open_of_conversation_max: settings.open_of_conversation_max.count(),
+                open_of_user_max: settings.open_of_user_max.count(),
+                tickets_max: settings.tickets_max.count(),
+                kept_ms: settings.keep_days.get().saturating_mul(DAY_MS),
+            },
+            tickets: Mutex::new(tickets),
+            webhook: Webhook::of(config)?,
+            opened: Notify::new(),
+        }))
+    }
+
+    /// As the tools of a tenant see it.
+    pub(crate) fn of_tenant(self: &Arc<Self>, tenant: &TenantId) -> Arc<dyn Handovers> {
+        Arc::new(TenantsDesk {
+            desk: self.clone(),
+            tenant: tenant.clone(),
+        })
+    }
+
+    /// Tickets of a tenant, the newest first, and how many there are beyond those.
+    pub(crate) fn list(
+        &self,
+        tenant: &TenantId,
+        only_open: bool,
+        tickets_max: usize,
+    ) -> (Vec<Ticket>, usize) {
+        let tickets = self.lock();
+        let is_meant =
+            |ticket: &&Ticket| ticket.tenant == *tenant && (!only_open || ticket.is_open());
+        let mut found: Vec<&Ticket> = tickets.values().filter(is_meant).collect();
+        found.sort_by(|one, other| {
+            let newest = other.opened_at_unix_ms.cmp(&one.opened_at_unix_ms);
+            newest.then_with(|| one.id.cmp(&other.id))
+        });
+        let left_out = found.len().saturating_sub(tickets_max);
+        let shown = found.into_iter().take(tickets_max).cloned();
+        (shown.collect(), left_out)
+    }
+
+    /// Takes a person's answer; the ticket with it, and the answer's place. One that says the same as the last is that one.
+    pub(crate) fn reply(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        author: Option<String>,
+        text: Sensitive<String>,
+    ) -> Result<(Ticket, usize), ReplyRefused> {
+        let mut tickets = self.lock();
+        let known = tickets.get_mut(id).filter(|known| known.tenant == *tenant);
+        let known = known.ok_or(ReplyRefused::Unknown)?;
+        if let Some(last) = known.replies.last()
+            && last.text == text
+            && last.author == author
+        {
+            return Ok((known.clone(), known.replies.len() - 1));
+        }
+        if known.replies.len() >= REPLIES_MAX {
+            return Err(ReplyRefused::TooMany);
+        }
+        let mut answered = known.clone();
+        let now_unix_ms = clock::now_unix_ms();
+        answered.changed_at_unix_ms = now_unix_ms;
+        answered.replies.push(Written {
+            author,
+            text,
+            at_unix_ms: now_unix_ms,
+        });
+        self.write(&answered)
+            .map_err(|error| ReplyRefused::Unavailable(error.to_string()))?;
+        known.clone_from(&answered);
+        let place = answered.replies.len() - 1;
+        Ok((answered, place))
+    }
+
+    fn take(&self, request: NewHandover, tenant: &TenantId) -> Result<Handover, HandoverError> {
+        let now_unix_ms = clock::now_unix_ms();
+        let unavailable = |problem: String| HandoverError::Unavailable(problem);
+        if !is_id(&request.id) {
+            return Err(unavailable(
+                "a ticket's id has letters and digits".to_owned(),
+            ));
+        }
+        let mut tickets = self.lock();
+        if let Some(known) = tickets.get(&request.id) {
+            return match known.tenant == *tenant {
+                true => Ok(known.handover()),
+                false => Err(unavailable("the ticket is another tenant's".to_owned())),
+            };
+        }
+        self.remove_old(&mut tickets, now_unix_ms);
+        let ticket = Ticket::new(request, tenant.clone(), now_unix_ms);
+        self.refuse_too_many(&tickets, &ticket)?;
+        self.make_room(&mut tickets).map_err(unavailable)?;
+        self.write(&ticket)
+            .map_err(|error| unavailable(error.to_string()))?;
+        let handover = ticket.handover();
+        tickets.insert(ticket.id.clone(), ticket);
+        drop(tickets);
+        self.opened.notify_one();
+        Ok(handover)
+    }
+
+    fn refuse_too_many(
+        &self,
+        tickets: &BTreeMap<String, Ticket>,
+        new: &Ticket,
+    ) -> Result<(), HandoverError> {
+        let open = || {
+            let of_tenant = tickets.values().filter(|one| one.tenant == new.tenant);
+            of_tenant.filter(|one| one.is_open())
+        };
+        let of_conversation = open()
+            .filter(|one| one.conversation_id == new.conversation_id)
+            .count();
+        let of_user = open().filter(|one| one.user_id == new.user_id).count();
+        let limits = &self.limits;
+        for (count, max, whose) in [
+            (
+                of_conversation,
+                limits.open_of_conversation_max,
+                "conversation",
+            ),
+            (of_user, limits.open_of_user_max, "user"),
+        ] {
+            if count >= max {
+                return Err(HandoverError::TooMany(format!(
+                    "{count} tickets of this {whose} wait for a person's answer already, and no more are opened until then"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The oldest ticket that was answered gives way.
+    fn make_room(&self, tickets: &mut BTreeMap<String, Ticket>) -> Result<(), String> {
+        while tickets.len() >= self.limits.tickets_max {
+            let answered = tickets.values().filter(|ticket| !ticket.is_open());
+            let oldest = answered.min_by_key(|ticket| ticket.changed_at_unix_ms);
+            let Some(oldest) = oldest.map(|ticket| ticket.id.clone()) else {
+                return Err(
+                    "as many tickets as are kept wait for an answer; answer some, or raise escalation.tickets_max"
+                        .to_owned(),
+                );
+            };
+            self.remove(tickets, &oldest);
+        }
+        Ok(())
+    }
+
+    fn remove_old(&self, tickets: &mut BTreeMap<String, Ticket>, now_unix_ms: u64) {
+        let oldest = now_unix_ms.saturating_sub(self.limits.kept_ms);
+        let is_old = |ticket: &&Ticket| ticket.changed_at_unix_ms < oldest;
+        let old: Vec<String> = tickets
+            .values()
+            .filter(is_old)
+            .map(|ticket| ticket.id.clone())
+            .collect();
+        for id in old {
+            self.remove(tickets, &id);
+        }
+    }
+
+    /// A file that stays is read at the next start, and is removed then.
+    fn remove(&self, tickets: &mut BTreeMap<String, Ticket>, id: &str) {
+        tickets.remove(id);
+        if let Err(error) = fs::remove_file(self.path(id)) {
+            tracing::warn!(ticket = id, %error, "an old ticket cannot be removed");
+        }
+    }
+
+    fn path(&self, id: &str) -> PathBuf {
+        self.folder.join(format!("{id}{ENDING}"))
+    }
+
+    /// Replaces a ticket's file as a whole. It is durable when this returns.
+    fn write(&self, ticket: &Ticket) -> io::Result<()> {
+        private::create_folder(&self.folder)?;
+        let text = serde_json::to_vec(ticket).map_err(io::Error::other)?;
+        let part = self.folder.join(format!("{}.part", ticket.id));
+        let mut options = private::options();
+        options.create(true).truncate(true);
+        let mut file = options.open(&part)?;
+        file.write_all(&text)?;
+        file.sync_all()?;
+        fs::rename(&part, self.path(&ticket.id))?;
+        // The new name lasts only with its folder.
+        #[cfg(unix)]
+        File::open(&self.folder)?.sync_all()?;
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Ticket>> {
+        // Each change is one step, so that a panic elsewhere leaves the table whole.
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// The webhook.
+impl HandoverDesk {
+    /// Tells the webhook of each ticket until it has taken it, also of those that an earlier process had opened, with growing pauses;
+    /// and removes old tickets. Until the server is over.
+    pub(crate) async fn follow(self: Arc<Self>, mut is_over: watch::Receiver<bool>) {
+        let mut tried: BTreeMap<String, Tried> = BTreeMap::new();
+        loop {
+            self.remove_old(&mut self.lock(), clock::now_unix_ms());
+            let unsent = self.unsent();
+            tried.retain(|id, _| unsent.contains_key(id));
+            let now = Instant::now();
+            let due = |id: &String| tried.get(id).map_or(now, |tried| tried.again_at);
+            let next = unsent.values().min_by_key(|ticket| due(&ticket.id));
+            let pause = next.map_or(PAUSE_MAX, |ticket| {
+                due(&ticket.id).saturating_duration_since(now)
+            });
+            let sending = async {
+                match next {
+                    Some(ticket) if pause.is_zero() => self.send(ticket, &tried).await,
+                    Some(_) | None => {
+                        tokio::select! {
+                            () = self.opened.notified() => {}
+                            () = tokio::time::sleep(pause.min(PAUSE_MAX)) => {}
+                        }
+                        None
+                    }
+                }
+            };
+            let failed = tokio::select! {
+                // An error says that the server is gone, too.
+                _ = is_over.wait_for(|is_over| *is_over) => return,
+                failed = sending => failed,
+            };
+            if let Some((id, again)) = failed {
+                tried.insert(id, again);
+            }
+        }
+    }
+
+    /// Open tickets that the webhook has not taken; none where there is no webhook.
+    fn unsent(&self) -> BTreeMap<String, Ticket> {
+        if self.webhook.is_none() {
+            return BTreeMap::new();
+        }
+        let tickets = self.lock();
+        let unsent = tickets
+            .iter()
+            .filter(|(_, ticket)| ticket.is_open() && !ticket.is_sent);
+        unsent
+            .map(|(id, ticket)| (id.clone(), ticket.clone()))
+            .collect()
+    }
+
+    /// When a ticket that was not taken is sent again.
+    async fn send(
+        &self,
+        ticket: &Ticket,
+        tried: &BTreeMap<String, Tried>,
+    ) -> Option<(String, Tried)> {
+        let webhook = self.webhook.as_ref()?;
+        match webhook.send(ticket).await {
+            Ok(()) => {
+                self.note_sent(&ticket.id);
+                None
+            }
+            Err(problem) => {
+                let attempts = tried.get(&ticket.id).map_or(0, |tried| tried.attempts);
+                let pause = pause_after(attempts);
+                tracing::warn!(
+                    ticket = %ticket.id,
+                    %problem,
+                    again_in_seconds = pause.as_secs(),
+                    "escalation.webhook has not taken a ticket"
+                );
+                let tried = Tried {
+                    attempts: attempts.saturating_add(1),
+                    again_at: Instant::now() + pause,
+                };
+                Some((ticket.id.clone(), tried))
+            }
+        }
+    }
+
+    /// Where this cannot be written, the ticket is sent once more after a restart, under the same id.
+    fn note_sent(&self, id: &str) {
+        let mut tickets = self.lock();
+        let Some(ticket) = tickets.get_mut(id) else {
+            return;
+        };
+        ticket.is_sent = true;
+        if let Err(error) = self.write(ticket) {
+            tracing::warn!(ticket = id, %error, "that a ticket was sent cannot be stored");
+        }
+    }
+}
+
+/// How often a ticket was sent in vain.
+#[derive(Clone, Copy, Debug)]
+struct Tried {
+    attempts: u32,
+    again_at: Instant,
+}
+
+/// A second, then four times as long each time.
+fn pause_after(attempts: u32) -> Duration {
+    let seconds = 4_u64.checked_pow(attempts).unwrap_or(u64::MAX);
+    Duration::from_secs(seconds).min(PAUSE_MAX)
+}
+
+/// The tickets of one tenant, for tools.
+struct TenantsDesk {
+    desk: Arc<HandoverDesk>,
+    tenant: TenantId,
+}
+
+impl Handovers for TenantsDesk {
+    fn open(&self, request: NewHandover) -> CapabilityFuture<Result<Handover, HandoverError>> {
+        let opened = self.desk.take(request, &self.tenant);
+        Box::pin(std::future::ready(opened))
+    }
+
+    fn find(&self, id: String) -> CapabilityFuture<Result<Option<Handover>, HandoverError>> {
+        let tickets = self.desk.lock();
+        let own = tickets
+            .get(&id)
+            .filter(|ticket| ticket.tenant == self.tenant);
+        let found = own.map(Ticket::handover);
+        Box::pin(std::future::ready(Ok(found)))
+    }
+}
+
+/// The tickets of a folder; none where there is no folder.
+fn read_all(folder: &Path) -> io::Result<BTreeMap<String, Ticket>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) => return Err(error),
+    };
+    let mut tickets = BTreeMap::new();
+    for entry in entries.take(FILES_MAX) {
+        let entry = entry?;
+        let name = entry.file_name();
+        let id = name.to_str().and_then(|name| name.strip_suffix(ENDING));
+        let Some(id) = id.filter(|id| is_id(id)) else {
+            continue;
+        };
+        match read(&entry.path(), id) {
+            Ok(ticket) => {
+                tickets.insert(id.to_owned(), ticket);
+            }
+            Err(problem) => {
+                let file = entry.path();
+                tracing::warn!(file = %file.display(), %problem, "a ticket is left out");
+            }
+        }
+    }
+    Ok(tickets)
+}
+
+fn read(path: &Path, id: &str) -> Result<Ticket, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let mut text = Vec::new();
+    file.take(FILE_BYTES_MAX)
+        .read_to_end(&mut text)
+        .map_err(|error| error.to_string())?;
+    Ticket::read(&text, id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_tool::handler::Urgency;
+    use windlass_tool::id::{ConversationId, UserId};
+
+    fn desk(folder: &Path, tickets_max: usize) -> HandoverDesk {
+        HandoverDesk {
+            folder: folder.join(FOLDER),
+            limits: DeskLimits {
+                open_of_conversation_max: 2,
+                open_of_user_max: 3,
+                tickets_max,
+                kept_ms: DAY_MS,
+            },
+            tickets: Mutex::new(read_all(&folder.join(FOLDER)).unwrap()),
+            webhook: None,
+            opened: Notify::new(),
+        }
+    }
+
+    fn new(id: &str, conversation: &str, user: &str) -> NewHandover {
+        NewHandover {
+            id: id.to_owned(),
+            conversation_id: ConversationId::new(conversation),
+            user_id: UserId::new(user),
+            reason: Sensitive("R".to_owned()),
+            summary: Sensitive("S".to_owned()),
+            urgency: Urgency::High,
+            contact: None,
+        }
+    }
+
+    fn said(text: &str) -> Sensitive<String> {
+        Sensitive(text.to_owned())
+    }
+
+    #[test]
+    fn a_ticket_is_opened_once_and_survives_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let tenant = TenantId::default();
+        let first = desk(folder.path(), 10);
+        let opened = first.take(new("a", "c", "u"), &tenant).unwrap();
+        assert_eq!(first.take(new("a", "c", "u"), &tenant), Ok(opened.clone()));
+        let (answered, place) = first
+            .reply(&tenant, "a", Some("Maya".to_owned()), said("Yes."))
+            .unwrap();
+        assert_eq!((answered.is_open(), place), (false, 0));
+        drop(first);
+
+        fs::write(folder.path().join(FOLDER).join("broken.json"), "{").unwrap();
+        fs::write(folder.path().join(FOLDER).join("b.part"), "{").unwrap();
+        let second = desk(folder.path(), 10);
+        assert_eq!(second.list(&tenant, false, 10), (vec![answered], 0));
+        assert_eq!(second.list(&tenant, true, 10), (Vec::new(), 0));
+        assert_eq!(second.take(new("a", "c", "u"), &tenant), Ok(opened));
+    }
+
+    #[test]
+    fn a_tenant_reaches_its_own_tickets_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, other) = (TenantId::new("acme"), TenantId::new("other"));
+        let desk = desk(folder.path(), 10);
+        desk.take(new("a", "c", "u"), &own).unwrap();
+        assert_eq!(
+            desk.reply(&other, "a", None, said("Yes.")),
+            Err(ReplyRefused::Unknown)
+        );
+        assert_eq!(desk.list(&other, false, 10), (Vec::new(), 0));
+        assert!(desk.take(new("a", "c", "u"), &other).is_err());
+        assert!(desk.take(new("../a", "c", "u"), &own).is_err());
+    }
+
+    #[test]
+    fn so_many_tickets_wait_and_so_many_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let tenant = TenantId::default();
+        let desk = desk(folder.path(), 4);
+        let open = |id, conversation, user| desk.take(new(id, conversation, user), &tenant);
+        let refusal = |opened: Result<Handover, HandoverError>| opened.unwrap_err().to_string();
+        open("a", "c", "u").unwrap();
+        open("b", "c", "u").unwrap();
+        assert!(refusal(open("x", "c", "v")).contains("2 tickets of this conversation"));
+        open("d", "d", "u").unwrap();
+        assert!(refusal(open("x", "e", "u")).contains("3 tickets of this user"));
+        open("e", "e", "v").unwrap();
+        assert!(refusal(open("x", "f", "w")).contains("escalation.tickets_max"));
+        desk.reply(&tenant, "b", None, said("Yes.")).unwrap();
+        open("f", "f", "w").unwrap();
+        let (left, _) = desk.list(&tenant, false, 10);
+        assert!(left.iter().all(|ticket| ticket.id != "b"));
+        assert!(!desk.path("b").exists() && desk.path("f").exists());
+        assert_eq!(desk.list(&tenant, true, 1).1, 3);
+
+        let tomorrow = clock::now_unix_ms() + 2 * DAY_MS;
+        desk.remove_old(&mut desk.lock(), tomorrow);
+        assert_eq!(desk.list(&tenant, false, 10), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn an_answer_that_comes_again_is_the_same_and_there_are_not_too_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let tenant = TenantId::default();
+        let desk = desk(folder.path(), 4);
+        desk.take(new("a", "c", "u"), &tenant).unwrap();
+        let reply = |text: &str| desk.reply(&tenant, "a", None, said(text));
+        assert_eq!(reply("Yes.").unwrap().1, 0);
+        assert_eq!(reply("Yes.").unwrap().1, 0);
+        for number in 1..REPLIES_MAX {
+            assert_eq!(reply(&number.to_string()).unwrap().1, number);
+        }
+        assert_eq!(reply("more"), Err(ReplyRefused::TooMany));
+    }
+
+    #[test]
+    fn pauses_grow_up_to_an_hour() {
+        let seconds = |attempts| pause_after(attempts).as_secs();
+        assert_eq!([0, 1, 2, 5].map(seconds), [1, 4, 16, 1_024]);
+        assert_eq!([6, 40].map(seconds), [3_600, 3_600]);
+    }
+}
