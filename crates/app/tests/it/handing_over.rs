@@ -249,7 +249,7 @@ async fn a_webhook_that_is_down_is_told_after_a_restart_and_again_under_the_same
 async fn a_persons_answer_is_told_by_voice() {
     let data = tempfile::tempdir().unwrap();
     let tools = root().join("tools/_optional").display().to_string();
-    let (server, address) = server(data.path(), &[("folders.tools", &tools)]).await;
+    let (server, address) = server(data.path(), &[("folders.tools", tools.as_str())]).await;
     let start = json!({"type": "start", "conversationId": "c-voice"});
     let (mut client, _) = VoiceClient::start(&address, start).await;
     client.say(&format!("call escalate {}", ticket())).await;

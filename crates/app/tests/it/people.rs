@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// A chat with the tools that only some projects have.
 pub(crate) async fn with_all_tools(rule: impl Fn(&Value) -> Says + Send + Sync + 'static) -> Chat {
     let tools = root().join("tools/_optional").display().to_string();
-    chat(rule, &[("folders.tools", &tools)]).await
+    chat(rule, &[("folders.tools", tools.as_str())]).await
 }
 
 /// What the last call brought back, as the model was given it.
