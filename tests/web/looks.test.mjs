@@ -15,6 +15,17 @@ const ANSWER = "# Fram\n\nThe **Fram** was designed by *Colin Archer*:\n\n1. Str
 
 const TITLES = ["Who designed the ship Fram?", "A title that is much longer than the list is wide, so that it is cut", null, "מי בנה את הספינה?"];
 
+const EVENT = { event_id: "e", calendar: "primary", title: "Meeting the shipyard", start: "2026-11-30T14:00:00Z", end: "2026-11-30T15:30:00Z", all_day: false, status: "confirmed", attendees: ["anna@example.org"] };
+const RESULTS = [
+  { ticket_id: "T-1042", status: "open", urgency: "high", created_at: "2026-11-28T12:00:00Z" },
+  { ranked: Array.from({ length: 14 }, (_, at) => ({ rank: at + 1, score: 1 - at / 20, item: { name: `A ship with a long name ${at}`, built: "1892-10-26", price: 1200 - at } })), count: 14 },
+  { results: [{ id: "ship:fram", type: "ship", title: "Fram", snippet: "Fram was designed by Colin Archer for the ice, with a round hull that it lifts.", last_updated: "2026-01-05", url: "https://frammuseum.no/polar-history/vessels/the-polar-ship-fram/" }, { id: "person:archer", type: "person", title: "Colin Archer", snippet: "A shipbuilder." }], retrieval: "lexical" },
+  { emails: ["anna@example.org"], phones: [{ number: "+4723282950", written: "+47 23 28 29 50", region: "NO" }], links: ["https://frammuseum.no/en"], more: false },
+  { time_zone: "Europe/Oslo", existing_events: [{ ...EVENT, title: null, status: "busy" }], available_slots: [{ start: "2026-11-30T08:00:00Z", end: "2026-11-30T12:00:00Z", duration_minutes: 240 }, { start: "2026-12-01T08:00:00Z", end: "2026-12-01T08:30:00Z", duration_minutes: 30 }], summary: "1 busy period, 2 slots" },
+  { time_zone: "Europe/Oslo", items: [EVENT, { ...EVENT, title: "A night at sea", end: "2026-12-01T06:00:00Z", status: "tentative", location: "Quay 4", description: "Bring warm clothes." }, { ...EVENT, title: "Given up", start: "2026-12-02T14:00:00Z", end: "2026-12-02T15:00:00Z", status: "cancelled" }, { ...EVENT, title: "Holiday", start: "2026-12-24T00:00:00Z", end: "2026-12-27T00:00:00Z", all_day: true }], left_out: 40 },
+];
+const STATS = Object.fromEntries(["kb_search", "calendar_get_availability", "lookup_order"].map((name, at) => [name, { calls: 120 - at, errors: at, errorsByType: at === 0 ? {} : { VALIDATION: at, TRANSIENT: 1 }, successRate: 1 - at / 120, p50: 4, p95: 1250 }]));
+
 let files;
 let written;
 let browser;
@@ -29,7 +40,7 @@ function answerInWriting({ path }) {
 }
 
 before(async () => {
-  files = await servePage({ suggestions: ["Who designed the ship Fram?", "Where is the Fram Museum?"] });
+  files = await servePage({ suggestions: ["Who designed the ship Fram?", "Where is the Fram Museum?"] }, ({ path }) => (path === "/api/tools/stats" ? { json: STATS } : null));
   written = await servePage({ text: { available: true, provider: "test", model: "test-model" } }, answerInWriting);
   browser = await launch();
 });
@@ -51,6 +62,15 @@ async function look(page, name) {
   assert.equal(await overflowPixels(page), 0, name);
 }
 
+/** Calls that bring what has a form of its own. */
+function bringResults(endpoint) {
+  for (const [at, result] of RESULTS.entries()) {
+    const call = { callId: `result-${at}`, tool: `tool_${at}` };
+    endpoint.send({ type: "tool_call_started", ...call, args: {}, status: "Looking" });
+    endpoint.send({ type: "tool_call_finished", ...call, ok: true, durationMs: 20, result: JSON.stringify(result) });
+  }
+}
+
 /** The states that a visitor comes through, one after the other. */
 async function goThrough(page, endpoint, show) {
   await show("empty");
@@ -68,6 +88,18 @@ async function goThrough(page, endpoint, show) {
   endpoint.send({ type: "turn_complete", turn: 1 });
   await untilState(page, { turnsCompleted: 1 });
   await show("answered");
+  bringResults(endpoint);
+  await page.locator(".ticket").waitFor({ state: "attached" });
+  await page.evaluate(() => {
+    document.querySelector("#calls").open = true;
+    document.querySelectorAll(".call-result").forEach((result, at) => (result.open = at % 2 === 0));
+  });
+  await show("results");
+  await page.getByRole("button", { name: "How the tools do" }).click();
+  await page.locator("#tool-stats").getByRole("row").nth(3).waitFor();
+  await show("tool-stats");
+  await page.keyboard.press("Escape");
+  await page.evaluate(() => (document.querySelector("#calls").open = false));
   const request = { type: "confirmation_request", tool: "pay", args: { amount: 10, recipients: ["Ada", "Bo"], urgent: true, when: { day: "2026-12-24" } }, expiresAt: Date.now() + 300_000 };
   endpoint.send({ ...request, callId: "3", token: "t3", preview: "Pay 10 on 2026-12-24T17:00:00Z" });
   endpoint.send({ ...request, callId: "4", token: "t4", warning: 'This was done before, at 2026-11-27T12:03:10Z, with {"amount":10}.' });

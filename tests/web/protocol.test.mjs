@@ -118,7 +118,7 @@ test("messages that the page does not know or cannot read change nothing", async
 test("each way a call can end is told", async () => {
   const outcomes = [
     ["done", { ok: true }, /^Done$/],
-    ["done", { ok: true, result: '{"results":[{"id":"ship:fram"}]}' }, /^Done$/, "Results: (Id: ship:fram)"],
+    ["done", { ok: true, result: '{"result":{"id":"ship:fram"}}' }, /^Done$/, "Result: (Id: ship:fram)"],
     ["done", { ok: true, result: '{"id":12345678901234567890,"price":1.10}' }, /^Done$/, "Id: 12345678901234567890; Price: 1.10"],
     ["done", { ok: true, result: '{"cut":"…' }, /^Done$/, '{"cut":"…'],
     ["done", { ok: true, result: "x".repeat(1000) }, /^Done$/, `${"x".repeat(89)}…`],

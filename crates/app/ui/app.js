@@ -13,6 +13,7 @@ import { Session } from "./session.js";
 import { Settings } from "./settings.js";
 import { SignIn } from "./sign-in.js";
 import { Tabs } from "./tabs.js";
+import { ToolStats } from "./tool-stats.js";
 import { Transcript } from "./transcript.js";
 
 const byId = (id) => document.getElementById(id);
@@ -78,6 +79,7 @@ new History(
   { panel: byId("history"), search: byId("history-search"), status: byId("history-status"), list: byId("history-list"), more: byId("history-more") },
   { conversations: session.conversations, current: () => session.conversationId, onOpen: openConversation, onDeleted: deleted },
 );
+new ToolStats({ panel: byId("tool-stats"), status: byId("tool-stats-status"), box: byId("tool-stats-box") });
 const settings = new Settings(
   {
     themes: document.querySelectorAll("[name=theme]"),

@@ -4,11 +4,13 @@ import { clockTime, fillFields, flat, phrase, valueNode } from "./values.js";
 import { copyButton, element, shorten, textOf } from "./dom.js";
 import { durationText, unixMs } from "./clock.js";
 import { numberOf, readJson, writeJson } from "./json.js";
+import { viewOf } from "./views.js";
 
 const ROWS_MAX = 200;
 const TICK_MS = 100;
 const SUMMARY_CHARACTERS_MAX = 90;
 const MESSAGE_CHARACTERS_MAX = 600;
+const JSON_CHARACTERS_MAX = 20_000;
 /** A wait that is longer than this, for a user or a model, is drawn as long as this. */
 const PAUSE_MS = 2_000;
 /** A part of a tool's message that points at an argument. */
@@ -182,6 +184,7 @@ export class Calls {
       bar: element("progress", "call-progress"),
       outcome: element("p", "call-outcome"),
       message: element("p", "call-message"),
+      view: element("div", "call-view"),
       result: element("details", "call-result"),
       children: element("ol", "call-children"),
     };
@@ -193,7 +196,7 @@ export class Calls {
     row.children.setAttribute("aria-label", `Calls that ${name} made`);
     row.children.hidden = true;
     const head = element("p", "call-head", element("code", "call-name", name), row.time);
-    row.item = element("li", "call", head, row.track, row.status, row.bar, row.args, row.outcome, row.message, row.result, row.children);
+    row.item = element("li", "call", head, row.track, row.status, row.bar, row.args, row.outcome, row.message, row.view, row.result, row.children);
     this.#rows.push(row);
     this.#count += 1;
     (parent?.children ?? group.list).append(row.item);
@@ -236,10 +239,11 @@ export class Calls {
   #conclude(row, { ok, errorType, message, result }) {
     row.bar.hidden = true;
     row.message.replaceChildren();
+    row.view.replaceChildren();
     row.result.hidden = true;
     if (ok) {
       row.outcome.replaceChildren(element("strong", "", "Done"));
-      showResult(row.result, result);
+      showResult(row, result);
       this.#setState(row, "done");
       return;
     }
@@ -308,15 +312,18 @@ function scale(runs) {
   return (time) => time - began - cuts.filter(({ at }) => at <= time).reduce((sum, { by }) => sum + by, 0);
 }
 
-/** What a call brought, folded: its beginning, and all of it to read and to copy. */
-function showResult(box, result) {
+/** What a call brought: in the form in which people know it, with the JSON folded, or else folded as a whole; and all of it to copy. */
+function showResult(row, result) {
   if (result === undefined || result === null || result === "") return;
   const value = typeof result === "string" ? read(result) : result;
   const text = typeof value === "string" ? value : writeJson(value);
-  const whole = element("div", "call-value", valueNode(value), copyButton("Copy the result", () => text));
+  const view = viewOf(value);
+  if (view) row.view.replaceChildren(view);
   const beginning = shorten(flat(value).replace(/\s+/g, " "), SUMMARY_CHARACTERS_MAX);
-  box.replaceChildren(element("summary", "", element("span", "", "Result "), element("span", "call-brief", beginning)), whole);
-  box.hidden = false;
+  const summary = view ? ["As JSON"] : [element("span", "", "Result "), element("span", "call-brief", beginning)];
+  const whole = element("div", "call-value", view ? element("code", "", shorten(text, JSON_CHARACTERS_MAX)) : valueNode(value), copyButton("Copy the result", () => text));
+  row.result.replaceChildren(element("summary", "", ...summary), whole);
+  row.result.hidden = false;
 }
 
 /** The value that a text holds as JSON; the text itself where it is none, or was cut. */

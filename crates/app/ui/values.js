@@ -9,7 +9,7 @@ const DATE_TIME = /(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,
 const ONLY_DATE_TIME = new RegExp(`^${DATE_TIME.source}$`);
 const ONLY_DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
 const PLACES = new RegExp(`(?<![\\w-])${DATE_TIME.source}(?![\\w:])|[{[]`, "g");
-const DAY = { weekday: "short", year: "numeric", month: "short", day: "numeric" };
+export const DAY = { weekday: "short", year: "numeric", month: "short", day: "numeric" };
 
 /** "startTime" and "start_time" as "Start time". */
 export function label(name) {
@@ -82,27 +82,37 @@ function timeNode(text) {
   return node;
 }
 
-function timeWords(text) {
+/**
+ * A text that is a date or a time; null for every other text. `at` is in milliseconds. Without a zone (`isLocal`) it is the time of
+ * the place that is spoken of, whichever that is, and `at` is read as if that were UTC.
+ */
+export function readTime(text) {
   const found = ONLY_DATE_TIME.exec(text) ?? ONLY_DATE.exec(text);
   if (!found) return null;
   const [year, month, day, hour = 0, minute = 0, second = 0] = found.slice(1, 7).map((part) => (part === undefined ? undefined : Number(part)));
   const [fraction = "", zone] = [found[7]?.replace(/0+$/, ""), found[8]];
-  const at = Date.UTC(year, month - 1, day, hour, minute, second);
-  const read = new Date(at);
+  const written = Date.UTC(year, month - 1, day, hour, minute, second);
+  const read = new Date(written);
   const isReal = read.getUTCFullYear() === year && read.getUTCMonth() === month - 1 && read.getUTCDate() === day && hour < 24 && minute < 60 && second < 60;
   // A fraction that would be cut is shown as it is written.
   if (!isReal || fraction.length > 3) return null;
-  if (found[4] === undefined) return inWords(at, { ...DAY, month: "long", timeZone: "UTC" });
+  const at = zone === undefined ? written : Date.parse(text);
+  return Number.isNaN(at) ? null : { at, isDay: found[4] === undefined, isLocal: zone === undefined, second, fraction };
+}
+
+function timeWords(text) {
+  const time = readTime(text);
+  if (time === null) return null;
+  const { at, isDay, isLocal, second, fraction } = time;
+  if (isDay) return inWords(at, { ...DAY, month: "long", timeZone: "UTC" });
   const exact = { ...DAY, hour: "numeric", minute: "2-digit" };
   if (second !== 0 || fraction !== "") exact.second = "2-digit";
   if (fraction !== "") exact.fractionalSecondDigits = 3;
-  // Without a zone it is the time of the place that is spoken of, whichever that is.
-  if (zone === undefined) return inWords(at, { ...exact, timeZone: "UTC" });
-  const moment = Date.parse(text);
-  return Number.isNaN(moment) ? null : inWords(moment, { ...exact, timeZoneName: "short" });
+  return inWords(at, isLocal ? { ...exact, timeZone: "UTC" } : { ...exact, timeZoneName: "short" });
 }
 
-function inWords(at, options) {
+/** A moment in the reader's language. */
+export function inWords(at, options) {
   return new Intl.DateTimeFormat(undefined, options).format(at);
 }
 

@@ -44,7 +44,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [File; 37] = files![
+static FILES: [File; 39] = files![
     "/" => "crates/app/ui/index.html",
     "/app.js" => "crates/app/ui/app.js",
     "/approvals.js" => "crates/app/ui/approvals.js",
@@ -78,10 +78,12 @@ static FILES: [File; 37] = files![
     "/style.css" => "crates/app/ui/style.css",
     "/tabs.js" => "crates/app/ui/tabs.js",
     "/theme.js" => "crates/app/ui/theme.js",
+    "/tool-stats.js" => "crates/app/ui/tool-stats.js",
     "/transcript.js" => "crates/app/ui/transcript.js",
     "/values.js" => "crates/app/ui/values.js",
     "/vendor/LICENSES.txt" => "crates/app/ui/vendor/LICENSES.txt",
     "/vendor/markdown.js" => "crates/app/ui/vendor/markdown.js",
+    "/views.js" => "crates/app/ui/views.js",
 ];
 
 const fn ends_with(name: &str, end: &str) -> bool {
@@ -248,7 +250,9 @@ mod tests {
             let mut decoder = flate2::read::GzDecoder::new(&compressed[..]);
             decoder.read_to_end(&mut whole).unwrap();
             assert_eq!(whole, file.content, "{}", file.path);
-            bytes += compressed.len();
+            // A file with two paths is loaded under one of them.
+            let is_repeat = FILES[..place].iter().any(|other| other.content == file.content);
+            bytes += if is_repeat { 0 } else { compressed.len() };
         }
         assert!(bytes <= 150_000, "{bytes} bytes");
     }

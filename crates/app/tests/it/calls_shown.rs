@@ -76,8 +76,8 @@ async fn a_client_is_shown_what_refused_calls_asked_and_what_others_brought() {
     .unwrap();
     let address = server.address().to_string();
     let (mut client, _) = VoiceClient::start(&address, json!({"type": "start"})).await;
-    let long = "é".repeat(400);
-    let cut = format!("{{\"card\":\"{}…", "é".repeat(291));
+    let long = "é".repeat(16_400);
+    let cut = format!("{{\"card\":\"{}…", "é".repeat(15_991));
     let wrong = json!({"card": 4_111, "crad": "4111"});
     for (tool, arguments, expected) in [
         (

@@ -15,8 +15,8 @@ use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
-/// Characters of a result that a client is shown.
-const RESULT_CHARACTERS_MAX: usize = 300;
+/// Characters of a result that a client is shown. A calendar or a list has to come whole, or a client can show it as JSON only.
+const RESULT_CHARACTERS_MAX: usize = 16_000;
 
 /// Bytes of a call's arguments that a client is shown. Longer ones are left out as a whole: a client that cannot take them
 /// would lose its session.
