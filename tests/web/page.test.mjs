@@ -46,12 +46,24 @@ test("a typed question is answered with two tool calls, words, a source and soun
   });
 });
 
+test("the panel on the tools counts the calls of this server", async () => {
+  await visit(browser, server.url, {}, async (page) => {
+    await ask(page, QUESTION);
+    await untilAnswered(page);
+    await page.getByRole("button", { name: "How the tools do" }).click();
+    const row = page.locator("#tool-stats").getByRole("row", { name: "kb_search" });
+    const [name, calls, worked] = await row.locator("th, td").allTextContents();
+    assert.equal(name, "kb_search");
+    assert.ok(Number(calls) >= 1 && /^\d+(\.\d)? %$/.test(worked), `${calls} ${worked}`);
+  });
+});
+
 test("a call that worked shows what it brought, and one that was refused what it asked for", async () => {
   await visit(browser, server.url, {}, async (page) => {
     await ask(page, 'call kb_get {"id": "person:colin_archer"}');
     await untilAnswered(page);
     const done = page.locator(".call[data-state=done]");
-    assert.match(await done.locator(".call-result").textContent(), /^Result .*Colin Archer/);
+    assert.match(await done.locator(".source").textContent(), /^Colin Archer/);
     assert.equal(await done.locator(".call-value").isVisible(), false);
     await done.locator(".call-result summary").click();
     assert.equal(await done.locator(".call-value").isVisible(), true);

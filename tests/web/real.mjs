@@ -19,14 +19,14 @@ export async function startServer(flags = []) {
 
 /**
  * The same, but always a process of ours, so that it can also be killed: `kill()` is `kill -9`, and `startAgain()` starts it
- * with the same address and data folder.
+ * with the same address and data folder. `folder`: that of the project; `secrets`: what its environment has of keys.
  */
-export async function startOwnServer(flags = []) {
+export async function startOwnServer(flags = [], { folder = ROOT, secrets = {} } = {}) {
   const binary = process.env.WINDLASS_BINARY;
   assert.ok(binary, "set WINDLASS_BINARY to the built windlass, or WINDLASS_URL to a server that runs the demo model");
   const data = mkdtempSync(join(tmpdir(), "windlass-web-"));
   const { GEMINI_API_KEY: _, OPENAI_API_KEY: __, ...environment } = process.env;
-  const run = (listen) => start(binary, ["serve", "--listen", listen, "--data", data, ...flags], environment);
+  const run = (listen) => start(binary, ["serve", "--listen", listen, "--data", data, ...flags], { ...environment, ...secrets }, folder);
   let { child, url } = await run("127.0.0.1:0");
   const end = async (signal) => {
     const gone = child.exitCode === null && child.signalCode === null && once(child, "exit");
@@ -48,8 +48,8 @@ export async function startOwnServer(flags = []) {
 }
 
 /** Starts the program and waits for the address that it prints. */
-async function start(binary, args, environment) {
-  const child = spawn(binary, args, { cwd: ROOT, env: environment, stdio: ["ignore", "pipe", "pipe"] });
+async function start(binary, args, environment, cwd) {
+  const child = spawn(binary, args, { cwd, env: environment, stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
   child.stderr.on("data", (chunk) => {
     log = (log + chunk).slice(-4000);

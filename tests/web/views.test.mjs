@@ -86,6 +86,8 @@ testInChromium("free and taken times, one event after a change, and calendars of
 
     const cancelled = await show({ event: { ...EVENT, status: "cancelled" } });
     assert.deepEqual(await words(cancelled.locator(".event.cancelled")), ["Mon, 30 Nov 2026 14:00–15:30 Dentist Cancelled"]);
+    const linked = await show({ event: { ...EVENT, conference_link: "https://meet.example/abc" } });
+    assert.equal(await linked.getByRole("link", { name: "https://meet.example/abc" }).getAttribute("target"), "_blank");
     const noted = await show({ event: EVENT, note: "the event has no conference link" });
     assert.deepEqual(await words(noted.locator(".view > .fields")), ["Note the event has no conference link"]);
 
@@ -111,6 +113,7 @@ test("a list of things with the same few members is a table with headings", asyn
     assert.deepEqual(await words(wrapped.locator("td")), ["A-1001", "Yes", "A-1002", "No"]);
     const contacts = await show({ emails: ["anna@example.org"], phones: [{ number: "+4723282950", written: "+47 23 28 29 50", region: "NO" }], links: ["https://frammuseum.no/en"], more: false });
     assert.deepEqual(await words(contacts.locator(".view-name")), ["Emails", "Phones", "Links"]);
+    assert.equal(await contacts.locator(".view > .fields").count(), 0, "that there are no more is not said");
     assert.deepEqual(await words(contacts.locator("td")), ["+4723282950", "+47 23 28 29 50", "NO"]);
     assert.equal(await contacts.getByRole("link", { name: "https://frammuseum.no/en" }).getAttribute("rel"), "noopener noreferrer");
   });
@@ -124,7 +127,7 @@ test("what was found is told by title, words and place, and tickets by their num
     assert.equal(await found.getByRole("link", { name: "Fram" }).getAttribute("href"), "https://frammuseum.no/fram");
     const record = await show({ id: "doc:a", title: "Where to begin", full_text: "# Begin\n\nPut your documents here.", sources: [{ source_type: "markdown", source_path: "a.md" }], url: null });
     assert.deepEqual(await words(record.locator(".call-view > .source")), ["Where to begin # Begin Put your documents here."]);
-    const ticket = await show({ ticket_id: "T-1042", status: "open", urgency: "high", note: "A person answers within a day." });
+    const ticket = await show({ ticket_id: "T-1042", status: "open", urgency: "high", note: "A person answers within a day.", instruction: "Promise no time." });
     assert.deepEqual(await words(ticket.locator(".ticket .event-head")), ["Ticket T-1042 Open"]);
     assert.deepEqual(await words(ticket.locator(".ticket dd")), ["high", "A person answers within a day."]);
   });

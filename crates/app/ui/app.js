@@ -297,6 +297,7 @@ function showInfo(given) {
   byId(session.canChat ? "demo-voice" : "demo").hidden = !info.demo;
   const items = info.suggestions.map((question) => element("li", "", button("suggestion", question, () => ask(question))));
   byId("suggestions").replaceChildren(...items);
+  byId("suggestions").hidden = items.length === 0;
 }
 
 function modelName({ model, provider }) {

@@ -6,6 +6,8 @@ import { table } from "./views.js";
 
 const TOOLS_MAX = 200;
 const ERRORS_MAX = 6;
+/** From the second column to before this one there are numbers. */
+const NUMBERS_END = 5;
 const HEADINGS = ["Tool", "Calls", "Worked", "p50", "p95", "Errors"];
 const REFUSALS = {
   401: "You have to sign in first.",
@@ -53,6 +55,7 @@ export class ToolStats {
       return;
     }
     const { box, body } = table("How the tools do", HEADINGS);
+    box.querySelectorAll("th").forEach((heading, at) => heading.classList.toggle("align-right", at > 0 && at < NUMBERS_END));
     body.append(...tools.slice(0, TOOLS_MAX).map(rowOf));
     this.#box.append(box);
     const beyond = tools.length > TOOLS_MAX ? ` The ${TOOLS_MAX} tools with the most calls are shown, of ${tools.length}.` : "";
@@ -66,9 +69,9 @@ function count(value) {
 
 function rowOf([name, tool]) {
   const cells = [count(tool.calls), Number.isFinite(tool.successRate) ? percent(tool.successRate) : "–", durationText(tool.p50), durationText(tool.p95)];
-  const errors = Object.entries(tool.errorsByType ?? {}).slice(0, ERRORS_MAX).map(([type, times]) => `${shorten(type, 40)} ${count(times)}`);
+  const errors = Object.entries(tool.errorsByType ?? {}).slice(0, ERRORS_MAX).map(([type, times]) => element("div", "", `${shorten(type, 40)} ${count(times)}`));
   const head = Object.assign(element("th", "", element("code", "", shorten(name, 80))), { scope: "row" });
-  return element("tr", "", head, ...cells.map((cell) => element("td", "align-right", String(cell))), element("td", "", errors.join(", ") || "none"));
+  return element("tr", "", head, ...cells.map((cell) => element("td", "align-right", String(cell))), element("td", "", ...(errors.length > 0 ? errors : ["none"])));
 }
 
 /** Not rounded up to all: one failure is seen. */

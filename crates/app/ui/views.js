@@ -25,10 +25,11 @@ const EVENT_TITLES = ["title", "summary", "subject", "name"];
 const TITLES = ["title", "name", "headline"];
 const TEXTS = ["snippet", "excerpt", "description", "summary", "content", "fulltext", "text", "body"];
 const ADDRESSES = ["url", "link", "href", "htmllink"];
+const MEETINGS = ["conferencelink", "meetinglink", "hangoutlink", "joinurl"];
 const PICTURES = ["url", "imageurl", "image", "src"];
 const TICKETS = ["ticketid", "ticketnumber", "ticket", "caseid"];
-/** What tells a reader nothing beside the things themselves. */
-const UNSAID = /^(?:id|uid|etag|kind|.*_id|.*Id|score)$/;
+/** What tells a reader nothing beside the things themselves, or is said to the model. */
+const UNSAID = /^(?:id|uid|etag|kind|.*_id|.*Id|score|instruction)$/;
 /** Names of lists that say no more than that they are lists. */
 const PLAIN_NAMES = new Set(["items", "results", "data", "rows", "list", "events"]);
 const WEB_ADDRESS = /^(?:https?:\/)?\//i;
@@ -46,7 +47,7 @@ export function viewOf(value, depth = 0) {
   for (const [name, held] of Object.entries(members)) {
     const part = Array.isArray(held) ? listNode(name, held, parts.length === 0 ? numberOf(leftOut) : 0) : depth < DEPTH_MAX ? viewOf(held, depth + 1) : null;
     if (part) parts.push(element("div", "view-part", PLAIN_NAMES.has(name) ? "" : element("p", "view-name", label(name)), part));
-    else if (held !== null) rest[name] = held;
+    else if (held !== null && name !== "instruction" && !(name === "more" && held === false)) rest[name] = held;
   }
   if (parts.length === 0) return null;
   const view = element("div", "view", ...parts);
@@ -152,8 +153,14 @@ function more(count) {
   return count > 0 ? element("p", "view-details", `and ${count} more`) : "";
 }
 
+/** A text that is meant as an address; else "". */
+function addressOf(held) {
+  const text = textOf(held);
+  return WEB_ADDRESS.test(text) && webAddress(text) ? text : "";
+}
+
 function textNode(text) {
-  return WEB_ADDRESS.test(text) && webAddress(text) ? link("", shorten(text, TITLE_CHARACTERS_MAX), text) : valueNode(text);
+  return addressOf(text) ? link("", shorten(text, TITLE_CHARACTERS_MAX), text) : valueNode(text);
 }
 
 // Appointments and times that are free or taken.
@@ -172,17 +179,18 @@ function eventOf(item) {
   if (!start || (end ? end.at < start.at : start.isDay || !title)) return null;
   const isAllDay = members.take(["allday", "isallday"], (held) => held === true) || start.isDay;
   const status = members.take(["status"]);
-  const address = members.take(ADDRESSES, (held) => WEB_ADDRESS.test(textOf(held)) && held);
+  const [address, meeting] = [ADDRESSES, MEETINGS].map((names) => members.take(names, addressOf));
   members.take(["durationminutes", "duration"], (held) => end && held);
   // Every calendar's first is called so.
   members.take(["calendar"], (held) => held === "primary");
   const text = members.take(["description"]);
-  if (!isAllDay) return { start, end, title, isAllDay, status, address, text, details: members.details };
+  const said = { title, isAllDay, status, address, meeting, text, details: members.details };
+  if (!isAllDay) return { ...said, start, end };
   // A day is a day wherever its reader is; where it says so, its end is the day after the last.
   const isOpen = !start.isDay || isObject(item.end);
   const day = (time) => time && readTime(time.text.slice(0, 10));
   const last = day(end) && { ...day(end), at: Math.max(day(start).at, day(end).at - (isOpen ? DAY_MS : 0)) };
-  return { start: { ...day(start), text: start.text }, end: last, title, isAllDay, status, address, text, details: members.details };
+  return { ...said, start: { ...day(start), text: start.text }, end: last };
 }
 
 /** One appointment; a time without a title is none. */
@@ -194,7 +202,7 @@ function eventNode(item) {
 /** Makes the rows of a list, each day with its name where it begins. */
 function eventRows() {
   let last = "";
-  return ({ start, end, title, isAllDay, status, address, text, details }) => {
+  return ({ start, end, title, isAllDay, status, address, meeting, text, details }) => {
     const day = dayWords(start);
     const time = element("time", "", ...(isAllDay ? ["All day", end && end.at > start.at ? ` until ${dayWords(end)}` : ""] : [clockWords(start, end, day)]));
     time.dateTime = start.text;
@@ -202,7 +210,7 @@ function eventRows() {
     const length = title || isAllDay || !end ? "" : element("span", "view-details", minutesText((end.at - start.at) / MINUTE_MS));
     const badge = status && status !== "confirmed" ? element("span", "badge", shorten(label(status), 40)) : "";
     const words = title ? titleNode(title, address) : "";
-    const row = element("li", "event", day === last ? "" : element("p", "event-day", day), element("p", "event-head", element("span", "event-time", time), words, length, badge), details, textPart(text));
+    const row = element("li", "event", day === last ? "" : element("p", "event-day", day), element("p", "event-head", element("span", "event-time", time), words, length, badge), meeting ? element("p", "", link("", shorten(meeting, TITLE_CHARACTERS_MAX), meeting)) : "", details, textPart(text));
     if (status === "cancelled" || status === "canceled") row.classList.add("cancelled");
     if (start.isLocal && !isAllDay) row.dataset.local = "";
     last = day;
@@ -242,7 +250,7 @@ function zoneWords(zone, view) {
 function sourceOf(item) {
   const members = new Members(item);
   const title = members.take(TITLES);
-  const address = members.take(ADDRESSES, (held) => WEB_ADDRESS.test(textOf(held)) && held);
+  const address = members.take(ADDRESSES, addressOf);
   const text = members.take(TEXTS);
   return title && (address || text) ? { title, address, text, members } : null;
 }
@@ -276,7 +284,7 @@ function ticketNode(item) {
   const status = members.take(["status", "state"]);
   if (!id || !status) return null;
   const fields = element("dl", "fields");
-  fillFields(fields, Object.fromEntries([...members.rest].filter(([, held]) => held !== null)));
+  fillFields(fields, Object.fromEntries([...members.rest].filter(([name, held]) => held !== null && !UNSAID.test(name))));
   const head = element("p", "event-head", "Ticket ", element("bdi", "view-title", shorten(id, DETAIL_CHARACTERS_MAX)), element("span", "badge", shorten(label(status), 40)));
   return element("div", "ticket", head, fields);
 }
@@ -284,7 +292,7 @@ function ticketNode(item) {
 /** A picture of this server is shown; one from elsewhere is a link, so that reading a page tells no stranger. */
 function pictureNode(item) {
   const members = new Members(item);
-  const address = webAddress(members.take(PICTURES, (held) => WEB_ADDRESS.test(textOf(held)) && held));
+  const address = webAddress(members.take(PICTURES, addressOf));
   const type = members.take(["mimetype", "mediatype", "contenttype", "type"]);
   if (!address || !(/^image(?:\/|$)/.test(type) || PICTURE_FILE.test(address.pathname))) return null;
   const caption = members.take(["caption", "alt", "title", "prompt"]);

@@ -1,0 +1,67 @@
+// The empty page of a new project suggests what its guides can do, and says nothing of suggestions where there are none.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { launch, overflowPixels, PHONE, visit } from "./browser.mjs";
+import { startOwnServer } from "./real.mjs";
+import { servePage, VoiceEndpoint } from "./scripted.mjs";
+
+let browser;
+let folder;
+
+before(async () => {
+  folder = mkdtempSync(join(tmpdir(), "windlass-suggestions-"));
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** What a user says in the first example of a tool's guide. */
+function firstExample(project, tool) {
+  return /^\*\*"(.+)"\*\*$/m.exec(readFileSync(join(project, "tools", tool, "guide.md"), "utf8"))[1];
+}
+
+test("a new project suggests the first examples of the tools that only look", async () => {
+  const project = join(folder, "desk");
+  execFileSync(process.env.WINDLASS_BINARY, ["init", project, "--with", "calendar"], { stdio: "ignore" });
+  // Nobody answers there: what is suggested is known before a model is asked.
+  const flags = ["--provider", "openai-realtime", "--provider-url", "ws://127.0.0.1:9/"];
+  const server = await startOwnServer(flags, { folder: project, secrets: { OPENAI_API_KEY: "none" } });
+  try {
+    await visit(browser, server.url, {}, async (page) => {
+      const shown = page.locator("#suggestions button");
+      await shown.first().waitFor();
+      const offered = await shown.allTextContents();
+      for (const tool of ["calendar-get-availability", "calendar-list-events", "kb-search", "say-hello"]) assert.ok(offered.includes(firstExample(project, tool)), `${tool}: ${offered}`);
+      for (const tool of ["calendar-create-event", "calendar-cancel-event"]) assert.ok(!offered.includes(firstExample(project, tool)), `${tool}: ${offered}`);
+    });
+  } finally {
+    await server.close();
+  }
+});
+
+test("a suggestion is asked with a click, however long it is, and without any there is no list", async () => {
+  const long = "Which of the ships that are in the harbour today can take twelve passengers and their dogs to the island?";
+  for (const suggestions of [[long, "Am I free tomorrow afternoon?"], []]) {
+    const files = await servePage({ suggestions });
+    const endpoint = new VoiceEndpoint();
+    try {
+      await visit(browser, files.url, { context: PHONE, prepare: (page) => endpoint.attach(page) }, async (page) => {
+        await page.waitForFunction(() => document.querySelector("#model").textContent !== "");
+        assert.equal(await page.getByRole("list", { name: "Suggested questions" }).count(), suggestions.length > 0 ? 1 : 0);
+        assert.equal(await overflowPixels(page), 0);
+        if (suggestions.length === 0) return;
+        await page.getByRole("button", { name: long }).click();
+        assert.equal((await endpoint.next("text")).text, long);
+      });
+    } finally {
+      files.close();
+    }
+  }
+});
