@@ -58,7 +58,7 @@ testInChromium("events stand under their day, at the reader's time, with what is
     });
     assert.deepEqual(await words(row.locator(".event")), [
       "Mon, 30 Nov 2026 14:00–15:30 Dentist",
-      "23:00 – Tue, 1 Dec 2026, 11:00 Night train Tentative Attendees: anna@example.org, bo@example.org · Location: Track 4 Bring a book.",
+      "23:00 – Tue, 1 Dec 2026, 11:00 Night train Tentative Location: Track 4 · Attendees: anna@example.org, bo@example.org Bring a book.",
       "Thu, 24 Dec 2026 All day until Sat, 26 Dec 2026 Holiday",
       "Mon, 28 Dec 2026 10:00–10:45 45 min Calendar: team",
     ]);
@@ -92,10 +92,10 @@ testInChromium("free and taken times, one event after a change, and calendars of
     assert.deepEqual(await words(noted.locator(".view > .fields")), ["Note the event has no conference link"]);
 
     const google = await show([
-      { id: "g1", etag: "x", summary: "Review", htmlLink: "https://calendar.example/g1", start: { dateTime: "2026-11-30T08:00:00Z" }, end: { dateTime: "2026-11-30T08:30:00Z" } },
+      { id: "g1", etag: "x", summary: "Review", htmlLink: "https://calendar.example/g1", start: { dateTime: "2026-11-30T08:00:00Z" }, end: { dateTime: "2026-11-30T08:30:00Z" }, attendees: Array.from({ length: 7 }, (_, at) => ({ email: `${at}@example.org`, responseStatus: "accepted" })) },
       { id: "g2", summary: "Fair", start: { date: "2026-12-01" }, end: { date: "2026-12-02" } },
     ]);
-    assert.deepEqual(await words(google.locator(".event")), ["Mon, 30 Nov 2026 09:00–09:30 Review", "Tue, 1 Dec 2026 All day Fair"]);
+    assert.deepEqual(await words(google.locator(".event")), ["Mon, 30 Nov 2026 09:00–09:30 Review Attendees: 0@example.org, 1@example.org, 2@example.org, 3@example.org, and 3 more", "Tue, 1 Dec 2026 All day Fair"]);
     assert.equal(await google.getByRole("link", { name: "Review" }).getAttribute("href"), "https://calendar.example/g1");
     const local = await show({ visits: [{ name: "Vet", startTime: "2026-11-30T08:00:00", endTime: "2026-11-30T08:30:00" }] });
     assert.deepEqual(await words(local.locator(".event")), ["Mon, 30 Nov 2026 08:00–08:30 Vet"]);
@@ -105,9 +105,9 @@ testInChromium("free and taken times, one event after a change, and calendars of
 test("a list of things with the same few members is a table with headings", async () => {
   await inSession(async (page, show) => {
     const ranked = await show('{"ranked":[{"rank":1,"score":0.9500,"item":{"name":"Fram","price":12345678901234567890}},{"rank":2,"score":0.5,"item":{"name":"Maud","price":3},"missing":["age"]}],"count":2}');
-    assert.deepEqual(await words(ranked.getByRole("columnheader")), ["Rank", "Score", "Name", "Price", "Missing"]);
-    assert.deepEqual(await words(ranked.locator("tbody td")), ["1", "0.9500", "Fram", "12345678901234567890", "", "2", "0.5", "Maud", "3", "age"]);
-    assert.deepEqual(await ranked.locator("th").evaluateAll((all) => all.map(({ scope, className }) => [scope, className])), [["col", "align-right"], ["col", "align-right"], ["col", ""], ["col", "align-right"], ["col", ""]]);
+    assert.deepEqual(await words(ranked.getByRole("columnheader")), ["Rank", "Name", "Score", "Price", "Missing"]);
+    assert.deepEqual(await words(ranked.locator("tbody td")), ["1", "Fram", "0.9500", "12345678901234567890", "", "2", "Maud", "0.5", "3", "age"]);
+    assert.deepEqual(await ranked.locator("th").evaluateAll((all) => all.map(({ scope, className }) => [scope, className])), [["col", "align-right"], ["col", ""], ["col", "align-right"], ["col", "align-right"], ["col", ""]]);
     assert.equal(await ranked.getByRole("group", { name: "Ranked" }).getAttribute("tabindex"), "0");
     const wrapped = await show({ response: { orders: [{ orderId: "A-1001", paid: true, shippedAt: null }, { orderId: "A-1002", paid: false, shippedAt: null }] } });
     assert.deepEqual(await words(wrapped.locator("td")), ["A-1001", "Yes", "A-1002", "No"]);
@@ -127,6 +127,8 @@ test("what was found is told by title, words and place, and tickets by their num
     assert.equal(await found.getByRole("link", { name: "Fram" }).getAttribute("href"), "https://frammuseum.no/fram");
     const record = await show({ id: "doc:a", title: "Where to begin", full_text: "# Begin\n\nPut your documents here.", sources: [{ source_type: "markdown", source_path: "a.md" }], url: null });
     assert.deepEqual(await words(record.locator(".call-view > .source")), ["Where to begin # Begin Put your documents here."]);
+    const trip = await show({ title: "A trip", description: "Three ships.", start: "2026-11-30T08:00:00Z", end: "2026-11-30T09:00:00Z", ships: [{ name: "Fram" }, { name: "Maud" }] });
+    assert.deepEqual(await words(trip.locator("td")), ["Fram", "Maud"], "a list is not left out");
     const ticket = await show({ ticket_id: "T-1042", status: "open", urgency: "high", note: "A person answers within a day.", instruction: "Promise no time." });
     assert.deepEqual(await words(ticket.locator(".ticket .event-head")), ["Ticket T-1042 Open"]);
     assert.deepEqual(await words(ticket.locator(".ticket dd")), ["high", "A person answers within a day."]);
@@ -166,7 +168,7 @@ test("the JSON is one click away, with every digit, and what has no such form st
     await row.locator("summary", { hasText: "As JSON" }).focus();
     await page.keyboard.press("Enter");
     assert.equal((await row.locator(".call-value code").innerText()).replace(/\s/g, ""), json);
-    for (const plain of ["plain words", '{"cut":[{"a":1},…', { name: "Fram", length: 39 }, { items: [], left_out: 0, time_zone: "UTC" }, [1, 2, 3], { rows: [{ a: { b: { c: 1 } } }] }, [{ a: 1 }, "b"], [{ a: 1 }, { b: 1 }, { c: 1 }, { d: 1 }], { start: "2026-11-30T08:00:00Z", end: "2026-11-30T07:00:00Z", title: "Backwards" }, { start: "30 Nov", title: "No date" }, {}, []]) {
+    for (const plain of ["plain words", '{"cut":[{"a":1},…', { name: "Fram", length: 39 }, { items: [], left_out: 0, time_zone: "UTC" }, [1, 2, 3], { rows: [{ a: { b: { c: 1 } } }] }, [{ a: 1 }, "b"], [{ a: 1 }, { b: 1 }, { c: 1 }, { d: 1 }], { start: "2026-11-30T08:00:00Z", end: "2026-11-30T07:00:00Z", title: "Backwards" }, { start: "30 Nov", title: "No date" }, Object.fromEntries(Array.from({ length: 5000 }, (_, at) => [`member ${at}`, at])), {}, []]) {
       const other = await show(plain);
       assert.equal(await other.locator(".call-view").isVisible(), false, JSON.stringify(plain));
       assert.match(await other.locator(".call-result summary").innerText(), /^Result /);

@@ -27,6 +27,8 @@ const TEXTS = ["snippet", "excerpt", "description", "summary", "content", "fullt
 const ADDRESSES = ["url", "link", "href", "htmllink"];
 const MEETINGS = ["conferencelink", "meetinglink", "hangoutlink", "joinurl"];
 const PICTURES = ["url", "imageurl", "image", "src"];
+/** Columns that stand first, as people read a list. */
+const FIRST_COLUMNS = ["name", "title", "rank"];
 const TICKETS = ["ticketid", "ticketnumber", "ticket", "caseid"];
 /** What tells a reader nothing beside the things themselves, or is said to the model. */
 const UNSAID = /^(?:id|uid|etag|kind|.*_id|.*Id|score|instruction)$/;
@@ -41,23 +43,24 @@ export function viewOf(value, depth = 0) {
   if (!isObject(value)) return null;
   const single = eventNode(value) ?? ticketNode(value) ?? pictureNode(value) ?? recordNode(value);
   if (single) return single;
-  const { left_out: leftOut, ...members } = value;
+  const leftOut = numberOf(value.left_out);
   const parts = [];
-  const rest = {};
-  for (const [name, held] of Object.entries(members)) {
-    const part = Array.isArray(held) ? listNode(name, held, parts.length === 0 ? numberOf(leftOut) : 0) : depth < DEPTH_MAX ? viewOf(held, depth + 1) : null;
+  const rest = new Map();
+  for (const [name, held] of Object.entries(value)) {
+    if (name === "left_out" && Number.isFinite(leftOut)) continue;
+    const part = Array.isArray(held) ? listNode(name, held, parts.length === 0 ? leftOut : 0) : depth < DEPTH_MAX ? viewOf(held, depth + 1) : null;
     if (part) parts.push(element("div", "view-part", PLAIN_NAMES.has(name) ? "" : element("p", "view-name", label(name)), part));
-    else if (held !== null && name !== "instruction" && !(name === "more" && held === false)) rest[name] = held;
+    else if (held !== null && name !== "instruction" && !(name === "more" && held === false)) rest.set(name, held);
   }
   if (parts.length === 0) return null;
   const view = element("div", "view", ...parts);
-  const zone = textOf(rest.time_zone);
+  const zone = textOf(rest.get("time_zone"));
   if (zone && view.querySelector(".event")) {
-    delete rest.time_zone;
+    rest.delete("time_zone");
     view.append(element("p", "view-details", zoneWords(zone, view)));
   }
   const fields = element("dl", "fields");
-  fillFields(fields, rest);
+  fillFields(fields, Object.fromEntries(rest));
   if (fields.childElementCount > 0) view.append(fields);
   return view;
 }
@@ -86,20 +89,23 @@ function isCell(value) {
 class Members {
   constructor(item) {
     this.rest = new Map(Object.entries(item));
+    this.names = Map.groupBy(this.rest.keys(), (own) => own.replace(/[_-]/g, "").toLowerCase());
   }
 
   /** The first of these names of which `read` can make something; else "". */
   take(names, read = textOf) {
-    for (const name of names) {
-      for (const [own, held] of this.rest) {
-        if (own.replace(/[_-]/g, "").toLowerCase() !== name) continue;
-        const found = read(held);
-        if (!found) continue;
-        this.rest.delete(own);
-        return found;
-      }
+    for (const own of names.flatMap((name) => this.names.get(name) ?? [])) {
+      const found = this.rest.has(own) && read(this.rest.get(own));
+      if (!found) continue;
+      this.rest.delete(own);
+      return found;
     }
     return "";
+  }
+
+  /** Whether a list of things is left, which has no room in a line. */
+  get holdsList() {
+    return [...this.rest.values()].some((held) => Array.isArray(held) && held.length > 1 && held.some(isObject));
   }
 
   /** What is left to be said, in a line; "" for nothing. */
@@ -184,6 +190,9 @@ function eventOf(item) {
   // Every calendar's first is called so.
   members.take(["calendar"], (held) => held === "primary");
   const text = members.take(["description"]);
+  const people = members.take(["attendees"], (held) => Array.isArray(held) && held.map((one) => textOf(one?.email ?? one?.displayName ?? one?.name ?? one)).filter(Boolean));
+  if (people.length > 0) members.rest.set("attendees", people.length > DETAILS_MAX ? [...people.slice(0, DETAILS_MAX - 1), `and ${people.length - DETAILS_MAX + 1} more`] : people);
+  if (members.holdsList) return null;
   const said = { title, isAllDay, status, address, meeting, text, details: members.details };
   if (!isAllDay) return { ...said, start, end };
   // A day is a day wherever its reader is; where it says so, its end is the day after the last.
@@ -252,7 +261,7 @@ function sourceOf(item) {
   const title = members.take(TITLES);
   const address = members.take(ADDRESSES, addressOf);
   const text = members.take(TEXTS);
-  return title && (address || text) ? { title, address, text, members } : null;
+  return title && (address || text) && !members.holdsList ? { title, address, text, members } : null;
 }
 
 function sourceParts({ title, address, text, members }) {
@@ -260,11 +269,10 @@ function sourceParts({ title, address, text, members }) {
   return [element("p", "source-title", titleNode(title, address), " ", host ? element("span", "view-details", host) : ""), textPart(text), members.details];
 }
 
-/** One record. What holds lists of things is more than that. */
+/** One record. */
 function recordNode(item) {
   const source = sourceOf(item);
-  const isList = (held) => Array.isArray(held) && held.length > 1 && !isCell(held);
-  return source?.text && ![...source.members.rest.values()].some(isList) ? element("div", "source", ...sourceParts(source)) : null;
+  return source?.text ? element("div", "source", ...sourceParts(source)) : null;
 }
 
 function titleNode(title, address) {
@@ -309,6 +317,7 @@ function tableNode(name, items, beyond) {
   if (!rows.every(Boolean)) return null;
   const isFilled = (held) => held !== undefined && held !== null && held !== "";
   const columns = [...new Set(rows.flatMap((row) => [...row.keys()]))].filter((column) => rows.some((row) => isFilled(row.get(column))));
+  columns.sort((one, other) => FIRST_COLUMNS.indexOf(other) - FIRST_COLUMNS.indexOf(one));
   const filled = rows.reduce((sum, row) => sum + columns.filter((column) => isFilled(row.get(column))).length, 0);
   if (columns.length === 0 || columns.length > COLUMNS_MAX || filled * 2 < columns.length * rows.length) return null;
   const isNumber = (held) => typeof held === "number" || held instanceof NumberText;
