@@ -41,7 +41,7 @@ const PICTURE_FILE = /^\/(?:pictures|images)\/|\.(?:png|jpe?g|webp|gif|avif|svg)
 export function viewOf(value, depth = 0) {
   if (Array.isArray(value)) return listNode("", value);
   if (!isObject(value)) return null;
-  const single = eventNode(value) ?? ticketNode(value) ?? pictureNode(value) ?? recordNode(value);
+  const single = eventNode(value) ?? ticketNode(value) ?? pictureNode(pictureOf(value)) ?? recordNode(value);
   if (single) return single;
   const leftOut = numberOf(value.left_out);
   const parts = [];
@@ -127,8 +127,8 @@ function listNode(name, all, leftOut = 0) {
   if (!items.every(isObject)) return null;
   const events = items.map(eventOf);
   if (events.every(Boolean)) return listOf("ol", "events", title, events, eventRows(), beyond);
-  const pictures = items.map(pictureNode);
-  if (pictures.every(Boolean)) return element("div", "view", ...pictures.slice(0, PICTURES_MAX), more(beyond + Math.max(0, items.length - PICTURES_MAX)));
+  const pictures = items.map(pictureOf);
+  if (pictures.every(Boolean)) return element("div", "view", ...pictures.slice(0, PICTURES_MAX).map(pictureNode), more(beyond + Math.max(0, items.length - PICTURES_MAX)));
   const sources = items.map(sourceOf);
   if (sources.every(Boolean)) return listOf("ol", "sources", title, sources, (source) => element("li", "source", ...sourceParts(source)), beyond);
   return tableNode(title, items, beyond);
@@ -297,18 +297,23 @@ function ticketNode(item) {
   return element("div", "ticket", head, fields);
 }
 
-/** A picture of this server is shown; one from elsewhere is a link, so that reading a page tells no stranger. */
-function pictureNode(item) {
+/** An object that says where a picture is; else null. */
+function pictureOf(item) {
   const members = new Members(item);
   const address = webAddress(members.take(PICTURES, addressOf));
   const type = members.take(["mimetype", "mediatype", "contenttype", "type"]);
   if (!address || !(/^image(?:\/|$)/.test(type) || PICTURE_FILE.test(address.pathname))) return null;
-  const caption = members.take(["caption", "alt", "title", "prompt"]);
-  if (members.take(TEXTS)) return null;
-  const name = shorten(caption || "Picture", TITLE_CHARACTERS_MAX);
-  if (address.origin !== location.origin) return element("p", "", link("", `Open picture: ${caption ? name : address.hostname}`, address.href));
-  const picture = Object.assign(element("img"), { src: address.href, alt: name, loading: "lazy" });
-  return element("figure", "image", picture, caption ? element("figcaption", "", name) : "");
+  const caption = shorten(members.take(["caption", "alt", "title", "prompt"]), TITLE_CHARACTERS_MAX);
+  return members.take(TEXTS) ? null : { address, caption };
+}
+
+/** A picture of this server is shown; one from elsewhere is a link, so that reading a page tells no stranger. */
+function pictureNode(picture) {
+  if (!picture) return null;
+  const { address, caption } = picture;
+  if (address.origin !== location.origin) return element("p", "", link("", `Open picture: ${caption || address.hostname}`, address.href));
+  const shown = Object.assign(element("img"), { loading: "lazy", alt: caption || "Picture", src: address.href });
+  return element("figure", "image", shown, caption ? element("figcaption", "", caption) : "");
 }
 
 /** Things with the same few members, a row each; null where they have little in common. */
