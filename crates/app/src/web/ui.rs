@@ -251,7 +251,9 @@ mod tests {
             decoder.read_to_end(&mut whole).unwrap();
             assert_eq!(whole, file.content, "{}", file.path);
             // A file with two paths is loaded under one of them.
-            let is_repeat = FILES[..place].iter().any(|other| other.content == file.content);
+            let is_repeat = FILES[..place]
+                .iter()
+                .any(|other| other.content == file.content);
             bytes += if is_repeat { 0 } else { compressed.len() };
         }
         assert!(bytes <= 150_000, "{bytes} bytes");
