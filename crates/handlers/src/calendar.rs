@@ -1,6 +1,6 @@
 //! Events and errors of calendars as the calendar tools answer them. Knows no calendar.
 
-use crate::outcome::{Outcome, report, without_effect};
+use crate::outcome::without_effect;
 use serde_json::{Map, Value, json};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{CalendarError, CalendarEvent, Context, Report};
@@ -89,11 +89,4 @@ pub(crate) fn note_problems(context: &Context, problems: &[String]) {
     if !problems.is_empty() {
         let _ = context.audit("calendar_problems", json!({"problems": problems}));
     }
-}
-
-/// Says that an answer holds texts of others. Where the session cannot be told, they are not used.
-pub(crate) fn mark_external(context: &Context) -> Outcome<()> {
-    context
-        .mark_external()
-        .map_err(|closed| report(FailureKind::SessionInactive, closed.to_string()))
 }

@@ -2,8 +2,8 @@
 //! is the calendars' to say.
 
 use crate::arguments::{read, require_active};
-use crate::calendar::{calendar_report, mark_external, note_problems};
-use crate::capability::answer;
+use crate::calendar::{calendar_report, note_problems};
+use crate::capability::{answer, mark_external};
 use crate::outcome::{Outcome, ready};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

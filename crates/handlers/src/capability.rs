@@ -1,7 +1,7 @@
 //! Turns what a capability answers into a handler's answer. Knows how to wait for it, and how the knowledge base's
 //! errors are reported.
 
-use crate::outcome::{Outcome, ready, without_effect};
+use crate::outcome::{Outcome, ready, report, without_effect};
 use serde_json::json;
 use std::pin::Pin;
 use std::task::{Poll, Waker};
@@ -44,4 +44,11 @@ pub(crate) fn knowledge_report(error: KnowledgeError, context: &Context) -> Box<
             without_effect("the knowledge base does not answer; try again in a moment")
         }
     }
+}
+
+/// Says that an answer holds texts of others. Where the session cannot be told, they are not used.
+pub(crate) fn mark_external(context: &Context) -> Outcome<()> {
+    context
+        .mark_external()
+        .map_err(|closed| report(FailureKind::SessionInactive, closed.to_string()))
 }

@@ -14,13 +14,18 @@ mod extract_contacts;
 mod format_datetime;
 mod get_context;
 mod ignore_user;
+mod image_draft_prompt;
+mod image_generate;
 mod kb_get;
 mod kb_search;
 mod outcome;
 mod query_tool_memory;
 mod rank_results;
 mod record;
+mod send_image;
+mod service;
 mod start_voice_session;
+mod web_search;
 
 pub use describe_tool::describe_tool;
 
@@ -51,14 +56,18 @@ pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
         ("format_datetime", Arc::new(format_datetime::Formatter)),
         ("get_context", Arc::new(get_context::Teller)),
         ("ignore_user", Arc::new(ignore_user::Blocker)),
+        ("image_draft_prompt", Arc::new(image_draft_prompt::Drafter)),
+        ("image_generate", Arc::new(image_generate::Generator)),
         ("kb_get", Arc::new(kb_get::KbGet)),
         ("kb_search", Arc::new(kb_search::Searcher)),
         ("query_tool_memory", Arc::new(query_tool_memory::Rememberer)),
         ("rank_results", Arc::new(rank_results::Ranker)),
+        ("send_image", Arc::new(send_image::Sender)),
         (
             "start_voice_session",
             Arc::new(start_voice_session::Starter),
         ),
+        ("web_search", Arc::new(web_search::WebSearcher)),
     ];
     handlers
         .into_iter()

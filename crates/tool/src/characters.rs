@@ -2,7 +2,7 @@
 
 /// Whether a character shows as nothing: those that Unicode lets a renderer ignore
 /// (<https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point>), and marks between lines of notes.
-pub(crate) fn is_ignorable(character: char) -> bool {
+pub fn is_ignorable(character: char) -> bool {
     matches!(
         character,
         '\u{00AD}'

@@ -7,6 +7,7 @@ mod failure;
 mod form;
 mod handover;
 mod http;
+mod images;
 mod judged;
 mod knowledge;
 mod memory;
@@ -15,6 +16,8 @@ mod message;
 mod page;
 mod pictures;
 mod response;
+mod search;
+mod service;
 
 use crate::arguments::Arguments;
 pub use crate::content::ContentPart;
@@ -38,6 +41,7 @@ pub use http::{
     FetchError, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, IncompleteBody, Redirects,
     RunWrites,
 };
+pub use images::{AspectRatio, GeneratedImages, ImageRequest, Images};
 pub use judged::judged;
 pub use knowledge::{
     Facets, GetRequest, Hit, Knowledge, KnowledgeError, KnowledgeReader, Record, SearchAnswer,
@@ -49,9 +53,11 @@ pub use message::{HandlerMessage, ReplyNumber};
 pub use page::Page;
 pub use pictures::{may_hold_pictures, picture_type, take_pictures};
 pub use response::{noted, read_response};
+pub use search::{Freshness, WebResult, WebSearch, WebSearchAnswer, WebSearchRequest};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+pub use service::ServiceError;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -399,7 +405,8 @@ impl Context {
     }
 }
 
-/// The capabilities that are the same for every session: clock, knowledge base, blocks, calendars, other hosts.
+/// The capabilities that are the same for every session: clock, knowledge base, blocks, calendars, pictures,
+/// web search, other hosts.
 pub trait World: Send + Sync {
     /// Milliseconds since the Unix epoch.
     fn now_unix_ms(&self) -> u64;
@@ -437,6 +444,16 @@ pub trait World: Send + Sync {
     /// Earlier calls of conversations. By default none are kept.
     fn memory(&self) -> Arc<dyn CallMemory> {
         Arc::new(memory::NoMemory)
+    }
+
+    /// What makes pictures. By default there is nothing.
+    fn images(&self) -> Arc<dyn Images> {
+        Arc::new(images::NoImages)
+    }
+
+    /// What searches the web. By default there is nothing.
+    fn web_search(&self) -> Arc<dyn WebSearch> {
+        Arc::new(search::NoWebSearch)
     }
 
     /// Keeps a picture that a call brought back, so that clients and models that see are shown it: its address, which begins with

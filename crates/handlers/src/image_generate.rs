@@ -1,0 +1,149 @@
+//! `image_generate`: pictures of a prompt, kept on this server, shown to the user and to a model that sees. Knows no service.
+
+use crate::arguments::{read, require_active, said};
+use crate::capability::answer;
+use crate::outcome::{Outcome, ready, report};
+use crate::service::{Task, service_report};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{
+    AspectRatio, ContentPart, Context, Execution, Finding, GeneratedImages, Handler, ImageRequest,
+    Invocation, Lookup, LookupInvocation, OutcomeLookup, Report, Success, picture_type,
+};
+
+pub(crate) struct Generator;
+
+const TASK: Task = Task {
+    request: "this prompt",
+    undone: "no picture came",
+    is_charged: true,
+};
+
+#[derive(Deserialize)]
+struct Arguments {
+    prompt: String,
+    aspect_ratio: AspectRatio,
+    count: usize,
+}
+
+impl Handler for Generator {
+    fn execute(&self, invocation: Invocation) -> Execution {
+        generate(invocation).unwrap_or_else(|report| ready(Err(report)))
+    }
+
+    fn reads(&self) -> Option<Value> {
+        Some(json!({
+            "required": ["prompt", "aspect_ratio", "count"],
+            "properties": {
+                "prompt": {"type": "string"},
+                "aspect_ratio": {"enum": ["1:1", "4:3", "3:4", "16:9", "9:16"]},
+                "count": {"type": "integer"},
+            },
+        }))
+    }
+
+    fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {
+        Some(self)
+    }
+}
+
+impl OutcomeLookup for Generator {
+    /// A picture comes with the answer of its attempt or never: no service gives it out later.
+    fn look_up(&self, _: LookupInvocation) -> Lookup {
+        Lookup::Found(Finding::NotHappened)
+    }
+}
+
+fn generate(invocation: Invocation) -> Outcome<Execution> {
+    let Invocation { arguments, context } = invocation;
+    require_active(&context, "make a picture")?;
+    let Arguments {
+        prompt,
+        aspect_ratio,
+        count,
+    } = read(&arguments)?;
+    if said(&prompt).is_none() {
+        return Err(report(
+            FailureKind::Validation,
+            "`prompt` says nothing; say what the picture shows",
+        ));
+    }
+    let request = ImageRequest {
+        prompt,
+        aspect_ratio,
+        count,
+        timeout_ms: context.left_ms(),
+    };
+    // Who has gone misses the progress, and nothing else.
+    let _ = context.progress("Drawing", Some(0.1));
+    let images = context.world.images();
+    Ok(answer(images.generate(request), move |made| match made {
+        Ok(made) => {
+            let _ = context.progress("Keeping the picture", Some(0.9));
+            keep(&made, count, &context)
+        }
+        Err(error) => Err(service_report(&error, TASK, &context)),
+    }))
+}
+
+fn keep(made: &GeneratedImages, count: usize, context: &Context) -> Outcome {
+    let kept = made.pictures.iter().take(count).filter_map(|picture| {
+        let mime_type = picture_type(picture)?;
+        let url = context.world.keep_picture(picture)?;
+        Some((mime_type, url))
+    });
+    let kept: Vec<(&str, String)> = kept.collect();
+    if kept.is_empty() {
+        return Err(Box::new(Report {
+            partial_side_effects: Some(false),
+            ..Report::new(
+                FailureKind::Permanent,
+                "a picture was made and cannot be shown: this server has no room for pictures, or keeps none",
+            )
+        }));
+    }
+    let pictures = kept
+        .iter()
+        .map(|(mime_type, url)| json!({"image_url": url, "type": mime_type}));
+    let mut data = json!({
+        "pictures": pictures.collect::<Vec<_>>(),
+        "service": made.service,
+        "placeholder": made.is_placeholder,
+    });
+    if let Some(note) = note(made, count, &kept, context) {
+        data["note"] = note.into();
+    }
+    let content = kept.into_iter().map(|(mime_type, url)| ContentPart::Image {
+        mime_type: mime_type.to_owned(),
+        url,
+    });
+    Ok(Success {
+        content: content.collect(),
+        ..Success::new(data)
+    })
+}
+
+/// What the model has to say beside the pictures.
+fn note(
+    made: &GeneratedImages,
+    count: usize,
+    kept: &[(&str, String)],
+    context: &Context,
+) -> Option<String> {
+    let mut notes = Vec::new();
+    if made.is_placeholder {
+        notes.push(
+            "this is a placeholder that shows nothing of the prompt, because no image service is configured; say so"
+                .to_owned(),
+        );
+    }
+    if kept.len() < count {
+        let reason = match &made.shortfall {
+            Some(error) => service_report(error, TASK, context).message,
+            None => "this server has no room for the others".to_owned(),
+        };
+        notes.push(format!("{} of {count} pictures came: {reason}", kept.len()));
+    }
+    (!notes.is_empty()).then(|| notes.join("; "))
+}

@@ -1,0 +1,232 @@
+//! `send_image`: shows the user a picture that there is already: one of an allowed host, of the knowledge base, or that a call brought
+//! before. One of another host is fetched and kept, so that the user's browser asks this server alone.
+
+use crate::arguments::{read, require_active, said};
+use crate::capability::{answer, knowledge_report, mark_external};
+use crate::outcome::{Outcome, ready, report, without_effect};
+use crate::record::{is_picture, picture, picture_part};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{
+    ASSETS, ContentPart, Context, Execution, FetchError, GetRequest, Handler, HttpAnswer,
+    HttpRequest, Invocation, PICTURES, Record, Redirects, Success, picture_type,
+};
+
+pub(crate) struct Sender;
+
+/// Bytes of a picture that is shown.
+const BYTES_MAX: usize = 8 * 1024 * 1024;
+
+#[derive(Deserialize)]
+struct Arguments {
+    image_url: String,
+    caption: Option<String>,
+}
+
+impl Handler for Sender {
+    fn execute(&self, invocation: Invocation) -> Execution {
+        send(invocation).unwrap_or_else(|report| ready(Err(report)))
+    }
+
+    fn reads(&self) -> Option<Value> {
+        Some(json!({
+            "required": ["image_url"],
+            "properties": {
+                "image_url": {"type": "string"},
+                "caption": {"type": ["string", "null"]},
+            },
+        }))
+    }
+}
+
+fn send(invocation: Invocation) -> Outcome<Execution> {
+    let Invocation { arguments, context } = invocation;
+    require_active(&context, "show a picture")?;
+    let Arguments { image_url, caption } = read(&arguments)?;
+    let Some(image_url) = said(&image_url).map(str::to_owned) else {
+        return Err(report(FailureKind::Validation, "`image_url` is empty"));
+    };
+    let caption = caption.as_deref().and_then(said).map(str::to_owned);
+    let scheme = image_url.split_once("://").map(|(scheme, _)| scheme);
+    match scheme.map(str::to_ascii_lowercase).as_deref() {
+        Some("http" | "https") => Ok(send_fetched(image_url, caption, context)),
+        Some(_) => Err(report(
+            FailureKind::Validation,
+            "`image_url` has to begin with https:// or http://, or be the id of a record, or the image_url of a \
+             picture that a call brought",
+        )),
+        None if image_url.starts_with(PICTURES) => Ok(send_kept(image_url, caption, context)),
+        None => {
+            let id = image_url.strip_prefix(ASSETS).unwrap_or(&image_url);
+            Ok(send_recorded(id.to_owned(), caption, context))
+        }
+    }
+}
+
+/// One that a call brought before.
+fn send_kept(address: String, caption: Option<String>, context: Context) -> Execution {
+    let reader = context.caller.reader();
+    let found = context.world.picture(&address, &reader, BYTES_MAX);
+    answer(found, move |found| {
+        let mime_type = found.as_deref().and_then(picture_type);
+        let Some(mime_type) = mime_type else {
+            return Err(report(
+                FailureKind::NotFound,
+                "there is no such picture, or it is not kept any more",
+            ));
+        };
+        show(address, mime_type, caption, &context)
+    })
+}
+
+/// One of the knowledge base.
+fn send_recorded(id: String, caption: Option<String>, context: Context) -> Execution {
+    let request = GetRequest {
+        id: id.clone(),
+        namespace: None,
+        reader: context.caller.reader(),
+    };
+    let knowledge = context.world.knowledge();
+    answer(knowledge.get(request), move |found| match found {
+        Ok(Ok(record)) if is_picture(&record) => show_record(&record, caption, &context),
+        Ok(Ok(_)) => Err(report(
+            FailureKind::Validation,
+            format!("the record {id:?} is no picture"),
+        )),
+        Ok(Err(_)) => Err(report(
+            FailureKind::NotFound,
+            format!("there is no picture {id:?} in the knowledge base"),
+        )),
+        Err(error) => Err(knowledge_report(error, &context)),
+    })
+}
+
+fn show_record(record: &Record, caption: Option<String>, context: &Context) -> Outcome {
+    let Some(address) = picture(record) else {
+        return Err(report(
+            FailureKind::NotFound,
+            format!("the record {:?} names no picture", record.id),
+        ));
+    };
+    mark_external(context)?;
+    tell(&address, caption.or(Some(record.title.clone())), context)?;
+    Ok(Success {
+        content: picture_part(record).into_iter().collect(),
+        ..Success::new(json!({"shown": true, "image_url": address}))
+    })
+}
+
+/// One of another host.
+fn send_fetched(url: String, caption: Option<String>, context: Context) -> Execution {
+    let fetched = context.fetch(HttpRequest {
+        method: "GET".to_owned(),
+        url,
+        headers: vec![(
+            "accept".to_owned(),
+            "image/png, image/jpeg, image/webp".to_owned(),
+        )],
+        body: Vec::new(),
+        timeout_ms: context.left_ms(),
+        redirects: Redirects::Follow,
+    });
+    answer(fetched, move |fetched| {
+        let data = picture_of(fetched, &context)?;
+        let Some(mime_type) = picture_type(&data) else {
+            return Err(report(
+                FailureKind::Permanent,
+                "what is at this address is no PNG, JPEG or WebP",
+            ));
+        };
+        mark_external(&context)?;
+        let Some(address) = context.world.keep_picture(&data) else {
+            return Err(report(
+                FailureKind::Permanent,
+                "the picture cannot be shown: this server has no room for pictures, or keeps none",
+            ));
+        };
+        show(address, mime_type, caption, &context)
+    })
+}
+
+/// The bytes of a picture, if the answer is one.
+fn picture_of(fetched: Result<HttpAnswer, FetchError>, context: &Context) -> Outcome<Vec<u8>> {
+    let answer = match fetched {
+        Ok(answer) => answer,
+        // The words name the host and the configuration that would allow it.
+        Err(FetchError::Refused(cause)) => return Err(report(FailureKind::Permanent, cause)),
+        Err(FetchError::Unreachable(cause) | FetchError::Unanswered(cause)) => {
+            let _ = context.audit("picture_not_fetched", json!({"cause": cause}));
+            return Err(without_effect("the host of the picture does not answer"));
+        }
+    };
+    match answer.status {
+        200..=299 => {}
+        404 | 410 => {
+            return Err(report(
+                FailureKind::NotFound,
+                "there is no picture at this address",
+            ));
+        }
+        status => {
+            return Err(report(
+                FailureKind::Permanent,
+                format!("the host of the picture answers with status {status}"),
+            ));
+        }
+    }
+    let said = answer.header("content-type").map(str::to_owned);
+    let data = answer.body.map_err(|incomplete| {
+        let _ = context.audit("picture_not_fetched", json!({"cause": incomplete.problem}));
+        report(
+            FailureKind::Permanent,
+            "the picture did not come whole: it broke off, or is too large",
+        )
+    })?;
+    if data.len() > BYTES_MAX {
+        return Err(report(
+            FailureKind::Permanent,
+            format!(
+                "the picture has {} bytes; {BYTES_MAX} are shown at most",
+                data.len()
+            ),
+        ));
+    }
+    // A host that says nothing, or that it is just bytes, is not contradicted by them.
+    let said = said.map(|said| {
+        let said = said.split(';').next().unwrap_or_default();
+        said.trim().to_ascii_lowercase().replace("jpg", "jpeg")
+    });
+    let is_other = |said: &String| {
+        let is_plain = said.is_empty() || said == "application/octet-stream";
+        !is_plain && Some(said.as_str()) != picture_type(&data)
+    };
+    match said.filter(is_other) {
+        Some(_) => Err(report(
+            FailureKind::Permanent,
+            "what is at this address is of another type than it says, or no PNG, JPEG or WebP",
+        )),
+        None => Ok(data),
+    }
+}
+
+fn show(address: String, mime_type: &str, caption: Option<String>, context: &Context) -> Outcome {
+    tell(&address, caption, context)?;
+    Ok(Success {
+        content: vec![ContentPart::Image {
+            mime_type: mime_type.to_owned(),
+            url: address.clone(),
+        }],
+        ..Success::new(json!({"shown": true, "image_url": address}))
+    })
+}
+
+fn tell(address: &str, caption: Option<String>, context: &Context) -> Outcome<()> {
+    let mut message = json!({"type": "image", "url": address});
+    if let Some(caption) = caption {
+        message["caption"] = caption.into();
+    }
+    context
+        .send_message(message)
+        .map_err(|_| without_effect("the client could not be told; the picture was not shown"))
+}

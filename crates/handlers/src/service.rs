@@ -1,0 +1,86 @@
+//! What a service of others could not do, in words for the model. Knows no service. Causes of outages are for operators only.
+
+use crate::outcome::{report, without_effect};
+use serde_json::json;
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{Context, Report, ServiceError};
+
+/// What a tool asks of a service, as its failures name it.
+#[derive(Clone, Copy)]
+pub(crate) struct Task {
+    /// What is asked for, as in "this prompt".
+    pub(crate) request: &'static str,
+    /// What was not done, as in "no picture was made".
+    pub(crate) undone: &'static str,
+    /// Whether a request without an answer may have cost something.
+    pub(crate) is_charged: bool,
+}
+
+pub(crate) fn service_report(error: &ServiceError, task: Task, context: &Context) -> Box<Report> {
+    let Task {
+        request,
+        undone,
+        is_charged,
+    } = task;
+    let definite = |kind: FailureKind, message: String| Report {
+        partial_side_effects: Some(false),
+        ..Report::new(kind, message)
+    };
+    match error {
+        ServiceError::Off(text) => report(FailureKind::Permanent, format!("{text}; {undone}")),
+        ServiceError::Refused(reason) => Box::new(Report {
+            suggestion: Some(
+                "Tell the user why. Call again only if the user wants something else.".to_owned(),
+            ),
+            ..definite(
+                FailureKind::Permanent,
+                format!("the service refuses {request}, and says: \u{201c}{reason}\u{201d}"),
+            )
+        }),
+        ServiceError::Account(cause) => {
+            note(context, cause);
+            Box::new(definite(
+                FailureKind::Permanent,
+                format!("the service does not take this server's key or account; {undone}"),
+            ))
+        }
+        ServiceError::Busy { retry_after_ms } => Box::new(Report {
+            retry_after_ms: *retry_after_ms,
+            ..definite(
+                FailureKind::RateLimit,
+                format!("the service has too much to do; {undone}"),
+            )
+        }),
+        ServiceError::Unavailable(cause) => {
+            note(context, cause);
+            without_effect(format!("the service does not answer; {undone}"))
+        }
+        ServiceError::Unanswered(cause) => {
+            note(context, cause);
+            let charged = match is_charged {
+                true => ", though the request may be charged",
+                false => "",
+            };
+            Box::new(Report {
+                // Another attempt costs again: that is the user's to say.
+                retryable: is_charged.then_some(false),
+                ..definite(
+                    FailureKind::Transient,
+                    format!("the service sent no whole answer; {undone}{charged}"),
+                )
+            })
+        }
+        ServiceError::Unfit(text) => {
+            note(context, text);
+            Box::new(definite(
+                FailureKind::Permanent,
+                format!("{text}; {undone}"),
+            ))
+        }
+    }
+}
+
+fn note(context: &Context, cause: &str) {
+    // An audit that is closed cannot change what the caller is told.
+    let _ = context.audit("service_failed", json!({"cause": cause}));
+}

@@ -1,0 +1,176 @@
+//! One request to a service in JSON, and what its answer means: a body, or why there is none. Knows no service's own form.
+
+use crate::plain::plain;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::fmt::Write;
+use std::sync::Arc;
+use windlass_tool::handler::{FetchError, Http, HttpAnswer, HttpRequest, Redirects, ServiceError};
+use windlass_tool::sensitive::Sensitive;
+
+/// Characters of a service's own words that are told.
+const REASON_CHARACTERS_MAX: usize = 300;
+/// A longer pause is none that a conversation waits for.
+const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
+
+/// Where a service is, and what opens it.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// With the version in its path, without a slash at its end, as in `https://api.openai.com/v1`.
+    pub address: String,
+    /// A server of one's own may want none.
+    pub key: Option<Sensitive<String>>,
+}
+
+/// A service with the way to it.
+pub(crate) struct Service {
+    pub(crate) http: Arc<dyn Http>,
+    pub(crate) endpoint: Endpoint,
+    /// For people.
+    pub(crate) name: String,
+    /// The header that carries the key, and what stands before the key in it.
+    pub(crate) authorization: (&'static str, &'static str),
+}
+
+pub(crate) enum Asked<'a> {
+    Get,
+    Post(&'a Value),
+}
+
+impl Service {
+    /// The body of the answer, where the service has done what it was asked.
+    pub(crate) async fn ask(
+        &self,
+        path: &str,
+        asked: Asked<'_>,
+        timeout_ms: u64,
+    ) -> Result<Vec<u8>, ServiceError> {
+        let mut headers = vec![("accept".to_owned(), "application/json".to_owned())];
+        if let Some(key) = &self.endpoint.key {
+            let (name, scheme) = self.authorization;
+            headers.push((name.to_owned(), format!("{scheme}{}", key.expose())));
+        }
+        let (method, body) = match asked {
+            Asked::Get => ("GET", Vec::new()),
+            Asked::Post(body) => {
+                headers.push(("content-type".to_owned(), "application/json".to_owned()));
+                ("POST", body.to_string().into_bytes())
+            }
+        };
+        let request = HttpRequest {
+            method: method.to_owned(),
+            url: format!("{}{path}", self.endpoint.address),
+            headers,
+            body,
+            timeout_ms,
+            // A key goes to no other place.
+            redirects: Redirects::Keep,
+        };
+        let answer = self.http.fetch(request).await;
+        self.judge(answer.map_err(|error| self.no_answer(&error))?)
+    }
+
+    fn no_answer(&self, error: &FetchError) -> ServiceError {
+        let cause = format!("{}: {error}", self.name);
+        match error {
+            FetchError::Refused(_) | FetchError::Unreachable(_) => ServiceError::Unavailable(cause),
+            FetchError::Unanswered(_) => ServiceError::Unanswered(cause),
+        }
+    }
+
+    fn judge(&self, answer: HttpAnswer) -> Result<Vec<u8>, ServiceError> {
+        let status = answer.status;
+        let retry_after_ms = retry_after_ms(&answer);
+        let body = match (answer.body, status) {
+            (Ok(body), _) => body,
+            (Err(incomplete), 200..=299) => {
+                let cause = format!("{}: {}", self.name, incomplete.problem);
+                return Err(ServiceError::Unanswered(cause));
+            }
+            // The status says what became of the request; the rest of the reason does not.
+            (Err(incomplete), _) => incomplete.beginning,
+        };
+        if (200..=299).contains(&status) {
+            return Ok(body);
+        }
+        let told = ToldError::of(&body);
+        let reason = told.reason.unwrap_or_else(|| format!("status {status}"));
+        let cause = || format!("{} answered with status {status}: {reason}", self.name);
+        Err(match status {
+            // OpenAI has one status for both (<https://platform.openai.com/docs/guides/error-codes>).
+            429 if told.code.as_deref() == Some("insufficient_quota") => {
+                ServiceError::Account(cause())
+            }
+            429 => ServiceError::Busy { retry_after_ms },
+            400 | 422 => ServiceError::Refused(reason),
+            408 | 500..=599 => ServiceError::Unavailable(cause()),
+            _ => ServiceError::Account(cause()),
+        })
+    }
+
+    /// Reads a body of the service's own form.
+    pub(crate) fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, ServiceError> {
+        serde_json::from_slice(body).map_err(|_| self.unfit("is not of the form that it documents"))
+    }
+
+    /// An answer that is of no use, in words that follow "the answer of NAME".
+    pub(crate) fn unfit(&self, how: &str) -> ServiceError {
+        ServiceError::Unfit(format!("the answer of {} {how}", self.name))
+    }
+}
+
+fn retry_after_ms(answer: &HttpAnswer) -> Option<u64> {
+    let seconds: u64 = answer.header("retry-after")?.trim().parse().ok()?;
+    Some(seconds.saturating_mul(1_000).min(RETRY_AFTER_MS_MAX))
+}
+
+/// What a service says of an error, in whichever of the usual places.
+#[derive(Default)]
+struct ToldError {
+    reason: Option<String>,
+    code: Option<String>,
+}
+
+impl ToldError {
+    fn of(body: &[u8]) -> Self {
+        let Ok(body) = serde_json::from_slice::<Value>(body) else {
+            return Self::default();
+        };
+        // OpenAI and Gemini: `error.message`; Brave: `error.detail`; Tavily: `detail.error`.
+        let words = [
+            "/error/message",
+            "/error/detail",
+            "/detail/error",
+            "/error",
+            "/detail",
+            "/message",
+        ];
+        let mut words = words
+            .iter()
+            .filter_map(|pointer| body.pointer(pointer)?.as_str());
+        let reason = words.next().map(reason).filter(|words| !words.is_empty());
+        let code = body.pointer("/error/code").and_then(Value::as_str);
+        Self {
+            reason,
+            code: code.map(str::to_owned),
+        }
+    }
+}
+
+/// A service's own words as they are told.
+pub(crate) fn reason(words: &str) -> String {
+    plain(words, REASON_CHARACTERS_MAX)
+}
+
+/// A text as a part of a query (RFC 3986, section 2).
+pub(crate) fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
