@@ -33,6 +33,11 @@ const PLACES: &[CrateRule] = &[
         world: World::Fenced,
     },
     CrateRule {
+        package: "windlass-services",
+        may_use: &["windlass-tool"],
+        world: World::Fenced,
+    },
+    CrateRule {
         package: "windlass-session",
         may_use: &["windlass-store", "windlass-tool"],
         world: World::Fenced,
@@ -116,6 +121,7 @@ const PLACES: &[CrateRule] = &[
             "windlass-provider",
             "windlass-runtime",
             "windlass-script",
+            "windlass-services",
             "windlass-session",
             "windlass-sim",
             "windlass-store",

@@ -26,6 +26,7 @@ mod provider;
 mod records;
 mod script;
 pub mod server;
+mod services;
 mod sessions;
 mod simulator;
 mod suggestions;

@@ -1,4 +1,4 @@
-//! The capabilities that tools are given: clock, knowledge base, blocks, calendars, other hosts, and who talks by
+//! The capabilities that tools are given: clock, knowledge base, blocks, calendars, pictures, web search, other hosts, and who talks by
 //! voice. Owns none of them.
 
 use crate::calendars::FileCalendars;
@@ -7,6 +7,7 @@ use crate::clock::{self, UserZone};
 use crate::handovers::HandoverDesk;
 use crate::knowledge::assets;
 use crate::memory::LoggedCalls;
+use crate::services;
 use crate::sessions::VoiceSessions;
 use crate::users;
 use std::path::Path;
@@ -17,7 +18,7 @@ use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{
     ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CallMemory, CapabilityFuture, Handovers,
-    Http, Knowledge, KnowledgeReader, LocalTime, PICTURES, Page, World,
+    Http, Images, Knowledge, KnowledgeReader, LocalTime, PICTURES, Page, WebSearch, World,
 };
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
@@ -31,6 +32,8 @@ pub(crate) struct SharedWorld {
     pub(crate) voice: Arc<VoiceSessions>,
     pub(crate) http: Arc<dyn Http>,
     calendars: Arc<dyn Calendars>,
+    images: Arc<dyn Images>,
+    web_search: Arc<dyn WebSearch>,
     /// Where pictures are kept that calls bring back; a single call has no such place.
     pub(crate) pictures: Option<Arc<PictureFiles>>,
     /// Where tickets are kept; a single call has no such place.
@@ -72,6 +75,14 @@ impl World for SharedWorld {
             store: self.store.clone(),
             tenant: self.tenant.clone(),
         })
+    }
+
+    fn images(&self) -> Arc<dyn Images> {
+        self.images.clone()
+    }
+
+    fn web_search(&self) -> Arc<dyn WebSearch> {
+        self.web_search.clone()
     }
 
     fn local_time(&self) -> LocalTime {
@@ -131,6 +142,8 @@ impl SharedWorld {
                 Arc::new(SystemResolver),
             ))),
             calendars: Arc::new(FileCalendars::new(config)),
+            images: services::images(config),
+            web_search: services::web_search(config),
             pictures: None,
             handovers: None,
             tenant: TenantId::default(),
@@ -227,6 +240,14 @@ impl World for NamedUsersWorld {
         self.shared.calendars()
     }
 
+    fn images(&self) -> Arc<dyn Images> {
+        self.shared.images()
+    }
+
+    fn web_search(&self) -> Arc<dyn WebSearch> {
+        self.shared.web_search()
+    }
+
     fn picture(
         &self,
         address: &str,
@@ -271,6 +292,14 @@ impl World for PlacedWorld {
 
     fn memory(&self) -> Arc<dyn CallMemory> {
         self.world.memory()
+    }
+
+    fn images(&self) -> Arc<dyn Images> {
+        self.world.images()
+    }
+
+    fn web_search(&self) -> Arc<dyn WebSearch> {
+        self.world.web_search()
     }
 
     fn local_time(&self) -> LocalTime {

@@ -12,10 +12,10 @@ pub use key::{Key, Kind};
 pub use overlay::{ConfigError, Environment, Flag, Sources};
 pub use sections::{
     Access, Audit, AuthKind, Calendar, CalendarAccess, Config, EmbedderKind, Folders,
-    HandlerSecret, Handlers, Journal, Knowledge, Log, LogFormat, LogLevel, ModelChange, Namespace,
-    NamespaceReaders, Oidc, Provider, ProviderKind, RateLimitChange, ReadersKind, Reasons, Scripts,
-    Server, Shares, Store, Text, TextProvider, TextProviderKind, Threads, ToolChange, Vertex,
-    Voice,
+    HandlerSecret, Handlers, ImageService, Images, Journal, Knowledge, Log, LogFormat, LogLevel,
+    ModelChange, Namespace, NamespaceReaders, Oidc, Provider, ProviderKind, RateLimitChange,
+    ReadersKind, Reasons, Scripts, Search, SearchService, Server, Shares, Store, Text,
+    TextProvider, TextProviderKind, Threads, ToolChange, Vertex, Voice,
 };
 pub use values::{
     AddressRange, AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, IssuerAddress,
@@ -41,6 +41,9 @@ pub const FILE_NAME: &str = "windlass.toml";
 /// Variables that hold a key of Google's, and of OpenAI's.
 const GOOGLE: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY"];
 const OPENAI: &[&str] = &["OPENAI_API_KEY"];
+/// The same of services that search the web.
+const BRAVE: &[&str] = &["BRAVE_SEARCH_API_KEY", "BRAVE_API_KEY"];
+const TAVILY: &[&str] = &["TAVILY_API_KEY"];
 
 /// A configuration, and where each of its values comes from.
 #[derive(Debug)]
@@ -225,7 +228,29 @@ fn find_keys(config: &mut Config, overlay: &mut Overlay) {
         "knowledge.embedder_key",
         companys,
     );
+    find_keys_of_tools(config, overlay);
     config.reasons = reasons(overlay);
+}
+
+/// The same of the services that built-in tools ask.
+fn find_keys_of_tools(config: &mut Config, overlay: &mut Overlay) {
+    let images = &mut config.images;
+    let companys = match images.service {
+        _ if images.url.is_some() => &[],
+        ImageService::Gemini => GOOGLE,
+        ImageService::OpenAi => OPENAI,
+        ImageService::Local => &[],
+    };
+    overlay.fall_back(&mut images.api_key, "images.api_key", companys);
+    let search = &mut config.search;
+    let companys = match search.service {
+        _ if search.url.is_some() => &[],
+        SearchService::Brave => BRAVE,
+        SearchService::Tavily => TAVILY,
+        SearchService::OpenAi => OPENAI,
+        SearchService::None => &[],
+    };
+    overlay.fall_back(&mut search.api_key, "search.api_key", companys);
 }
 
 /// Whether nothing says whose models speak by voice, so that the key that is there may say it.

@@ -68,6 +68,10 @@ section! {
         calendar: Calendar,
         /// Conversations that are handed over to people.
         escalation: Escalation,
+        /// Pictures.
+        images: Images,
+        /// The web.
+        search: Search,
         /// The audit.
         audit: Audit,
         /// The store.
@@ -362,6 +366,57 @@ section! {
         /// Days that a ticket is kept after its last change.
         keep_days: Whole<1, 3_650> = 90,
     }
+}
+
+section! {
+    /// What makes the pictures of [`image_generate`](built-in-tools.md#pictures).
+    pub struct Images {
+        /// Who makes them. `local` needs no key and has no AI in it: it draws a placeholder that shows nothing of the prompt.
+        service: ImageService = "local",
+        /// The service's model. Not set: `gemini-2.5-flash-image` for `gemini`, `gpt-image-1` for `openai`.
+        model: Option<Name>,
+        /// Where the service is, as in `https://host/v1`. Not set: the provider's own address. With it a key may be missing.
+        url: Option<WebAddress>,
+        /// The service's key. Also taken from `OPENAI_API_KEY` for `openai`, from `GEMINI_API_KEY` and then `GOOGLE_API_KEY` for
+        /// `gemini`. Where `images.url` is set, only this key goes there.
+        api_key: Option<Secret>,
+        /// Bytes of one picture that a service makes. A larger one is refused.
+        picture_bytes_max: Whole<65_536, 33_554_432> = 8_388_608,
+    }
+}
+
+section! {
+    /// What searches the web for [`web_search`](built-in-tools.md#web-search).
+    pub struct Search {
+        /// Who searches. `openai` is a model that searches itself, of OpenAI or of a server compatible with its Chat Completions.
+        service: SearchService = "none",
+        /// The model of `openai`. Not set: `gpt-4o-search-preview`.
+        model: Option<Name>,
+        /// Where the service is, as in `https://host/v1`. Not set: the provider's own address. With it a key may be missing.
+        url: Option<WebAddress>,
+        /// The service's key. Also taken from `BRAVE_SEARCH_API_KEY` and then `BRAVE_API_KEY` for `brave`, from `TAVILY_API_KEY` for
+        /// `tavily`, from `OPENAI_API_KEY` for `openai`. Where `search.url` is set, only this key goes there.
+        api_key: Option<Secret>,
+    }
+}
+
+/// Who makes pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageService {
+    Local,
+    Gemini,
+    OpenAi,
+}
+
+/// Who searches the web.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchService {
+    None,
+    Brave,
+    Tavily,
+    OpenAi,
 }
 
 /// Which events a user sees and changes.
@@ -883,6 +938,8 @@ choices!(
     EmbedderKind,
     ReadersKind,
     CalendarAccess,
+    ImageService,
+    SearchService,
     AuthKind,
     LogLevel,
     LogFormat,
@@ -1001,6 +1058,8 @@ impl Config {
             &self.text.api_key,
             &self.knowledge.embedder_key,
             &self.escalation.webhook_secret,
+            &self.images.api_key,
+            &self.search.api_key,
         ];
         let keys = keys.into_iter().flatten();
         let secrets = self.secrets.values();

@@ -37,11 +37,13 @@ pub(crate) fn service_report(error: &ServiceError, task: Task, context: &Context
                 format!("the service refuses {request}, and says: \u{201c}{reason}\u{201d}"),
             )
         }),
-        ServiceError::Account(cause) => {
+        ServiceError::Setup(cause) => {
             note(context, cause);
             Box::new(definite(
                 FailureKind::Permanent,
-                format!("the service does not take this server's key or account; {undone}"),
+                format!(
+                    "the service does not work as this server is set up, by its key, account, model or address; {undone}"
+                ),
             ))
         }
         ServiceError::Busy { retry_after_ms } => Box::new(Report {

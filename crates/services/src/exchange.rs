@@ -99,12 +99,12 @@ impl Service {
         Err(match status {
             // OpenAI has one status for both (<https://platform.openai.com/docs/guides/error-codes>).
             429 if told.code.as_deref() == Some("insufficient_quota") => {
-                ServiceError::Account(cause())
+                ServiceError::Setup(cause())
             }
             429 => ServiceError::Busy { retry_after_ms },
             400 | 422 => ServiceError::Refused(reason),
             408 | 500..=599 => ServiceError::Unavailable(cause()),
-            _ => ServiceError::Account(cause()),
+            _ => ServiceError::Setup(cause()),
         })
     }
 

@@ -67,11 +67,13 @@ fn extras(names: &[ExtraName]) -> Vec<Extra> {
     let extras = names.iter().map(|name| match name {
         ExtraName::Calendar => Extra::Calendar,
         ExtraName::Contacts => Extra::Contacts,
+        ExtraName::Images => Extra::Images,
         ExtraName::Ranking => Extra::Ranking,
         ExtraName::Blocks => Extra::Blocks,
         ExtraName::Context => Extra::Context,
         ExtraName::Memory => Extra::Memory,
         ExtraName::Escalate => Extra::Escalate,
+        ExtraName::Search => Extra::Search,
     });
     extras.collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -312,6 +312,8 @@ enum ExtraName {
     Calendar,
     /// Find telephone numbers and addresses in a text
     Contacts,
+    /// Draft prompts, make pictures and show them
+    Images,
     /// Put lists in order by what counts
     Ranking,
     /// Block abusive users for a time
@@ -322,6 +324,8 @@ enum ExtraName {
     Memory,
     /// Hand a conversation over to a person
     Escalate,
+    /// Search the web by a service with a key
+    Search,
 }
 
 #[derive(Debug, Args)]

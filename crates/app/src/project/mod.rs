@@ -98,16 +98,37 @@ const CALENDAR: [(&str, &str, &str); 5] = [
     ),
 ];
 
+/// The tools of pictures.
+const IMAGES: [(&str, &str, &str); 3] = [
+    (
+        "image-draft-prompt",
+        include_str!("../../../../tools/_optional/image-draft-prompt/schema.json"),
+        include_str!("../../../../tools/_optional/image-draft-prompt/guide.md"),
+    ),
+    (
+        "image-generate",
+        include_str!("../../../../tools/_optional/image-generate/schema.json"),
+        include_str!("../../../../tools/_optional/image-generate/guide.md"),
+    ),
+    (
+        "send-image",
+        include_str!("../../../../tools/_optional/send-image/schema.json"),
+        include_str!("../../../../tools/_optional/send-image/guide.md"),
+    ),
+];
+
 /// Built-in tools that a project has where it asks for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Extra {
     Calendar,
     Contacts,
+    Images,
     Ranking,
     Blocks,
     Context,
     Memory,
     Escalate,
+    Search,
 }
 
 impl Extra {
@@ -129,6 +150,12 @@ impl Extra {
                 "extract-contacts",
                 include_str!("../../../../tools/_optional/extract-contacts/schema.json"),
                 include_str!("../../../../tools/_optional/extract-contacts/guide.md"),
+            )],
+            Self::Images => &IMAGES,
+            Self::Search => &[(
+                "web-search",
+                include_str!("../../../../tools/_optional/web-search/schema.json"),
+                include_str!("../../../../tools/_optional/web-search/guide.md"),
             )],
             Self::Ranking => &[(
                 "rank-results",
@@ -170,6 +197,8 @@ impl Extra {
         match self {
             Self::Calendar => include_str!("templates/calendar.toml"),
             Self::Escalate => include_str!("templates/escalation.toml"),
+            Self::Images => include_str!("templates/images.toml"),
+            Self::Search => include_str!("templates/search.toml"),
             Self::Contacts | Self::Ranking | Self::Blocks | Self::Context | Self::Memory => "",
         }
     }

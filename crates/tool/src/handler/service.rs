@@ -1,6 +1,6 @@
 //! Why a service of others did not do what it was asked. Knows no service.
 
-/// Each says for certain that nothing of the request goes on, except [`Self::Unanswered`].
+/// Why there is no answer. Each but [`Self::Unanswered`] is certain: nothing more comes of the request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
     /// No service is configured. The text says what to set.
@@ -9,9 +9,9 @@ pub enum ServiceError {
     /// The service does not do this for anybody: what it says of the request, shortened and without control characters.
     #[error("the service refuses the request: {0}")]
     Refused(String),
-    /// The service does not take the key, or not the account behind it. The text is for operators.
+    /// The service does nothing for this server as it is set up: with this key, account, model or address. The text is for operators.
     #[error("{0}")]
-    Account(String),
+    Setup(String),
     /// It has too much to do, or this server has asked too often.
     #[error("the service is busy")]
     Busy {
