@@ -1,6 +1,7 @@
 //! A bench to run one call on: a fake world that records what a handler does, and the tool's own schemas around it.
 
 use serde_json::Value;
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -10,10 +11,12 @@ use windlass_tool::handler::{
     Availability, AvailabilityRequest, Block, Blocks, BlocksUnavailable, CalendarChange,
     CalendarError, CalendarEvent, Calendars, CallMemory, Caller, CallsRequest, Cancellation,
     CapabilityFuture, Cause, Context, EarlierCall, EventList, EventsRequest, Execution, Facets,
-    Failure, Finding, GetRequest, Handler, HandlerMessage, Handover, HandoverError, Handovers, Hit,
-    Invocation, Knowledge, KnowledgeError, LocalTime, Lookup, LookupInvocation, MemoryUnavailable,
-    NewHandover, Outbox, OutboxClosed, Page, Record, Report, RunWrites, SearchAnswer,
-    SearchRequest, SessionContext, SessionFacts, Snippet, Success, ToolFacts, World,
+    Failure, FetchError, Finding, GeneratedImages, GetRequest, Handler, HandlerMessage, Handover,
+    HandoverError, Handovers, Hit, Http, HttpAnswer, HttpRequest, ImageRequest, Images, Invocation,
+    Knowledge, KnowledgeError, KnowledgeReader, LocalTime, Lookup, LookupInvocation,
+    MemoryUnavailable, NewHandover, Outbox, OutboxClosed, PICTURES, Page, Record, Report,
+    RunWrites, SearchAnswer, SearchRequest, ServiceError, SessionContext, SessionFacts, Snippet,
+    Success, ToolFacts, WebSearch, WebSearchAnswer, WebSearchRequest, World,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
@@ -67,6 +70,19 @@ pub(crate) struct Fakes {
     pub(crate) rights: Mutex<Rights>,
     /// The user's zone, if it is known.
     pub(crate) zone: Mutex<Option<String>>,
+
+    /// What the image service answers, and what it was asked.
+    pub(crate) images: Mutex<Option<Result<GeneratedImages, ServiceError>>>,
+    pub(crate) images_asked: Mutex<Vec<ImageRequest>>,
+    /// The same of the web search.
+    pub(crate) web: Mutex<Option<Result<WebSearchAnswer, ServiceError>>>,
+    pub(crate) web_asked: Mutex<Vec<WebSearchRequest>>,
+    /// What other hosts answer, in order, and what they were asked.
+    pub(crate) hosts: Mutex<VecDeque<Result<HttpAnswer, FetchError>>>,
+    pub(crate) hosts_asked: Mutex<Vec<HttpRequest>>,
+    /// The pictures that are kept, and how many more there is no room for.
+    pub(crate) pictures: Mutex<Vec<Vec<u8>>>,
+    pub(crate) pictures_max: Mutex<Option<usize>>,
     pub(crate) messages: Mutex<Vec<HandlerMessage>>,
     /// How long after [`NOW_UNIX_MS`] it is.
     pub(crate) elapsed_ms: Mutex<u64>,
@@ -321,6 +337,72 @@ impl World for Handle {
 
     fn calendars(&self) -> Arc<dyn Calendars> {
         Arc::new(self.clone())
+    }
+
+    fn images(&self) -> Arc<dyn Images> {
+        Arc::new(self.clone())
+    }
+
+    fn web_search(&self) -> Arc<dyn WebSearch> {
+        Arc::new(self.clone())
+    }
+
+    fn http(&self) -> Arc<dyn Http> {
+        Arc::new(self.clone())
+    }
+
+    fn keep_picture(&self, data: &[u8]) -> Option<String> {
+        let mut pictures = self.0.pictures.lock().unwrap();
+        let pictures_max = *self.0.pictures_max.lock().unwrap();
+        if pictures_max.is_some_and(|max| pictures.len() >= max) {
+            return None;
+        }
+        pictures.push(data.to_vec());
+        Some(format!("{PICTURES}{}", pictures.len()))
+    }
+
+    fn picture(
+        &self,
+        address: &str,
+        _: &KnowledgeReader,
+        bytes_max: usize,
+    ) -> CapabilityFuture<Option<Arc<[u8]>>> {
+        let number = address.strip_prefix(PICTURES);
+        let number: Option<usize> = number.and_then(|number| number.parse().ok());
+        let pictures = self.0.pictures.lock().unwrap();
+        let found = number.and_then(|number| pictures.get(number.checked_sub(1)?));
+        let found = found.filter(|found| found.len() <= bytes_max);
+        self.answer(found.map(|found| found.as_slice().into()))
+    }
+}
+
+impl Images for Handle {
+    fn generate(
+        &self,
+        request: ImageRequest,
+    ) -> CapabilityFuture<Result<GeneratedImages, ServiceError>> {
+        self.0.images_asked.lock().unwrap().push(request);
+        let answer = self.0.images.lock().unwrap().clone();
+        self.answer(answer.expect("the test says what is made"))
+    }
+}
+
+impl WebSearch for Handle {
+    fn search(
+        &self,
+        request: WebSearchRequest,
+    ) -> CapabilityFuture<Result<WebSearchAnswer, ServiceError>> {
+        self.0.web_asked.lock().unwrap().push(request);
+        let answer = self.0.web.lock().unwrap().clone();
+        self.answer(answer.expect("the test says what is found"))
+    }
+}
+
+impl Http for Handle {
+    fn fetch(&self, request: HttpRequest) -> CapabilityFuture<Result<HttpAnswer, FetchError>> {
+        self.0.hosts_asked.lock().unwrap().push(request);
+        let answer = self.0.hosts.lock().unwrap().pop_front();
+        self.answer(answer.expect("the test says what a host answers"))
     }
 }
 

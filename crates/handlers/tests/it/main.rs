@@ -19,6 +19,8 @@ mod get_context;
 #[cfg(test)]
 mod ignore_user;
 #[cfg(test)]
+mod images;
+#[cfg(test)]
 mod kb_get;
 #[cfg(test)]
 mod kb_search;
@@ -31,4 +33,8 @@ mod rank_results;
 #[cfg(test)]
 mod schemas;
 #[cfg(test)]
+mod send_image;
+#[cfg(test)]
 mod start_voice_session;
+#[cfg(test)]
+mod web_search;

@@ -21,11 +21,15 @@ const TOOLS: [&str; 16] = [
     "format_datetime",
     "get_context",
     "ignore_user",
+    "image_draft_prompt",
+    "image_generate",
     "kb_get",
     "kb_search",
     "query_tool_memory",
     "rank_results",
+    "send_image",
     "start_voice_session",
+    "web_search",
 ];
 
 #[test]
@@ -96,6 +100,22 @@ fn metadata_is_that_of_the_tool_selection_matrix() {
             false,
             json!(["voice"]),
             500,
+        ),
+        (
+            "image_draft_prompt",
+            "action",
+            "read_only",
+            true,
+            json!(["text"]),
+            1500,
+        ),
+        (
+            "image_generate",
+            "action",
+            "writes",
+            false,
+            json!(["text"]),
+            5000,
         ),
         (
             "extract_contacts",
@@ -391,6 +411,36 @@ fn the_calendar_takes_the_parameters_of_the_source_documents() {
         );
     }
     check("calendar_list_events", &[("/reach", json!("external"))]);
+}
+
+#[test]
+fn pictures_and_the_web_take_the_parameters_of_the_source_documents() {
+    check(
+        "send_image",
+        &[
+            ("/parameters/required", json!(["image_url"])),
+            ("/parameters/properties/image_url/type", json!("string")),
+            ("/parameters/properties/caption/type", json!("string")),
+        ],
+    );
+    check(
+        "image_generate",
+        &[
+            ("/behavior", json!("non_blocking")),
+            ("/parameters/required", json!(["prompt"])),
+            ("/parameters/properties/count/default", json!(1)),
+        ],
+    );
+    check(
+        "web_search",
+        &[
+            ("/category", json!("retrieval")),
+            ("/sideEffects", json!("read_only")),
+            ("/reach", json!("external")),
+            ("/allowedModes", json!(["text", "voice"])),
+            ("/parameters/required", json!(["query"])),
+        ],
+    );
 }
 
 #[test]
