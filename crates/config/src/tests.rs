@@ -742,6 +742,49 @@ fn an_embedding_service_of_ones_own_gets_no_companys_key() {
     }
 }
 
+#[test]
+fn services_of_tools_get_the_key_of_their_own_company_and_one_of_ones_own_gets_none() {
+    let all = [
+        ("GEMINI_API_KEY", "g"),
+        ("OPENAI_API_KEY", "o"),
+        ("BRAVE_API_KEY", "b"),
+        ("TAVILY_API_KEY", "t"),
+    ];
+    for (section, service, companys) in [
+        ("images", "local", None),
+        ("images", "gemini", Some("g")),
+        ("images", "openai", Some("o")),
+        ("search", "none", None),
+        ("search", "brave", Some("b")),
+        ("search", "tavily", Some("t")),
+        ("search", "openai", Some("o")),
+    ] {
+        for (more, expected) in [
+            ("", companys),
+            ("url = \"http://127.0.0.1:9/v1\"\n", None),
+            (
+                "url = \"http://127.0.0.1:9/v1\"\napi_key = \"mine\"\n",
+                Some("mine"),
+            ),
+        ] {
+            let file = format!("[{section}]\nservice = \"{service}\"\n{more}");
+            let case = Case {
+                file: &file,
+                environment: &all,
+                ..NOTHING
+            };
+            let config = load(&case).unwrap().config;
+            let key = match section {
+                "images" => config.images.api_key,
+                _ => config.search.api_key,
+            };
+            let key = key.map(|key| key.sensitive());
+            let key = key.as_ref().map(|key| key.expose().as_str());
+            assert_eq!(key, expected, "{file}");
+        }
+    }
+}
+
 const NONE: &str = "docs/configuration.md lists those that there are";
 
 fn cure(case: &Case<'_>) -> String {

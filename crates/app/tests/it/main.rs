@@ -70,6 +70,7 @@ mod refusals;
 mod replays;
 mod result_pictures;
 mod scripts;
+mod services;
 mod streams;
 mod support;
 mod terminal;
