@@ -26,7 +26,9 @@ impl ChatHost {
         };
         let store = self.conversations.store();
         let id = &ticket.conversation_id;
-        let Some(known) = store.conversation(&ticket.tenant, id)? else {
+        let known = store.conversation(&ticket.tenant, id)?;
+        // What is left of one that its user has deleted has an empty log, and stays so.
+        let Some(known) = known.filter(|known| known.first_entry <= known.last_entry) else {
             return Ok(false);
         };
         let name = format!("reply-{}-{place}", ticket.id);

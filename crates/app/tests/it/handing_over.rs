@@ -100,6 +100,12 @@ async fn a_persons_answer_comes_back_into_the_chat() {
     let read = read_by_model(&chat);
     assert!(read.contains("has answered the ticket"), "{read}");
     assert!(read.contains("Their words, quoted"), "{read}");
+
+    // Into a conversation that its user has deleted nothing comes any more.
+    let deleted = request(&chat.address, "DELETE", "/api/conversations/c-parcel", &[]);
+    assert!(deleted.status < 300, "{}", deleted.body);
+    let late = json_of(&reply(&chat.address, &id, None, &json!({"text": "And?"})));
+    assert_eq!(late["delivered"], false, "{late}");
     chat.close().await;
 }
 
