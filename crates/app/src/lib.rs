@@ -28,6 +28,7 @@ mod script;
 pub mod server;
 mod services;
 mod sessions;
+mod signed_pictures;
 mod simulator;
 mod suggestions;
 mod text_provider;

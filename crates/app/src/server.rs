@@ -15,6 +15,7 @@ use crate::knowledge::{
 use crate::live_tools::LiveTools;
 use crate::provider::{self, Choice};
 use crate::records::{self, Records};
+use crate::signed_pictures::PictureAddresses;
 use crate::suggestions::suggestions;
 use crate::text_provider;
 use crate::toolbox::{self, Toolbox};
@@ -110,7 +111,9 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     tokio::spawn(access.keys.clone().follow(is_over.clone()));
     let pictures = hold_pictures(&config, is_over.clone())?;
     let mut world = SharedWorld::new(&config, knowledge.clone(), store.clone());
-    world.pictures = Some(pictures.clone());
+    let addresses =
+        PictureAddresses::new(client_key.clone(), config.store.conversation_hours.get());
+    world.pictures = Some((pictures.clone(), addresses));
     let handovers = HandoverDesk::open(&config)?;
     tokio::spawn(handovers.clone().follow(is_over.clone()));
     world.handovers = Some(handovers.clone());

@@ -9,6 +9,7 @@ use crate::knowledge::assets;
 use crate::memory::LoggedCalls;
 use crate::services;
 use crate::sessions::VoiceSessions;
+use crate::signed_pictures::{PictureAddresses, digest_of};
 use crate::users;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{
     ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CallMemory, CapabilityFuture, Handovers,
-    Http, Images, Knowledge, KnowledgeReader, LocalTime, PICTURES, Page, WebSearch, World,
+    Http, Images, Knowledge, KnowledgeReader, LocalTime, Page, WebSearch, World,
 };
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
@@ -34,8 +35,8 @@ pub(crate) struct SharedWorld {
     calendars: Arc<dyn Calendars>,
     images: Arc<dyn Images>,
     web_search: Arc<dyn WebSearch>,
-    /// Where pictures are kept that calls bring back; a single call has no such place.
-    pub(crate) pictures: Option<Arc<PictureFiles>>,
+    /// Where pictures are kept that calls bring back, and how they are addressed; a single call has no such place.
+    pub(crate) pictures: Option<(Arc<PictureFiles>, PictureAddresses)>,
     /// Where tickets are kept; a single call has no such place.
     pub(crate) handovers: Option<Arc<HandoverDesk>>,
     /// Whose conversations those are that are asked about.
@@ -90,8 +91,9 @@ impl World for SharedWorld {
     }
 
     fn keep_picture(&self, data: &[u8]) -> Option<String> {
-        let hash = self.pictures.as_ref()?.keep_data(data)?;
-        Some(format!("{PICTURES}{hash}"))
+        let (files, addresses) = self.pictures.as_ref()?;
+        let digest = files.keep_data(data)?;
+        Some(addresses.address(&digest, clock::now_unix_ms()))
     }
 
     fn picture(
@@ -100,10 +102,10 @@ impl World for SharedWorld {
         reader: &KnowledgeReader,
         bytes_max: usize,
     ) -> CapabilityFuture<Option<Arc<[u8]>>> {
-        if let (Some(hash), Some(files)) = (address.strip_prefix(PICTURES), self.pictures.clone()) {
-            let hash = hash.to_owned();
+        if let (Some(digest), Some((files, _))) = (digest_of(address), self.pictures.clone()) {
+            let digest = digest.to_owned();
             return Box::pin(async move {
-                let read = tokio::task::spawn_blocking(move || files.read_data(&hash, bytes_max));
+                let read = tokio::task::spawn_blocking(move || files.read_data(&digest, bytes_max));
                 Some(read.await.ok()??.into())
             });
         }

@@ -43,6 +43,8 @@ pub enum Purpose {
     Page,
     /// That a browser is on its way to sign in.
     SignIn,
+    /// The address of a picture, and until when it is good.
+    Picture,
 }
 
 impl Purpose {
@@ -51,6 +53,7 @@ impl Purpose {
             Self::Ticket => "ticket",
             Self::Page => "page",
             Self::SignIn => "sign-in",
+            Self::Picture => "picture",
         }
     }
 }

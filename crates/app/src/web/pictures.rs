@@ -1,10 +1,12 @@
-//! `GET /pictures/DIGEST`: a picture that a call brought back. Its address is the digest of its content, which nobody guesses who has not seen
-//! it. Knows no conversation.
+//! `GET /pictures/DIGEST?until=…&signature=…`: a picture that a call brought back, for a client that this server knows, and for anybody who was
+//! given its address until that ends. Nobody guesses the digest of a picture who has not seen it. Knows no conversation.
 
 use super::access::refused;
 use super::client::{known, showing};
 use super::{ServerState, line};
 use crate::access::Purpose;
+use crate::clock;
+use crate::signed_pictures::opens;
 use axum::body::Body;
 use axum::extract::{Path, Request, State as Extract};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -21,8 +23,14 @@ pub(super) async fn serve(
     request: Request,
 ) -> Response<Body> {
     let (head, _) = request.into_parts();
-    if let Err(no_caller) = known(&state, showing(&head, Purpose::Other)).await {
-        return refused(&no_caller);
+    let none = || line(StatusCode::NOT_FOUND, "there is no such picture");
+    let query = head.uri.query();
+    if !opens(&state.client_key, &hash, query, clock::now_unix_ms()) {
+        match known(&state, showing(&head, Purpose::Other)).await {
+            Ok(Some(_)) => {}
+            Ok(None) => return none(),
+            Err(no_caller) => return refused(&no_caller),
+        }
     }
     let files = state.chat.pictures.clone();
     let read = tokio::task::spawn_blocking(move || files.read_data(&hash, BYTES_MAX)).await;
@@ -30,7 +38,7 @@ pub(super) async fn serve(
     // A type that a browser shows as something else is none.
     let found = found.and_then(|data| Some((picture_type(&data)?, data)));
     let Some((mime_type, data)) = found else {
-        return line(StatusCode::NOT_FOUND, "there is no such picture");
+        return none();
     };
     let mut response = Response::new(Body::from(data));
     let headers = response.headers_mut();

@@ -96,11 +96,14 @@ fn write_tools(folder: &Path, port: u16) {
 
 const SHOWN: &str = "[picture image/png, 1 kB, shown to the user]";
 
-/// The addresses of pictures in a text.
+/// The addresses of pictures in a text, with their signatures.
 fn addresses(text: &str) -> Vec<String> {
     let begun = text.split("/pictures/").skip(1);
     let mut found: Vec<String> = begun
-        .map(|rest| format!("/pictures/{}", &rest[..64]))
+        .map(|rest| {
+            let end = rest.find(['"', '\\']).unwrap();
+            format!("/pictures/{}", &rest[..end])
+        })
         .collect();
     found.dedup();
     found
@@ -141,6 +144,12 @@ fn a_picture_in_a_result_is_a_picture_for_model_and_client_through_every_kind_of
             let picture = get(&address, &shown[0]);
             assert_eq!(picture.status, 200);
             assert_eq!(picture.header("content-type"), Some("image/png"));
+            // Who is not known here needs the signature, and that of the picture.
+            let (bare, query) = shown[0].split_once('?').unwrap();
+            let forged = query.replacen("until=1", "until=2", 1);
+            for unsigned in [bare.to_owned(), format!("{bare}?{forged}")] {
+                assert_eq!(get(&address, &unsigned).status, 404, "{unsigned}");
+            }
 
             let seen = model.seen().pop().unwrap()["messages"].clone();
             let messages = seen.as_array().unwrap();
