@@ -26,99 +26,103 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 /// What makes pictures.
 pub(crate) fn images(config: &Config) -> Arc<dyn Images> {
     let settings = &config.images;
-    let (address, model) = match settings.service {
-        ImageService::Local => return Arc::new(PlaceholderImages::default()),
-        ImageService::Gemini => (GeminiImages::USUAL_ADDRESS, GeminiImages::USUAL_MODEL),
-        ImageService::OpenAi => (OpenaiImages::USUAL_ADDRESS, OpenaiImages::USUAL_MODEL),
-    };
     let bytes_max = settings.picture_bytes_max.count();
-    // Base64 takes a third more.
-    let answer_bytes_max = PICTURES_MAX * (bytes_max / 3 * 4) + ANSWER_BYTES_MAX;
-    let opened = open(
+    let way = Way {
         config,
-        address,
-        (settings.url.as_ref(), settings.api_key.as_ref()),
-        answer_bytes_max,
-    );
-    let Some((http, endpoint)) = opened else {
-        return Arc::new(Off(
-            "the image service has no key: set images.api_key, or images.url to a server without one",
-        ));
+        url: settings.url.as_ref(),
+        key: settings.api_key.as_ref(),
+        // Base64 takes a third more.
+        answer_bytes_max: PICTURES_MAX * (bytes_max / 3 * 4) + ANSWER_BYTES_MAX,
     };
-    let model = named(settings.model.as_ref(), model);
-    match settings.service {
-        ImageService::Gemini => Arc::new(GeminiImages::new(http, endpoint, model, bytes_max)),
-        ImageService::OpenAi | ImageService::Local => {
+    let named = |usual| named(settings.model.as_ref(), usual);
+    let opened: Option<Arc<dyn Images>> = match settings.service {
+        ImageService::Local => return Arc::new(PlaceholderImages::default()),
+        ImageService::Gemini => way.open(GeminiImages::USUAL_ADDRESS, |http, endpoint| {
+            let model = named(GeminiImages::USUAL_MODEL);
+            Arc::new(GeminiImages::new(http, endpoint, model, bytes_max))
+        }),
+        ImageService::OpenAi => way.open(OpenaiImages::USUAL_ADDRESS, |http, endpoint| {
+            let model = named(OpenaiImages::USUAL_MODEL);
             Arc::new(OpenaiImages::new(http, endpoint, model, bytes_max))
-        }
-    }
+        }),
+    };
+    opened.unwrap_or_else(|| {
+        Arc::new(Off(
+            "the image service has no key: set images.api_key, or images.url to a server without one",
+        ))
+    })
 }
 
 /// What searches the web.
 pub(crate) fn web_search(config: &Config) -> Arc<dyn WebSearch> {
     let settings = &config.search;
-    let address = match settings.service {
+    let way = Way {
+        config,
+        url: settings.url.as_ref(),
+        key: settings.api_key.as_ref(),
+        answer_bytes_max: ANSWER_BYTES_MAX,
+    };
+    let opened: Option<Arc<dyn WebSearch>> = match settings.service {
         SearchService::None => {
             return Arc::new(Off(
                 "nothing here searches the web: set search.service to brave, tavily or openai, and search.api_key",
             ));
         }
-        SearchService::Brave => Brave::USUAL_ADDRESS,
-        SearchService::Tavily => Tavily::USUAL_ADDRESS,
-        SearchService::OpenAi => OpenaiSearch::USUAL_ADDRESS,
-    };
-    let opened = open(
-        config,
-        address,
-        (settings.url.as_ref(), settings.api_key.as_ref()),
-        ANSWER_BYTES_MAX,
-    );
-    let Some((http, endpoint)) = opened else {
-        return Arc::new(Off(
-            "the search service has no key: set search.api_key, or search.url to a server without one",
-        ));
-    };
-    match settings.service {
-        SearchService::Brave => Arc::new(Brave::new(http, endpoint)),
-        SearchService::Tavily => Arc::new(Tavily::new(http, endpoint)),
-        SearchService::OpenAi | SearchService::None => {
+        SearchService::Brave => way.open(Brave::USUAL_ADDRESS, |http, endpoint| {
+            Arc::new(Brave::new(http, endpoint))
+        }),
+        SearchService::Tavily => way.open(Tavily::USUAL_ADDRESS, |http, endpoint| {
+            Arc::new(Tavily::new(http, endpoint))
+        }),
+        SearchService::OpenAi => way.open(OpenaiSearch::USUAL_ADDRESS, |http, endpoint| {
             let model = named(settings.model.as_ref(), OpenaiSearch::USUAL_MODEL);
             Arc::new(OpenaiSearch::new(http, endpoint, model))
-        }
-    }
+        }),
+    };
+    opened.unwrap_or_else(|| {
+        Arc::new(Off(
+            "the search service has no key: set search.api_key, or search.url to a server without one",
+        ))
+    })
 }
 
 fn named(model: Option<&Name>, usual: &str) -> String {
     model.map_or(usual, |model| model.as_str()).to_owned()
 }
 
-/// The way to a service; none where it cannot be asked without a key.
-fn open(
-    config: &Config,
-    usual_address: &str,
-    (url, key): (Option<&WebAddress>, Option<&Secret>),
+/// How a service is reached.
+struct Way<'a> {
+    config: &'a Config,
+    url: Option<&'a WebAddress>,
+    key: Option<&'a Secret>,
     answer_bytes_max: usize,
-) -> Option<(Arc<dyn Http>, Endpoint)> {
-    let address = match (url, key) {
-        (Some(url), _) => url.as_str(),
-        (None, Some(_)) => usual_address,
-        (None, None) => return None,
-    };
-    let limits = FetchLimits {
-        timeout: ANSWER_TIMEOUT,
-        body_bytes_max: answer_bytes_max,
-        proxy_resolves_names: config.handlers.proxy_resolves_names,
-    };
-    let fetcher = Fetcher::new(
-        Places::Named(place(address)?),
-        limits,
-        Arc::new(SystemResolver),
-    );
-    let endpoint = Endpoint {
-        address: address.to_owned(),
-        key: key.map(Secret::sensitive),
-    };
-    Some((Arc::new(WayOut(fetcher)), endpoint))
+}
+
+impl Way<'_> {
+    /// The service at its own address or at the one that is configured; none where it cannot be asked without a key.
+    fn open<S: ?Sized>(
+        &self,
+        usual_address: &str,
+        make: impl FnOnce(Arc<dyn Http>, Endpoint) -> Arc<S>,
+    ) -> Option<Arc<S>> {
+        let address = match (self.url, self.key) {
+            (Some(url), _) => url.as_str(),
+            (None, Some(_)) => usual_address,
+            (None, None) => return None,
+        };
+        let limits = FetchLimits {
+            timeout: ANSWER_TIMEOUT,
+            body_bytes_max: self.answer_bytes_max,
+            proxy_resolves_names: self.config.handlers.proxy_resolves_names,
+        };
+        let places = Places::Named(place(address)?);
+        let fetcher = Fetcher::new(places, limits, Arc::new(SystemResolver));
+        let endpoint = Endpoint {
+            address: address.to_owned(),
+            key: self.key.map(Secret::sensitive),
+        };
+        Some(make(Arc::new(WayOut(fetcher)), endpoint))
+    }
 }
 
 /// Host and port of an address that the configuration has checked.

@@ -20,6 +20,9 @@ const TASK: Task = Task {
     is_charged: true,
 };
 
+/// Pictures of one call, whatever a project's schema allows.
+const COUNT_MAX: usize = 4;
+
 #[derive(Deserialize)]
 struct Arguments {
     prompt: String,
@@ -67,6 +70,12 @@ fn generate(invocation: Invocation) -> Outcome<Execution> {
         return Err(report(
             FailureKind::Validation,
             "`prompt` says nothing; say what the picture shows",
+        ));
+    }
+    if !(1..=COUNT_MAX).contains(&count) {
+        return Err(report(
+            FailureKind::Validation,
+            format!("`count` is {count}; one call makes 1 to {COUNT_MAX} pictures"),
         ));
     }
     let request = ImageRequest {

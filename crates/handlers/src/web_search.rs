@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    Execution, Freshness, Handler, Invocation, Placement, Success, WebResult, WebSearchAnswer,
+    Execution, Freshness, Handler, Invocation, Success, WebResult, WebSearchAnswer,
     WebSearchRequest,
 };
 use windlass_tool::kind::Mode;
@@ -34,10 +34,6 @@ struct Arguments {
 }
 
 impl Handler for WebSearcher {
-    fn placement(&self) -> Placement {
-        Placement::Elsewhere
-    }
-
     fn execute(&self, invocation: Invocation) -> Execution {
         search(invocation).unwrap_or_else(|report| ready(Err(report)))
     }
