@@ -359,7 +359,7 @@ test("conversations are found again, renamed and deleted at the server", async (
     await page.getByLabel("Title").press("Enter");
     await page.locator(".history-open", { hasText: "Ships" }).click();
     await page.locator(".line.assistant").getByText("Colin Archer did.").waitFor();
-    assert.match(await page.locator(".call").innerText(), /kb_search[^]*Done[^]*Result/);
+    assert.match(await page.locator(".call").innerText(), /kb_search[^]*Done[^]*Colin Archer[^]*As JSON/);
     await list.click();
     await page.getByRole("button", { name: "Delete Ships" }).click();
     await page.getByRole("button", { name: "Delete it" }).click();

@@ -52,6 +52,7 @@ test("the panel on the tools counts the calls of this server", async () => {
     await untilAnswered(page);
     await page.getByRole("button", { name: "How the tools do" }).click();
     const row = page.locator("#tool-stats").getByRole("row", { name: "kb_search" });
+    await row.waitFor();
     const [name, calls, worked] = await row.locator("th, td").allTextContents();
     assert.equal(name, "kb_search");
     assert.ok(Number(calls) >= 1 && /^\d+(\.\d)? %$/.test(worked), `${calls} ${worked}`);

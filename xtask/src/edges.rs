@@ -34,7 +34,7 @@ const PLACES: &[CrateRule] = &[
     },
     CrateRule {
         package: "windlass-services",
-        may_use: &["windlass-tool"],
+        may_use: &["windlass-calendar", "windlass-tool"],
         world: World::Fenced,
     },
     CrateRule {

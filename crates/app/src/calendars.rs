@@ -4,34 +4,35 @@
 use crate::clock;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use windlass_calendar::{
     Calendar, Change, EditError, ExpandError, Folder, FolderError, Found, Kind, NewEvent,
     Occurrence, PRIMARY, Scope, Span, Status, WorkingHours, busy, expand, free,
 };
 use windlass_config::{CalendarAccess, Config};
+use windlass_services::calendar_terms::{different, not_found, owner, shown, span, time};
+use windlass_services::conference::{Conferences, Meeting};
 use windlass_tool::handler::{
     Availability, AvailabilityRequest, CalendarChange, CalendarChangeKind, CalendarError,
     CalendarEvent, CalendarRange, Calendars, CapabilityFuture, EventList, EventsRequest, FreeSlot,
+    LinkTrouble,
 };
 use windlass_tool::id::UserId;
-use windlass_tool::json;
 
 /// The folder in the data folder.
 const FOLDER: &str = "calendars";
-/// Days of one range, and of one event.
-const DAYS_MAX: i64 = 31;
-/// Times of calendars lie in these years; a file may have a day more on both sides, by its own clock.
-const YEARS: std::ops::RangeInclusive<i16> = 1901..=2199;
 /// Problems of a file that operators are told in one answer.
 const PROBLEMS_MAX: usize = 5;
 
 /// A calendar with its name.
 type Named = (String, Arc<Calendar>);
 
-pub(crate) struct FileCalendars {
+pub(crate) struct FileCalendars(Arc<Files>);
+
+struct Files {
     folder: Folder,
+    /// Who makes links of conferences, where somebody does.
+    conferences: Option<Arc<dyn Conferences>>,
     zone_name: String,
     hours: WorkingHours,
     buffer: SignedDuration,
@@ -41,20 +42,23 @@ pub(crate) struct FileCalendars {
 
 impl FileCalendars {
     /// Opens nothing: the folder is read when somebody asks.
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config, conferences: Option<Arc<dyn Conferences>>) -> Self {
         let settings = &config.calendar;
         let zone = windlass_calendar::zone(settings.zone.as_str()).unwrap_or(TimeZone::UTC);
         let minutes = i64::try_from(settings.buffer_minutes.get()).unwrap_or(0);
-        Self {
+        Self(Arc::new(Files {
             folder: Folder::new(config.folders.data.join(FOLDER), zone),
+            conferences,
             zone_name: settings.zone.as_str().to_owned(),
             hours: settings.working_hours.get().clone(),
             buffer: SignedDuration::from_mins(minutes),
             overlaps: settings.overlaps,
             access: settings.access,
-        }
+        }))
     }
+}
 
+impl Files {
     /// Who may see and change which events; `None` for all.
     fn owner(&self, user_id: &UserId) -> Option<String> {
         match self.access {
@@ -64,8 +68,7 @@ impl FileCalendars {
     }
 
     fn shown(&self, at: Timestamp) -> String {
-        let local = at.to_zoned(self.folder.zone().clone());
-        local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+        shown(at, self.folder.zone())
     }
 
     fn read(&self, range: &CalendarRange) -> Result<(Span, Vec<Named>), CalendarError> {
@@ -179,7 +182,7 @@ impl FileCalendars {
         }
     }
 
-    fn make(&self, request: &CalendarChange) -> Result<CalendarEvent, CalendarError> {
+    fn make(&self, request: &CalendarChange) -> Result<Found, CalendarError> {
         let times = |start: &str, end: &str| span((start, "/start_time"), (end, "/end_time"));
         let maker = owner(&request.user_id);
         let kind = match &request.kind {
@@ -189,6 +192,7 @@ impl FileCalendars {
                 end,
                 attendees,
                 description,
+                with_link: _,
             } => {
                 let Span { start, end } = times(start, end)?;
                 Kind::Add(NewEvent {
@@ -229,17 +233,67 @@ impl FileCalendars {
                 },
             },
         };
-        let now_ms = i64::try_from(clock::now_unix_ms()).unwrap_or(i64::MAX);
         let owner = self.owner(&request.user_id);
         let change = Change {
             key: &request.key,
-            at: Timestamp::from_millisecond(now_ms).unwrap_or(Timestamp::MAX),
+            at: now(),
             owner: owner.as_deref(),
             kind,
         };
         let found = self.folder.change(PRIMARY, &change, self.overlaps);
-        let found = found.map_err(|error| self.refusal(error))?;
-        Ok(self.changed(found))
+        found.map_err(|error| self.refusal(error))
+    }
+
+    /// Has a meeting made for an event that was made now, so that no repeat makes another one, and writes its link into the event, which
+    /// stands whatever becomes of that.
+    async fn linked(
+        &self,
+        service: Arc<dyn Conferences>,
+        key: String,
+        found: Found,
+    ) -> CalendarEvent {
+        let link = service.make(Meeting {
+            title: found.title.clone().unwrap_or_default(),
+            start: found.span.start,
+            end: found.span.end,
+        });
+        let Ok(link) = link.await else {
+            return self.told(found, true);
+        };
+        let key = format!("{key} link");
+        let change = Change {
+            key: &key,
+            at: now(),
+            owner: None,
+            kind: Kind::Locate {
+                id: &found.id,
+                location: &link,
+            },
+        };
+        match self.folder.change(PRIMARY, &change, self.overlaps) {
+            Ok(located) => self.told(located, true),
+            Err(_) => CalendarEvent {
+                link: Some(link),
+                link_trouble: Some(LinkTrouble::Unwritten),
+                ..self.changed(found)
+            },
+        }
+    }
+
+    /// An event that a change has made, with its link, or what is wrong with the one that it was to have.
+    fn told(&self, found: Found, with_link: bool) -> CalendarEvent {
+        let told = self.changed(found);
+        // What an event of ours has as its place is the link that was written there.
+        let link = told.location.clone().filter(|_| with_link);
+        let trouble = match self.conferences {
+            Some(_) => LinkTrouble::Failed,
+            None => LinkTrouble::NoService,
+        };
+        CalendarEvent {
+            link_trouble: (with_link && link.is_none()).then_some(trouble),
+            link,
+            ..told
+        }
     }
 
     fn changed(&self, found: Found) -> CalendarEvent {
@@ -251,6 +305,7 @@ impl FileCalendars {
             is_all_day: found.is_all_day,
             is_cancelled: found.is_cancelled,
             title: found.title,
+            location: found.location,
             attendees: found.attendees,
             ..CalendarEvent::default()
         }
@@ -267,14 +322,8 @@ impl FileCalendars {
                     .map(|span| (self.shown(span.start), self.shown(span.end)))
                     .collect(),
             },
-            FolderError::Edit(EditError::NotFound) => CalendarError::NotFound(
-                "there is no such event, or it is not one that this user may change".to_owned(),
-            ),
-            // The title is another's text, and stays where texts of others are marked as such.
-            FolderError::Edit(EditError::Different { start }) => CalendarError::Different(format!(
-                "this event_id has another title, or starts at another time, which is {}; nothing was changed",
-                self.shown(start)
-            )),
+            FolderError::Edit(EditError::NotFound) => not_found(),
+            FolderError::Edit(EditError::Different { start }) => different(&self.shown(start)),
             FolderError::Expand(error) => too_much(&error),
             FolderError::File { .. }
             | FolderError::TooLong(_)
@@ -292,34 +341,54 @@ impl Calendars for FileCalendars {
         &self,
         request: AvailabilityRequest,
     ) -> CapabilityFuture<Result<Availability, CalendarError>> {
-        Box::pin(std::future::ready(self.find_availability(&request)))
+        Box::pin(std::future::ready(self.0.find_availability(&request)))
     }
 
     fn events(&self, request: EventsRequest) -> CapabilityFuture<Result<EventList, CalendarError>> {
-        Box::pin(std::future::ready(self.list(&request)))
+        Box::pin(std::future::ready(self.0.list(&request)))
     }
 
     fn change(
         &self,
         request: CalendarChange,
     ) -> CapabilityFuture<Result<CalendarEvent, CalendarError>> {
-        Box::pin(std::future::ready(self.make(&request)))
+        let files = &self.0;
+        let with_link = wants_link(&request.kind);
+        match (files.make(&request), &files.conferences) {
+            (Ok(found), Some(service)) if with_link && found.is_new => {
+                let (files, service) = (files.clone(), service.clone());
+                Box::pin(async move { Ok(files.linked(service, request.key, found).await) })
+            }
+            (made, _) => {
+                let made = made.map(|found| files.told(found, with_link));
+                Box::pin(std::future::ready(made))
+            }
+        }
     }
 
-    fn find(&self, key: String) -> CapabilityFuture<Result<Option<CalendarEvent>, CalendarError>> {
-        let found = self.folder.find(PRIMARY, &key);
-        let found = found.map_err(|error| self.refusal(error));
-        let found = found.map(|found| found.map(|found| self.changed(found)));
+    fn find(
+        &self,
+        change: CalendarChange,
+    ) -> CapabilityFuture<Result<Option<CalendarEvent>, CalendarError>> {
+        let files = &self.0;
+        let found = files.folder.find(PRIMARY, &change.key);
+        let found = found.map_err(|error| files.refusal(error));
+        let with_link = wants_link(&change.kind);
+        let found = found.map(|found| found.map(|found| files.told(found, with_link)));
         Box::pin(std::future::ready(found))
     }
 }
 
-/// Who had an event made, as its file says it: not the id itself, because files of calendars are passed on.
-fn owner(user_id: &UserId) -> String {
-    let mut hasher = Sha256::new();
-    hasher.update("windlass owner of an event\n");
-    hasher.update(user_id.as_str());
-    json::hex(&hasher.finalize()[..16])
+fn wants_link(kind: &CalendarChangeKind) -> bool {
+    match kind {
+        CalendarChangeKind::Create { with_link, .. } => *with_link,
+        CalendarChangeKind::Move { .. } | CalendarChangeKind::Cancel { .. } => false,
+    }
+}
+
+fn now() -> Timestamp {
+    let now_ms = i64::try_from(clock::now_unix_ms()).unwrap_or(i64::MAX);
+    Timestamp::from_millisecond(now_ms).unwrap_or(Timestamp::MAX)
 }
 
 fn may_see(found: &Occurrence<'_>, owner: Option<&str>) -> bool {
@@ -338,53 +407,4 @@ fn problems_of(
     let all = calendar.problems.iter().chain(more);
     let all = all.map(|problem| format!("{name}.ics {problem}"));
     all.take(PROBLEMS_MAX).collect()
-}
-
-fn time(text: &str, pointer: &'static str) -> Result<Timestamp, CalendarError> {
-    let refuse = |why: &str| CalendarError::Invalid {
-        pointer,
-        message: format!("{} is {why}", &pointer[1..]),
-    };
-    let time: Timestamp = text
-        .parse()
-        .map_err(|_| refuse("no date-time with an offset, such as 2026-11-30T09:00:00+01:00"))?;
-    let year = time.to_zoned(TimeZone::UTC).year();
-    match YEARS.contains(&year) {
-        true => Ok(time),
-        false => Err(refuse("in a year that calendars here do not reach")),
-    }
-}
-
-/// From a time to a later one, with the arguments that say them.
-fn span(
-    (start, start_pointer): (&str, &'static str),
-    (end, end_pointer): (&str, &'static str),
-) -> Result<Span, CalendarError> {
-    let span = Span {
-        start: time(start, start_pointer)?,
-        end: time(end, end_pointer)?,
-    };
-    let invalid = |message: String| {
-        Err(CalendarError::Invalid {
-            pointer: end_pointer,
-            message,
-        })
-    };
-    let length = span.end.duration_since(span.start);
-    if length <= SignedDuration::ZERO {
-        return invalid(format!(
-            "{} must be after {}",
-            &end_pointer[1..],
-            &start_pointer[1..]
-        ));
-    }
-    // By the clock on the wall, a month may have an hour more.
-    if length > SignedDuration::from_hours(24 * DAYS_MAX + 1) {
-        return invalid(format!(
-            "{} is more than {DAYS_MAX} days after {}",
-            &end_pointer[1..],
-            &start_pointer[1..]
-        ));
-    }
-    Ok(span)
 }

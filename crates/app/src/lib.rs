@@ -6,6 +6,7 @@ pub mod adapters;
 mod backup;
 pub mod bodies;
 mod body;
+mod calendar_service;
 mod calendars;
 mod chat;
 mod cli;

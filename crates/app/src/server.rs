@@ -110,7 +110,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let access = Access::open(&config, address, &client_key)?;
     tokio::spawn(access.keys.clone().follow(is_over.clone()));
     let pictures = hold_pictures(&config, is_over.clone())?;
-    let mut world = SharedWorld::new(&config, knowledge.clone(), store.clone());
+    let mut world = SharedWorld::new(&config, knowledge.clone(), store.clone())?;
     let addresses =
         PictureAddresses::new(client_key.clone(), config.store.conversation_hours.get());
     world.pictures = Some((pictures.clone(), addresses));

@@ -35,16 +35,20 @@ pub(crate) fn images(config: &Config) -> Arc<dyn Images> {
         answer_bytes_max: PICTURES_MAX * (bytes_max / 3 * 4) + ANSWER_BYTES_MAX,
     };
     let named = |usual| named(settings.model.as_ref(), usual);
-    let opened: Option<Arc<dyn Images>> = match settings.service {
+    let opened = match settings.service {
         ImageService::Local => return Arc::new(PlaceholderImages::default()),
-        ImageService::Gemini => way.open(GeminiImages::USUAL_ADDRESS, |http, endpoint| {
-            let model = named(GeminiImages::USUAL_MODEL);
-            Arc::new(GeminiImages::new(http, endpoint, model, bytes_max))
-        }),
-        ImageService::OpenAi => way.open(OpenaiImages::USUAL_ADDRESS, |http, endpoint| {
-            let model = named(OpenaiImages::USUAL_MODEL);
-            Arc::new(OpenaiImages::new(http, endpoint, model, bytes_max))
-        }),
+        ImageService::Gemini => {
+            way.open::<dyn Images>(GeminiImages::USUAL_ADDRESS, |http, endpoint| {
+                let model = named(GeminiImages::USUAL_MODEL);
+                Arc::new(GeminiImages::new(http, endpoint, model, bytes_max))
+            })
+        }
+        ImageService::OpenAi => {
+            way.open::<dyn Images>(OpenaiImages::USUAL_ADDRESS, |http, endpoint| {
+                let model = named(OpenaiImages::USUAL_MODEL);
+                Arc::new(OpenaiImages::new(http, endpoint, model, bytes_max))
+            })
+        }
     };
     opened.unwrap_or_else(|| {
         Arc::new(Off(
@@ -62,22 +66,26 @@ pub(crate) fn web_search(config: &Config) -> Arc<dyn WebSearch> {
         key: settings.api_key.as_ref(),
         answer_bytes_max: ANSWER_BYTES_MAX,
     };
-    let opened: Option<Arc<dyn WebSearch>> = match settings.service {
+    let opened = match settings.service {
         SearchService::None => {
             return Arc::new(Off(
                 "nothing here searches the web: set search.service to brave, tavily or openai, and search.api_key",
             ));
         }
-        SearchService::Brave => way.open(Brave::USUAL_ADDRESS, |http, endpoint| {
-            Arc::new(Brave::new(http, endpoint))
-        }),
-        SearchService::Tavily => way.open(Tavily::USUAL_ADDRESS, |http, endpoint| {
-            Arc::new(Tavily::new(http, endpoint))
-        }),
-        SearchService::OpenAi => way.open(OpenaiSearch::USUAL_ADDRESS, |http, endpoint| {
-            let model = named(settings.model.as_ref(), OpenaiSearch::USUAL_MODEL);
-            Arc::new(OpenaiSearch::new(http, endpoint, model))
-        }),
+        SearchService::Brave => way
+            .open::<dyn WebSearch>(Brave::USUAL_ADDRESS, |http, endpoint| {
+                Arc::new(Brave::new(http, endpoint))
+            }),
+        SearchService::Tavily => way
+            .open::<dyn WebSearch>(Tavily::USUAL_ADDRESS, |http, endpoint| {
+                Arc::new(Tavily::new(http, endpoint))
+            }),
+        SearchService::OpenAi => {
+            way.open::<dyn WebSearch>(OpenaiSearch::USUAL_ADDRESS, |http, endpoint| {
+                let model = named(settings.model.as_ref(), OpenaiSearch::USUAL_MODEL);
+                Arc::new(OpenaiSearch::new(http, endpoint, model))
+            })
+        }
     };
     opened.unwrap_or_else(|| {
         Arc::new(Off(

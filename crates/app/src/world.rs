@@ -1,9 +1,10 @@
 //! The capabilities that tools are given: clock, knowledge base, blocks, calendars, pictures, web search, other hosts, and who talks by
 //! voice. Owns none of them.
 
-use crate::calendars::FileCalendars;
+use crate::calendar_service;
 use crate::chat::picture_files::PictureFiles;
 use crate::clock::{self, UserZone};
+use crate::failure::Failure;
 use crate::handovers::HandoverDesk;
 use crate::knowledge::assets;
 use crate::memory::LoggedCalls;
@@ -129,12 +130,15 @@ impl World for SharedWorld {
 }
 
 impl SharedWorld {
+    /// # Errors
+    ///
+    /// Where the configuration names calendars that cannot be opened.
     pub(crate) fn new(
         config: &Config,
         knowledge: Arc<dyn Knowledge>,
         store: Arc<dyn Store>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, Failure> {
+        Ok(Self {
             knowledge,
             store,
             voice: Arc::default(),
@@ -143,14 +147,14 @@ impl SharedWorld {
                 config.handlers.fetch_limits(),
                 Arc::new(SystemResolver),
             ))),
-            calendars: Arc::new(FileCalendars::new(config)),
+            calendars: calendar_service::open(config)?,
             images: services::images(config),
             web_search: services::web_search(config),
             pictures: None,
             handovers: None,
             tenant: TenantId::default(),
             knowledge_folder: (*config.folders.knowledge).into(),
-        }
+        })
     }
 
     /// The world as the tools of a user see it whom an earlier session of the conversation was for.

@@ -41,6 +41,12 @@ pub enum Kind<'a> {
         start: Timestamp,
         scope: Scope,
     },
+    /// Says where an event takes place.
+    Locate {
+        id: &'a str,
+        /// A place, or the address of a conference.
+        location: &'a str,
+    },
 }
 
 /// The part of a series that is meant.
@@ -292,6 +298,17 @@ pub(crate) fn apply(
                 (_, event, Scope::Occurrence) => {
                     Ok(Block::of(text, event)?.replaced(&["STATUS"], vec![cancelled], change))
                 }
+            }
+        }
+        Kind::Locate { id, location } => {
+            let target = Target::find(calendar, zone, id, change.owner)?;
+            match (&target.occurrence, target.event()?) {
+                (None, event) => {
+                    let location = format!("LOCATION:{}", escaped(location));
+                    let block = Block::of(text, event)?;
+                    Ok(block.replaced(&["LOCATION"], vec![location], change))
+                }
+                (Some(_), _) => Err(EditError::NotFound),
             }
         }
     }

@@ -61,8 +61,12 @@ pub struct Found {
     pub title: Option<String>,
     pub span: Span,
     pub attendees: Vec<String>,
+    /// Where it takes place, or the address of its conference.
+    pub location: Option<String>,
     pub is_all_day: bool,
     pub is_cancelled: bool,
+    /// Whether it was changed now, and not before.
+    pub is_new: bool,
 }
 
 /// Which version of a file was read.
@@ -213,7 +217,10 @@ impl Folder {
             }
             self.write(&path, &after)?;
             self.known().remove(name);
-            return Ok(found);
+            return Ok(Found {
+                is_new: true,
+                ..found
+            });
         }
         Err(FolderError::Contended(path))
     }
@@ -243,8 +250,10 @@ impl Folder {
             attendees: (event.attendees.iter())
                 .map(|attendee| attendee.email.clone())
                 .collect(),
+            location: event.location.clone(),
             is_all_day: event.is_all_day(),
             is_cancelled: event.status == Status::Cancelled,
+            is_new: false,
         })
     }
 
@@ -268,7 +277,7 @@ impl Folder {
                     Some(*id),
                 )
             }
-            Kind::Cancel { .. } => return Ok(()),
+            Kind::Cancel { .. } | Kind::Locate { .. } => return Ok(()),
         };
         let (occurrences, _) = expand(calendar, &self.zone, span.start, span.end)?;
         let busy: Vec<Span> = occurrences

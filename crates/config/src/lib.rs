@@ -11,17 +11,18 @@ pub use editor::schema;
 pub use key::{Key, Kind};
 pub use overlay::{ConfigError, Environment, Flag, Sources};
 pub use sections::{
-    Access, Audit, AuthKind, Calendar, CalendarAccess, Config, EmbedderKind, Folders,
-    HandlerSecret, Handlers, ImageService, Images, Journal, Knowledge, Log, LogFormat, LogLevel,
-    ModelChange, Namespace, NamespaceReaders, Oidc, Provider, ProviderKind, RateLimitChange,
-    ReadersKind, Reasons, Scripts, Search, SearchService, Server, Shares, Store, Text,
-    TextProvider, TextProviderKind, Threads, ToolChange, Vertex, Voice,
+    Access, Audit, AuthKind, Calendar, CalendarAccess, CalendarService, ConferenceService, Config,
+    EmbedderKind, Folders, GoogleAccount, HandlerSecret, Handlers, ImageService, Images, Journal,
+    Knowledge, Log, LogFormat, LogLevel, ModelChange, Namespace, NamespaceReaders, Oidc, Provider,
+    ProviderKind, RateLimitChange, ReadersKind, Reasons, Scripts, Search, SearchService, Server,
+    Shares, Store, Text, TextProvider, TextProviderKind, Threads, ToolChange, Vertex, Voice,
+    ZoomAccount,
 };
 pub use values::{
-    AddressRange, AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, IssuerAddress,
-    ListenAddress, ModelId, Name, NamespaceName, NoNamespace, NoSecretName, ProfileRow,
-    ProviderUrl, ProxyAddress, RoleName, Secret, SecretName, Temperature, Unfit, VariableName,
-    WebAddress, Whole, Words, WorkingTimes, ZoneName,
+    AddressRange, AllowedHost, AllowedOrigin, CalendarName, FetchPlace, FilePath, Header,
+    IssuerAddress, ListenAddress, ModelId, Name, NamespaceName, NoNamespace, NoSecretName,
+    ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName, Temperature, Unfit,
+    VariableName, WebAddress, Whole, Words, WorkingTimes, ZoneName,
 };
 
 use overlay::Overlay;
@@ -136,6 +137,9 @@ fn contradiction(config: &Config) -> Option<(Vec<String>, Option<&'static str>)>
             path.extend([name.as_str().to_owned(), key.to_owned()]);
             return Some((path, Some(cause)));
         }
+    }
+    if let Err((key, cause)) = config.calendar.check() {
+        return Some((path(&format!("calendar.{key}")), Some(cause)));
     }
     let limits = [
         ("voice", &config.voice.limits),

@@ -3,10 +3,10 @@
 
 use super::key::section;
 use super::values::{
-    AddressRange, AllowedHost, AllowedOrigin, FetchPlace, FilePath, Header, IssuerAddress,
-    ListenAddress, ModelId, Name, NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, RoleName,
-    Secret, SecretName, Temperature, VariableName, WebAddress, Whole, Words, WorkingTimes,
-    ZoneName, choices,
+    AddressRange, AllowedHost, AllowedOrigin, CalendarName, FetchPlace, FilePath, Header,
+    IssuerAddress, ListenAddress, ModelId, Name, NamespaceName, ProfileRow, ProviderUrl,
+    ProxyAddress, RoleName, Secret, SecretName, Temperature, VariableName, WebAddress, Whole,
+    Words, WorkingTimes, ZoneName, choices,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -332,8 +332,18 @@ section! {
 }
 
 section! {
-    /// The calendars of the data folder, which the [calendar tools](built-in-tools.md#the-calendar) read and write.
+    /// The calendars that the [calendar tools](built-in-tools.md#the-calendar) read and write.
     pub struct Calendar {
+        /// Who keeps the calendars: files in the data folder (`files`), or Google Calendar (`google`), which needs
+        /// credentials under `calendar.google`.
+        service: CalendarService = "files",
+        /// Who makes the link of an event that asks for one: nobody (`none`), Zoom (`zoom`), which needs credentials under
+        /// `calendar.zoom`, or Google Meet (`meet`), which Google Calendar alone has.
+        conference: ConferenceService = "none",
+        /// Calendars at Google.
+        google: GoogleAccount,
+        /// Meetings at Zoom.
+        zoom: ZoomAccount,
         /// Where the calendars are: whose clock whole days, times without a zone, working hours and all answers have.
         zone: ZoneName = "UTC",
         /// When slots are offered, by day of the week, such as `Mon-Fri 09:00-12:00 13:00-17:00, Sat 10:00-14:00`. Empty for
@@ -365,6 +375,36 @@ section! {
         tickets_max: Whole<1, 100_000> = 2_000,
         /// Days that a ticket is kept after its last change.
         keep_days: Whole<1, 3_650> = 90,
+    }
+}
+
+section! {
+    /// How calendars at Google are reached. See [built-in-tools.md](built-in-tools.md#google-calendar).
+    pub struct GoogleAccount {
+        /// Google's id of the calendar that tools call `primary` and that events are made in. `primary` is that of whose
+        /// credentials these are; a service account's own calendar is seen by nobody.
+        calendar_id: Words = "primary",
+        /// Google's ids of other calendars, by the names that tools call them.
+        calendars: BTreeMap<CalendarName, Words>,
+        /// The key file of a service account, as Google gives it: JSON.
+        service_account: Option<FilePath>,
+        /// The user in whose name the service account acts, by e-mail address. Needs the domain's consent, and without it
+        /// Google lets a service account invite no guests.
+        subject: Option<Name>,
+        /// The id of the OAuth client that the refresh token was given to.
+        client_id: Option<Name>,
+        /// The secret of that client.
+        client_secret: Option<Secret>,
+        /// A user's lasting consent, with the scope `https://www.googleapis.com/auth/calendar`. In place of a service account.
+        refresh_token: Option<Secret>,
+        /// Whether Google writes to the guests when an event is made, moved or cancelled.
+        invitations: bool = false,
+        /// Milliseconds of each request.
+        timeout_ms: Whole<100, 60_000> = 8_000,
+        /// Where the API is.
+        url: WebAddress = "https://www.googleapis.com/calendar/v3",
+        /// Where tokens are given.
+        token_url: WebAddress = "https://oauth2.googleapis.com/token",
     }
 }
 
@@ -417,6 +457,41 @@ pub enum SearchService {
     Brave,
     Tavily,
     OpenAi,
+}
+
+section! {
+    /// A server-to-server OAuth app of Zoom, whose owner's meetings these are.
+    pub struct ZoomAccount {
+        /// The account's id.
+        account_id: Option<Name>,
+        /// The app's id.
+        client_id: Option<Name>,
+        /// The app's secret.
+        client_secret: Option<Secret>,
+        /// Milliseconds of each request.
+        timeout_ms: Whole<100, 60_000> = 8_000,
+        /// Where the API is.
+        url: WebAddress = "https://api.zoom.us/v2",
+        /// Where tokens are given.
+        token_url: WebAddress = "https://zoom.us/oauth/token",
+    }
+}
+
+/// Who keeps the calendars.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CalendarService {
+    Files,
+    Google,
+}
+
+/// Who makes links of conferences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConferenceService {
+    None,
+    Zoom,
+    Meet,
 }
 
 /// Which events a user sees and changes.
@@ -940,6 +1015,8 @@ choices!(
     CalendarAccess,
     ImageService,
     SearchService,
+    CalendarService,
+    ConferenceService,
     AuthKind,
     LogLevel,
     LogFormat,
@@ -987,6 +1064,50 @@ impl Namespace {
             )),
             (Some(ReadersKind::SignedIn), None, None) => Ok(NamespaceReaders::SignedIn),
             (Some(ReadersKind::Everybody) | None, None, None) => Ok(NamespaceReaders::Everybody),
+        }
+    }
+}
+
+impl Calendar {
+    /// Else the key that makes no sense beside the others, and why.
+    pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        let google = &self.google;
+        let has_consent = google.client_id.is_some()
+            && google.client_secret.is_some()
+            && google.refresh_token.is_some();
+        let is_google = self.service == CalendarService::Google;
+        if is_google && google.service_account.is_some() && google.refresh_token.is_some() {
+            return Err((
+                "google.refresh_token",
+                "is of no use beside calendar.google.service_account; leave one of the two out",
+            ));
+        }
+        if is_google && google.service_account.is_none() && !has_consent {
+            return Err((
+                "service",
+                "needs credentials; set calendar.google.service_account, or client_id, client_secret and refresh_token \
+                 beside it",
+            ));
+        }
+        if google.subject.is_some() && google.service_account.is_none() {
+            return Err((
+                "google.subject",
+                "is of no use without calendar.google.service_account; leave it out",
+            ));
+        }
+        let zoom = &self.zoom;
+        let has_zoom =
+            zoom.account_id.is_some() && zoom.client_id.is_some() && zoom.client_secret.is_some();
+        match self.conference {
+            ConferenceService::Zoom if !has_zoom => Err((
+                "conference",
+                "needs credentials; set calendar.zoom.account_id, calendar.zoom.client_id and calendar.zoom.client_secret",
+            )),
+            ConferenceService::Meet if !is_google => Err((
+                "conference",
+                "needs Google Calendar; set calendar.service = \"google\", or write zoom or none",
+            )),
+            ConferenceService::None | ConferenceService::Zoom | ConferenceService::Meet => Ok(()),
         }
     }
 }
@@ -1060,6 +1181,9 @@ impl Config {
             &self.escalation.webhook_secret,
             &self.images.api_key,
             &self.search.api_key,
+            &self.calendar.google.client_secret,
+            &self.calendar.google.refresh_token,
+            &self.calendar.zoom.client_secret,
         ];
         let keys = keys.into_iter().flatten();
         let secrets = self.secrets.values();

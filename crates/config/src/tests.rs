@@ -202,6 +202,31 @@ fn a_mistake_is_said_in_one_line_with_its_place() {
              provider.vertex.access_token in its place",
         ),
         (
+            "[calendar]\nservice = \"google\"",
+            "calendar.service has the value \"google\" (from windlass.toml:2), which needs credentials; set \
+             calendar.google.service_account, or client_id, client_secret and refresh_token beside it",
+        ),
+        (
+            "[calendar]\nservice = \"google\"\ngoogle = { service_account = \"key.json\", refresh_token = \"1//0g\" }",
+            "calendar.google.refresh_token has the value … (from windlass.toml:3), which is of no use beside \
+             calendar.google.service_account; leave one of the two out",
+        ),
+        (
+            "[calendar.google]\nsubject = \"desk\"",
+            "calendar.google.subject has the value \"desk\" (from windlass.toml:2), which is of no use without \
+             calendar.google.service_account; leave it out",
+        ),
+        (
+            "[calendar]\nconference = \"meet\"",
+            "calendar.conference has the value \"meet\" (from windlass.toml:2), which needs Google Calendar; set \
+             calendar.service = \"google\", or write zoom or none",
+        ),
+        (
+            "[calendar]\nconference = \"zoom\"\n[calendar.zoom]\naccount_id = \"a\"",
+            "calendar.conference has the value \"zoom\" (from windlass.toml:2), which needs credentials; set \
+             calendar.zoom.account_id, calendar.zoom.client_id and calendar.zoom.client_secret",
+        ),
+        (
             "[provider.vertex]\nproject = \"p\"",
             "provider.vertex (from windlass.toml:2): missing field `location`",
         ),
@@ -866,6 +891,25 @@ fn refusal_of(name: &str) -> Option<String> {
     let file = file.as_str();
     let loaded = load(&Case { file, ..NOTHING });
     loaded.err().map(|error| error.to_string())
+}
+
+#[test]
+fn calendars_at_google_have_the_names_that_tools_call_them() {
+    let loaded = load(&Case {
+        file: "[calendar]\nservice = \"google\"\nconference = \"meet\"\n[calendar.google]\nclient_id = \"c\"\nclient_secret = \"GOCSPX-hidden\"\n[calendar.google.calendars]\nteam = \"team@example.org\"",
+        environment: &[("WINDLASS_CALENDAR_GOOGLE_REFRESH_TOKEN", "1//0g-hidden")],
+        ..NOTHING
+    })
+    .unwrap();
+    let google = &loaded.config.calendar.google;
+    let named: Vec<String> = (google.calendars.iter())
+        .map(|(name, id)| format!("{}={}", name.as_str(), id.as_str()))
+        .collect();
+    assert_eq!(named, ["team=team@example.org"]);
+    assert_eq!(google.calendar_id.as_str(), "primary");
+    assert!(!loaded.to_toml().contains("hidden"));
+    let unlogged = loaded.config.unlogged();
+    assert_eq!(unlogged.len(), 2);
 }
 
 #[test]

@@ -476,6 +476,31 @@ impl Leaf for ZoneName {
     }
 }
 
+/// The name by which tools call a calendar.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct CalendarName(String);
+
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("no calendar can have that name; names have 1 to 64 printable characters")]
+pub struct NoCalendarName;
+
+impl CalendarName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for CalendarName {
+    type Error = NoCalendarName;
+
+    fn try_from(name: String) -> Result<Self, NoCalendarName> {
+        let is_name =
+            (1..=64).contains(&name.chars().count()) && !name.chars().any(char::is_control);
+        is_name.then_some(Self(name)).ok_or(NoCalendarName)
+    }
+}
+
 /// When somebody can be met, by day of the week.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -688,6 +713,10 @@ impl Named for ModelId {
 
 impl Named for ToolId {
     const PLACEHOLDER: &str = "TOOL";
+}
+
+impl Named for CalendarName {
+    const PLACEHOLDER: &str = "CALENDAR";
 }
 
 impl Named for NamespaceName {

@@ -22,6 +22,9 @@ pub(crate) fn event(event: &CalendarEvent) -> Value {
     object.insert("all_day".into(), event.is_all_day.into());
     object.insert("status".into(), status(event).into());
     object.insert("attendees".into(), event.attendees.as_slice().into());
+    if let Some(link) = &event.link {
+        object.insert("conference_link".into(), link.as_str().into());
+    }
     if let Some(location) = &event.location {
         object.insert("location".into(), location.as_str().into());
     }
@@ -80,6 +83,37 @@ pub(crate) fn calendar_report(error: CalendarError, context: &Context) -> Box<Re
             // An audit that is closed cannot change what the caller is told.
             let _ = context.audit("calendar_unavailable", json!({"cause": cause}));
             without_effect("the calendar does not answer; nothing was changed")
+        }
+        CalendarError::Unsettled(cause) => {
+            let _ = context.audit("calendar_unsettled", json!({"cause": cause}));
+            Box::new(Report {
+                partial_side_effects: Some(true),
+                ..Report::new(
+                    FailureKind::Transient,
+                    "the calendar was asked for the change and did not say what became of it",
+                )
+            })
+        }
+        CalendarError::Limited { retry_after_ms } => Box::new(Report {
+            retry_after_ms: Some(retry_after_ms),
+            partial_side_effects: Some(false),
+            ..Report::new(
+                FailureKind::RateLimit,
+                "the calendar takes no more requests for now; nothing was changed",
+            )
+        }),
+        CalendarError::Refused(cause) => {
+            let _ = context.audit("calendar_refused", json!({"cause": cause}));
+            Box::new(Report {
+                suggestion: Some(
+                    "tell the user that the calendar's operator has to look into it".to_owned(),
+                ),
+                partial_side_effects: Some(false),
+                ..Report::new(
+                    FailureKind::Permanent,
+                    "the calendar does not let this program do that; nothing was changed",
+                )
+            })
         }
     }
 }

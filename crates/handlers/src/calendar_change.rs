@@ -13,7 +13,7 @@ use windlass_tool::arguments::Arguments;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     CalendarChange, CalendarChangeKind, CalendarEvent, Execution, Finding, Handler, Invocation,
-    Lookup, LookupInvocation, OutcomeLookup, Success, downstream_key,
+    LinkTrouble, Lookup, LookupInvocation, OutcomeLookup, Success, downstream_key,
 };
 
 /// One of the three tools.
@@ -88,7 +88,7 @@ impl Handler for Changer {
 fn change(changer: Changer, invocation: Invocation) -> Outcome<Execution> {
     let Invocation { arguments, context } = invocation;
     require_active(&context, "change the calendar")?;
-    let (kind, wants_link) = kind(changer, &arguments)?;
+    let kind = kind(changer, &arguments)?;
     let effect_id = context.effect_id.as_ref().ok_or_else(|| {
         report(
             FailureKind::Permanent,
@@ -104,67 +104,84 @@ fn change(changer: Changer, invocation: Invocation) -> Outcome<Execution> {
     Ok(answer(
         calendars.change(request),
         move |changed| match changed {
-            Ok(changed) => Ok(success(&changed, wants_link)),
+            Ok(changed) => Ok(success(&changed)),
             Err(error) => Err(calendar_report(error, &context)),
         },
     ))
 }
 
-fn kind(changer: Changer, arguments: &Arguments) -> Outcome<(CalendarChangeKind, bool)> {
+fn kind(changer: Changer, arguments: &Arguments) -> Outcome<CalendarChangeKind> {
     Ok(match changer {
         Changer::Create => {
             let create: Create = read(arguments)?;
-            let kind = CalendarChangeKind::Create {
+            CalendarChangeKind::Create {
                 title: create.title,
                 start: create.start_time,
                 end: create.end_time,
                 attendees: create.attendees,
                 description: create.description,
-            };
-            (kind, create.include_zoom_link)
+                with_link: create.include_zoom_link,
+            }
         }
         Changer::Move => {
             let moved: Move = read(arguments)?;
-            let kind = CalendarChangeKind::Move {
+            CalendarChangeKind::Move {
                 id: moved.event_id,
                 title: moved.title,
                 start: moved.start_time,
                 end: moved.end_time,
-            };
-            (kind, false)
+            }
         }
         Changer::Cancel => {
             let cancel: Cancel = read(arguments)?;
-            let kind = CalendarChangeKind::Cancel {
+            CalendarChangeKind::Cancel {
                 id: cancel.event_id,
                 title: cancel.title,
                 start: cancel.start_time,
                 is_whole_series: cancel.whole_series,
-            };
-            (kind, false)
+            }
         }
     })
 }
 
-fn success(changed: &CalendarEvent, wants_link: bool) -> Success {
+fn success(changed: &CalendarEvent) -> Success {
     let mut data = json!({"event": event(changed)});
-    if wants_link {
-        data["note"] =
-            "the event has no conference link, because no conference service is configured".into();
+    if let Some(trouble) = changed.link_trouble {
+        data["note"] = note(trouble).into();
     }
     Success::new(data)
 }
 
+fn note(trouble: LinkTrouble) -> &'static str {
+    match trouble {
+        LinkTrouble::NoService => {
+            "the event has no conference link, because no conference service is configured"
+        }
+        LinkTrouble::Failed => {
+            "the event was made; it has no conference link, because the conference service gave none"
+        }
+        LinkTrouble::Pending => {
+            "the event was made; its conference link is still being made and shows up when events are listed"
+        }
+        LinkTrouble::Unwritten => {
+            "the event was made; its conference link could not be written into it, so tell the user the link"
+        }
+    }
+}
+
 impl OutcomeLookup for Changer {
     fn look_up(&self, invocation: LookupInvocation) -> Lookup {
-        let wants_link = match kind(*self, &invocation.arguments) {
-            Ok((_, wants_link)) => wants_link,
-            Err(_) => return Lookup::Found(Finding::Unknown),
+        let Ok(kind) = kind(*self, &invocation.arguments) else {
+            return Lookup::Found(Finding::Unknown);
         };
-        let key = downstream_key(&invocation.effect_id);
-        let mut found = invocation.context.world.calendars().find(key);
-        let finding = move |found| match found {
-            Ok(Some(event)) => Finding::Happened(Box::new(success(&event, wants_link))),
+        let context = &invocation.context;
+        let mut found = context.world.calendars().find(CalendarChange {
+            key: downstream_key(&invocation.effect_id),
+            user_id: context.caller.user_id.clone(),
+            kind,
+        });
+        let finding = |found| match found {
+            Ok(Some(event)) => Finding::Happened(Box::new(success(&event))),
             Ok(None) => Finding::NotHappened,
             Err(_) => Finding::Unknown,
         };

@@ -62,6 +62,7 @@ fn find(invocation: Invocation) -> Outcome<Execution> {
             calendars: arguments.calendars,
         },
         slot_minutes_min: arguments.min_duration_minutes,
+        with_texts: arguments.include_details,
         user_id: context.caller.user_id.clone(),
     };
     let details = arguments.include_details;

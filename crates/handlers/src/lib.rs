@@ -38,7 +38,7 @@ use windlass_tool::id::ToolId;
 /// among them: it has no directory, and what it describes is the caller's to give.
 pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
     use calendar_change::Changer;
-    let handlers: [(&str, Arc<dyn Handler>); 16] = [
+    let handlers: [(&str, Arc<dyn Handler>); 20] = [
         ("calendar_cancel_event", Arc::new(Changer::Cancel)),
         ("calendar_create_event", Arc::new(Changer::Create)),
         (

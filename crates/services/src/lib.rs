@@ -1,9 +1,24 @@
-//! Services of others that built-in tools ask, each over the capability `Http`. Knows requests, answers and what a service's refusals
-//! mean; owns no socket, no clock and no tool.
+//! Outside services behind the capabilities that tools are given: each asks over [`windlass_tool::handler::Http`] and reads what
+//! comes back as hostile. Knows no tool, no session, no socket and no clock but the one that it is given.
 
+pub mod calendar_terms;
+pub mod conference;
 mod exchange;
+pub mod google_calendar;
 pub mod images;
 mod plain;
 pub mod search;
+mod service_account;
+mod settling;
+mod tokens;
+mod zoom;
 
 pub use exchange::Endpoint;
+pub use google_calendar::{GoogleCalendars, GoogleSettings, Links};
+pub use service_account::{KeyFileError, ServiceAccount};
+pub use settling::RequestError;
+pub use tokens::Grant;
+pub use zoom::{Zoom, ZoomSettings};
+
+/// Milliseconds since the Unix epoch.
+pub type Clock = fn() -> u64;

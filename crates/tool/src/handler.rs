@@ -31,7 +31,7 @@ pub use crate::number::Numbers;
 use crate::rights::Rights;
 pub use calendar::{
     Availability, AvailabilityRequest, CalendarChange, CalendarChangeKind, CalendarError,
-    CalendarEvent, CalendarRange, Calendars, EventList, EventsRequest, FreeSlot,
+    CalendarEvent, CalendarRange, Calendars, EventList, EventsRequest, FreeSlot, LinkTrouble,
 };
 pub use cancellation::Cancellation;
 pub use failure::{Cause, Failure, Report};

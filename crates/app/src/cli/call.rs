@@ -229,7 +229,7 @@ async fn request(
             pending_request: None,
         },
         client_id: ClientId::new("command-line"),
-        world: Arc::new(SharedWorld::new(config, knowledge, store)),
+        world: Arc::new(SharedWorld::new(config, knowledge, store)?),
         shared,
     })
 }

@@ -58,7 +58,10 @@ struct DeskLimits {
 pub(crate) enum ReplyRefused {
     #[error("there is no such ticket")]
     Unknown,
-    #[error("a ticket takes {REPLIES_MAX} answers at most; open the conversation in another way")]
+    #[error(
+        "a ticket takes {} answers at most; reach the user in another way",
+        REPLIES_MAX
+    )]
     TooMany,
     /// The text is for operators.
     #[error("the answer cannot be stored: {0}")]
@@ -159,7 +162,7 @@ impl HandoverDesk {
 
     fn take(&self, request: NewHandover, tenant: &TenantId) -> Result<Handover, HandoverError> {
         let now_unix_ms = clock::now_unix_ms();
-        let unavailable = |problem: String| HandoverError::Unavailable(problem);
+        let unavailable = HandoverError::Unavailable;
         if !is_id(&request.id) {
             return Err(unavailable(
                 "a ticket's id has letters and digits".to_owned(),

@@ -6,12 +6,12 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-fn windlass(folder: &Path, arguments: &[&str]) -> Run {
+pub(crate) fn windlass(folder: &Path, arguments: &[&str]) -> Run {
     run(command(folder).args(arguments))
 }
 
 /// A project with a calendar.
-fn project() -> TempDir {
+pub(crate) fn project() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let made = windlass(folder.path(), &["init", "--with", "calendar"]);
     assert_eq!(made.code, 0, "{:?}", made.problems);
@@ -19,7 +19,7 @@ fn project() -> TempDir {
 }
 
 /// A call whose preview the user answers with yes, where there is one.
-fn call(folder: &Path, tool: &str, arguments: &Value) -> Value {
+pub(crate) fn call(folder: &Path, tool: &str, arguments: &Value) -> Value {
     let answer = folder.join("answer");
     fs::write(&answer, "yes\n").unwrap();
     let arguments = arguments.to_string();
@@ -29,11 +29,11 @@ fn call(folder: &Path, tool: &str, arguments: &Value) -> Value {
     serde_json::from_str(&called.output).unwrap_or_else(|_| panic!("{:?}", called.problems))
 }
 
-fn on(day: &str) -> Value {
+pub(crate) fn on(day: &str) -> Value {
     json!({"start_date": format!("2026-12-{day}T08:00:00Z"), "end_date": format!("2026-12-{day}T12:00:00Z")})
 }
 
-fn meeting(start: &str, end: &str) -> Value {
+pub(crate) fn meeting(start: &str, end: &str) -> Value {
     json!({
         "title": "Meeting; with, Anna", "start_time": format!("2026-12-01T{start}:00Z"), "end_time": format!("2026-12-01T{end}:00Z"),
         "attendees": ["anna@example.org"],

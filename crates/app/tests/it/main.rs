@@ -33,6 +33,7 @@ mod doctor;
 mod doors;
 mod first_start;
 mod floods;
+mod google_calendar;
 mod gpt_live;
 mod handing_over;
 mod handler_kinds;

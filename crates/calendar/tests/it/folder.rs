@@ -116,6 +116,48 @@ fn an_event_is_made_once_whatever_is_repeated() {
 }
 
 #[test]
+fn where_an_event_takes_place_is_written_once_and_found_with_it() {
+    let bench = Bench::new();
+    let id = bench
+        .add("k1", "2026-11-30T09:00:00Z", "2026-11-30T10:00:00Z")
+        .unwrap();
+    let locate = |location| Kind::Locate { id: &id, location };
+    bench
+        .change("k1 link", locate("https://a.example/1?a=1,2;3"), None)
+        .unwrap();
+    // The same change, whatever it says.
+    bench
+        .change("k1 link", locate("https://a.example/2"), None)
+        .unwrap();
+    let found = bench.folder.find(PRIMARY, "k1").unwrap().unwrap();
+    assert_eq!(
+        found.location.as_deref(),
+        Some("https://a.example/1?a=1,2;3")
+    );
+    assert_eq!(bench.text().matches("LOCATION:").count(), 1);
+    let refused = bench.change("k2", locate("https://a.example/2"), Some("bob"));
+    assert!(matches!(
+        refused,
+        Err(FolderError::Edit(EditError::NotFound))
+    ));
+}
+
+#[test]
+fn whether_an_event_was_made_now_is_said() {
+    let bench = Bench::new();
+    let change = Change {
+        key: "k1",
+        at: at("2026-11-28T08:00:00Z"),
+        owner: None,
+        kind: Kind::Add(event("2026-11-30T09:00:00Z", "2026-11-30T10:00:00Z")),
+    };
+    for is_new in [true, false] {
+        let made = bench.folder.change(PRIMARY, &change, false).unwrap();
+        assert_eq!(made.is_new, is_new);
+    }
+}
+
+#[test]
 fn a_taken_time_is_refused_and_a_touching_one_is_not() {
     let bench = Bench::new();
     bench

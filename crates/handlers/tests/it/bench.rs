@@ -460,11 +460,14 @@ impl Calendars for Handle {
         self.calendar(format!("{request:?}"), event)
     }
 
-    fn find(&self, key: String) -> CapabilityFuture<Result<Option<CalendarEvent>, CalendarError>> {
+    fn find(
+        &self,
+        sought: CalendarChange,
+    ) -> CapabilityFuture<Result<Option<CalendarEvent>, CalendarError>> {
         let changes = self.0.calendar_changes.lock().unwrap();
-        let is_made = changes.iter().any(|change| change.key == key);
+        let is_made = changes.contains(&sought);
         let event = self.0.calendar.lock().unwrap().clone();
-        self.calendar(key, is_made.then_some(event))
+        self.calendar(format!("{sought:?}"), is_made.then_some(event))
     }
 }
 

@@ -4,7 +4,8 @@ use crate::bench::{Bench, effect_id};
 use serde_json::{Value, json};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    CalendarError, CalendarEvent, Finding, HandlerMessage, downstream_key,
+    CalendarChangeKind, CalendarError, CalendarEvent, Finding, HandlerMessage, LinkTrouble,
+    downstream_key,
 };
 use windlass_tool::kind::Mode;
 
@@ -128,20 +129,82 @@ fn a_change_is_made_under_the_key_of_its_effect_and_found_by_it() {
 }
 
 #[test]
-fn a_link_that_nobody_can_make_is_said_to_be_missing() {
-    let data = bench(Mode::Text).data("calendar_create_event", arguments("calendar_create_event"));
-    assert!(
-        data["note"]
-            .as_str()
-            .unwrap()
-            .contains("no conference link")
-    );
-    let mut without = arguments("calendar_create_event");
-    without["include_zoom_link"] = false.into();
-    assert_eq!(
-        bench(Mode::Text).data("calendar_create_event", without)["note"],
-        Value::Null
-    );
+fn what_is_wrong_with_a_link_is_said_beside_the_event() {
+    for (trouble, link, said) in [
+        (None, Some("https://zoom.example/j/1"), None),
+        (
+            Some(LinkTrouble::NoService),
+            None,
+            Some("no conference service is configured"),
+        ),
+        (
+            Some(LinkTrouble::Failed),
+            None,
+            Some("it has no conference link"),
+        ),
+        (Some(LinkTrouble::Pending), None, Some("still being made")),
+        (
+            Some(LinkTrouble::Unwritten),
+            Some("https://zoom.example/j/1"),
+            Some("tell the user the link"),
+        ),
+    ] {
+        let bench = bench(Mode::Text);
+        {
+            let mut event = bench.fakes.calendar.lock().unwrap();
+            event.link = link.map(str::to_owned);
+            event.link_trouble = trouble;
+        }
+        let data = bench.data("calendar_create_event", arguments("calendar_create_event"));
+        assert_eq!(data["event"]["conference_link"].as_str(), link);
+        match said {
+            Some(said) => assert!(data["note"].as_str().unwrap().contains(said), "{data}"),
+            None => assert_eq!(data["note"], Value::Null),
+        }
+    }
+}
+
+#[test]
+fn the_wish_for_a_link_reaches_the_calendar() {
+    for wished in [true, false] {
+        let bench = bench(Mode::Text);
+        let mut asked = arguments("calendar_create_event");
+        asked["include_zoom_link"] = wished.into();
+        bench.succeed("calendar_create_event", asked);
+        let changes = bench.fakes.calendar_changes.lock().unwrap();
+        let CalendarChangeKind::Create { with_link, .. } = changes[0].kind else {
+            panic!("{:?}", changes[0].kind);
+        };
+        assert_eq!(with_link, wished);
+    }
+}
+
+#[test]
+fn a_change_of_unknown_outcome_is_neither_done_nor_refused() {
+    for tool in CHANGES {
+        let bench = bench(Mode::Text);
+        *bench.fakes.calendar_error.lock().unwrap() =
+            Some(CalendarError::Unsettled("the answer was cut".into()));
+        let report = bench.report(tool, arguments(tool));
+        assert_eq!(
+            (report.kind, report.partial_side_effects),
+            (FailureKind::Transient, Some(true)),
+            "{tool}"
+        );
+        *bench.fakes.calendar_error.lock().unwrap() = Some(CalendarError::Limited {
+            retry_after_ms: 7_000,
+        });
+        let report = bench.report(tool, arguments(tool));
+        assert_eq!(
+            (
+                report.kind,
+                report.partial_side_effects,
+                report.retry_after_ms
+            ),
+            (FailureKind::RateLimit, Some(false), Some(7_000)),
+            "{tool}"
+        );
+    }
 }
 
 #[test]
@@ -177,6 +240,11 @@ fn each_failure_is_one_that_the_model_can_act_on() {
         (
             CalendarError::Unavailable("/var/lib/x".into()),
             FailureKind::Transient,
+            Value::Null,
+        ),
+        (
+            CalendarError::Refused("/var/lib/x".into()),
+            FailureKind::Permanent,
             Value::Null,
         ),
     ] {

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod calendars;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod images;

@@ -19,8 +19,11 @@ pub trait Calendars: Send + Sync {
         request: CalendarChange,
     ) -> CapabilityFuture<Result<CalendarEvent, CalendarError>>;
 
-    /// The event that the change with this key has made or changed, where it was made.
-    fn find(&self, key: String) -> CapabilityFuture<Result<Option<CalendarEvent>, CalendarError>>;
+    /// The event as this change has left it, where the change was made; changes nothing.
+    fn find(
+        &self,
+        change: CalendarChange,
+    ) -> CapabilityFuture<Result<Option<CalendarEvent>, CalendarError>>;
 }
 
 /// From a time to another.
@@ -36,6 +39,8 @@ pub struct CalendarRange {
 pub struct AvailabilityRequest {
     pub range: CalendarRange,
     pub slot_minutes_min: u32,
+    /// Whether the events' texts are wanted, where the user may see them. Without them it is enough to know what is taken.
+    pub with_texts: bool,
     /// Who asks.
     pub user_id: UserId,
 }
@@ -93,6 +98,23 @@ pub struct CalendarEvent {
     pub description: Option<String>,
     pub location: Option<String>,
     pub attendees: Vec<String>,
+    /// Where its conference is, by video.
+    pub link: Option<String>,
+    /// Of an event that was to have a link, what the user has to know of it.
+    pub link_trouble: Option<LinkTrouble>,
+}
+
+/// What is wrong with the link that an event was to have. The event itself stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkTrouble {
+    /// No service is configured that makes links.
+    NoService,
+    /// The service made none, or nobody knows of it.
+    Failed,
+    /// The service still makes it.
+    Pending,
+    /// There is a link, and the event does not say it.
+    Unwritten,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +133,8 @@ pub enum CalendarChangeKind {
         end: String,
         attendees: Vec<String>,
         description: String,
+        /// Whether the event is to have the link of a conference.
+        with_link: bool,
     },
     Move {
         id: String,
@@ -129,7 +153,7 @@ pub enum CalendarChangeKind {
     },
 }
 
-/// The reason why a calendar refuses a request. Nothing was changed then.
+/// The reason why a calendar does not do what it is asked. Except for [`CalendarError::Unsettled`] nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CalendarError {
     #[error("{message}")]
@@ -148,9 +172,18 @@ pub enum CalendarError {
         /// Start and end of what takes it.
         busy: Vec<(String, String)>,
     },
-    /// The text is for operators.
+    /// It does not answer, or cannot. The text is for operators.
     #[error("{0}")]
     Unavailable(String),
+    /// It was asked for the change, and nobody knows what became of that. The text is for operators.
+    #[error("{0}")]
+    Unsettled(String),
+    /// It takes no more requests for now.
+    #[error("the calendar takes no more requests for {retry_after_ms} ms")]
+    Limited { retry_after_ms: u64 },
+    /// It does not let this program do that. The text is for operators.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// The calendars of a world without any: each call is refused.
@@ -179,7 +212,10 @@ impl Calendars for NoCalendars {
         Self::answer()
     }
 
-    fn find(&self, _: String) -> CapabilityFuture<Result<Option<CalendarEvent>, CalendarError>> {
+    fn find(
+        &self,
+        _: CalendarChange,
+    ) -> CapabilityFuture<Result<Option<CalendarEvent>, CalendarError>> {
         Self::answer()
     }
 }

@@ -1,0 +1,526 @@
+//! Changes of the calendar at Google, each made at most once: an event has its id from the key of the change that made it, an event that was
+//! moved says the change in a private property, and what is changed is what was looked at (`If-Match`).
+
+use super::reading::utc;
+use super::wire::{CHANGES, Event, LINK, OWNER};
+use super::{Account, Links, refusal};
+use crate::calendar_terms::{different, digest, not_found, owner, span, time};
+use crate::conference::{Conferences, Meeting};
+use crate::settling::{Kind, Request, RequestError};
+use serde_json::{Value, json};
+use windlass_calendar::{PRIMARY, Span};
+use windlass_tool::handler::{
+    CalendarChange, CalendarChangeKind, CalendarError, CalendarEvent, LinkTrouble,
+};
+
+/// How often a change is begun anew where the event was changed between the look and the change.
+const ATTEMPTS: usize = 3;
+
+/// An event that is to be made.
+struct NewEvent<'a> {
+    title: &'a str,
+    span: Span,
+    attendees: &'a [String],
+    description: &'a str,
+    with_link: bool,
+}
+
+/// The event that is named to be moved or cancelled, and as what.
+struct Named<'a> {
+    id: &'a str,
+    title: &'a str,
+    /// `None` where it need not be said.
+    start: Option<jiff::Timestamp>,
+    owner: Option<String>,
+}
+
+/// What became of an attempt to change an event as it was looked at.
+enum Attempt {
+    Made(Box<Event>),
+    /// Somebody else has changed it since.
+    Outdated,
+}
+
+impl Account {
+    pub(super) async fn change(
+        &self,
+        request: &CalendarChange,
+    ) -> Result<CalendarEvent, CalendarError> {
+        let times = |start: &str, end: &str| span((start, "/start_time"), (end, "/end_time"));
+        let change = change_of(&request.key);
+        match &request.kind {
+            CalendarChangeKind::Create {
+                title,
+                start,
+                end,
+                attendees,
+                description,
+                with_link,
+            } => {
+                let event = NewEvent {
+                    title,
+                    span: times(start, end)?,
+                    attendees,
+                    description,
+                    with_link: *with_link,
+                };
+                self.create(&change, &owner(&request.user_id), &event).await
+            }
+            CalendarChangeKind::Move {
+                id,
+                title,
+                start,
+                end,
+            } => {
+                let named = Named {
+                    id,
+                    title,
+                    start: None,
+                    owner: self.owner(&request.user_id),
+                };
+                self.move_event(&change, &named, times(start, end)?).await
+            }
+            CalendarChangeKind::Cancel {
+                id,
+                title,
+                start,
+                is_whole_series,
+            } => {
+                let named = Named {
+                    id,
+                    title,
+                    start: Some(time(start, "/start_time")?),
+                    owner: self.owner(&request.user_id),
+                };
+                self.cancel(&named, *is_whole_series).await
+            }
+        }
+    }
+
+    pub(super) async fn find(
+        &self,
+        request: &CalendarChange,
+    ) -> Result<Option<CalendarEvent>, CalendarError> {
+        let change = change_of(&request.key);
+        let owner = self.owner(&request.user_id);
+        let told = |event: &Event| self.changed(event, owner.as_deref());
+        match &request.kind {
+            CalendarChangeKind::Create { with_link, .. } => {
+                let event = self.event(&change).await?;
+                let event = event.filter(|event| is_made_by(event, &change));
+                Ok(event.map(|event| self.with_link(&event, *with_link)))
+            }
+            CalendarChangeKind::Move { id, .. } => {
+                let event = match self.event(id).await {
+                    Err(CalendarError::NotFound(_)) => None,
+                    event => event?,
+                };
+                match event {
+                    Some(event) if event.has_change(&change) => Ok(Some(told(&event))),
+                    Some(event) if event.is_bare() => Err(CalendarError::Unsettled(
+                        "the event was deleted, and does not say whether it was moved before"
+                            .to_owned(),
+                    )),
+                    Some(_) | None => Ok(None),
+                }
+            }
+            CalendarChangeKind::Cancel {
+                id,
+                is_whole_series,
+                ..
+            } => {
+                let event = match self.event(id).await {
+                    Err(CalendarError::NotFound(_)) => return Ok(None),
+                    event => event?,
+                };
+                let event = match is_whole_series {
+                    true => self.event(&series_of(id, event.as_ref())).await?,
+                    false => event,
+                };
+                // Who has cancelled it makes no difference: it is what was asked for.
+                let is_it = |event: &Event| {
+                    event.is_cancelled() && (event.is_bare() || event.is_of(owner.as_deref()))
+                };
+                Ok(event.filter(is_it).map(|event| told(&event)))
+            }
+        }
+    }
+
+    async fn create(
+        &self,
+        change: &str,
+        maker: &str,
+        new: &NewEvent<'_>,
+    ) -> Result<CalendarEvent, CalendarError> {
+        // An earlier attempt may have made it, and would take the time now.
+        if let Some(event) = self.event(change).await? {
+            return self.made_before(change, &event, new.with_link);
+        }
+        let event = {
+            let _only_one = match self.settings.overlaps {
+                true => None,
+                false => Some(self.taking.lock().await),
+            };
+            self.require_free(new.span, None).await?;
+            match self.insert(change, maker, new).await {
+                Err(RequestError::Status { status: 409, .. }) => {
+                    let event = self.event(change).await?.ok_or_else(|| {
+                        let cause = "the id of the new event is taken, and there is no such event";
+                        CalendarError::Unavailable(cause.to_owned())
+                    })?;
+                    return self.made_before(change, &event, new.with_link);
+                }
+                made => made.map_err(refusal)?,
+            }
+        };
+        // Only the attempt that made the event makes its meeting, so that no repeat makes another one.
+        match &self.settings.links {
+            Links::Service(service) if new.with_link => {
+                Ok(self.linked(&**service, event, new).await)
+            }
+            Links::Meet if new.with_link && event.link().is_none() && event.awaits_link() => {
+                let later = self.event(change).await.ok().flatten();
+                Ok(self.with_link(&later.unwrap_or(event), true))
+            }
+            Links::Nobody | Links::Meet | Links::Service(_) => {
+                Ok(self.with_link(&event, new.with_link))
+            }
+        }
+    }
+
+    async fn insert(
+        &self,
+        change: &str,
+        maker: &str,
+        new: &NewEvent<'_>,
+    ) -> Result<Event, RequestError> {
+        let guests = new.attendees.iter().map(|email| json!({"email": email}));
+        let mut body = json!({
+            "id": change,
+            "summary": new.title,
+            "start": self.when(new.span.start),
+            "end": self.when(new.span.end),
+            "attendees": guests.collect::<Vec<_>>(),
+            "extendedProperties": {"private": {OWNER: maker, CHANGES: change}},
+        });
+        if !new.description.is_empty() {
+            body["description"] = new.description.into();
+        }
+        let calendar = self
+            .id_of(PRIMARY)
+            .map_err(|_| RequestError::Unavailable("no calendar is called primary".to_owned()))?;
+        let url = format!("{}?{}", self.events_url(calendar), self.told_to_guests());
+        let plain = Request::json("POST", url.clone(), &body, Kind::Changes);
+        if !(new.with_link && matches!(self.settings.links, Links::Meet)) {
+            return self.ask(plain).await;
+        }
+        // The same request's conference is made once (`conferenceData.createRequest.requestId`).
+        body["conferenceData"] = json!({
+            "createRequest": {
+                "requestId": change,
+                "conferenceSolutionKey": {"type": "hangoutsMeet"},
+            }
+        });
+        let url = format!("{url}&conferenceDataVersion=1");
+        let with_meeting = Request::json("POST", url, &body, Kind::Changes);
+        match self.ask(with_meeting).await {
+            // A calendar that has no Meet refuses the whole; the event does not depend on it.
+            Err(RequestError::Status { status: 400, .. }) => self.ask(plain).await,
+            made => made,
+        }
+    }
+
+    /// The event of an attempt before this one; refused where it is another's.
+    fn made_before(
+        &self,
+        change: &str,
+        event: &Event,
+        with_link: bool,
+    ) -> Result<CalendarEvent, CalendarError> {
+        match is_made_by(event, change) {
+            true => Ok(self.with_link(event, with_link)),
+            false => Err(CalendarError::Refused(
+                "the id of the new event is another event's".to_owned(),
+            )),
+        }
+    }
+
+    /// Has a meeting made and written into the event, which stands whatever becomes of that.
+    async fn linked(
+        &self,
+        service: &dyn Conferences,
+        event: Event,
+        new: &NewEvent<'_>,
+    ) -> CalendarEvent {
+        let link = service.make(Meeting {
+            title: new.title.to_owned(),
+            start: new.span.start,
+            end: new.span.end,
+        });
+        let Ok(link) = link.await else {
+            return self.with_link(&event, true);
+        };
+        let body = json!({
+            "location": link,
+            "extendedProperties": {"private": {LINK: link}},
+        });
+        match self.patch(&event, &body).await {
+            Ok(Attempt::Made(event)) => self.with_link(&event, true),
+            Ok(Attempt::Outdated) | Err(_) => CalendarEvent {
+                link: Some(link),
+                link_trouble: Some(LinkTrouble::Unwritten),
+                ..self.changed(&event, None)
+            },
+        }
+    }
+
+    async fn move_event(
+        &self,
+        change: &str,
+        named: &Named<'_>,
+        to: Span,
+    ) -> Result<CalendarEvent, CalendarError> {
+        for _ in 0..ATTEMPTS {
+            let event = self.event(named.id).await?.ok_or_else(not_found)?;
+            if event.has_change(change) {
+                return Ok(self.changed(&event, named.owner.as_deref()));
+            }
+            if event.is_cancelled() || event.is_series() {
+                return Err(not_found());
+            }
+            let from = self.expect(named, &event)?;
+            let _only_one = match self.settings.overlaps {
+                true => None,
+                false => Some(self.taking.lock().await),
+            };
+            self.require_free(to, Some((&event, from))).await?;
+            let mut body = json!({
+                "start": self.when(to.start),
+                "end": self.when(to.end),
+                "extendedProperties": {"private": {CHANGES: event.changes_with(change)}},
+            });
+            if event.start.date.is_some() {
+                // It is no event of whole days any more.
+                body["start"]["date"] = Value::Null;
+                body["end"]["date"] = Value::Null;
+            }
+            match self.patch(&event, &body).await? {
+                Attempt::Made(event) => return Ok(self.changed(&event, named.owner.as_deref())),
+                Attempt::Outdated => {}
+            }
+        }
+        Err(contended())
+    }
+
+    async fn cancel(
+        &self,
+        named: &Named<'_>,
+        is_whole_series: bool,
+    ) -> Result<CalendarEvent, CalendarError> {
+        for _ in 0..ATTEMPTS {
+            let event = self.event(named.id).await?.ok_or_else(not_found)?;
+            if event.is_cancelled() && !is_whole_series {
+                let may_see = event.is_bare() || event.is_of(named.owner.as_deref());
+                return match may_see {
+                    true => Ok(self.changed(&event, named.owner.as_deref())),
+                    false => Err(not_found()),
+                };
+            }
+            self.expect(named, &event)?;
+            let target = match is_whole_series {
+                true => {
+                    let id = series_of(named.id, Some(&event));
+                    self.event(&id).await?.ok_or_else(not_found)?
+                }
+                // The whole of a series is cancelled only where that is said.
+                false if event.is_series() => return Err(not_found()),
+                false => event,
+            };
+            if !target.is_cancelled() {
+                if !target.is_of(named.owner.as_deref()) {
+                    return Err(not_found());
+                }
+                if let Attempt::Outdated = self.delete(&target).await? {
+                    continue;
+                }
+            }
+            return Ok(CalendarEvent {
+                is_cancelled: true,
+                ..self.changed(&target, named.owner.as_deref())
+            });
+        }
+        Err(contended())
+    }
+
+    /// Changes the event if it is still as it was looked at
+    /// (<https://developers.google.com/workspace/calendar/api/guides/version-resources>).
+    async fn patch(&self, event: &Event, body: &Value) -> Result<Attempt, CalendarError> {
+        let url = format!("{}?{}", self.event_url(&event.id)?, self.told_to_guests());
+        let request = Request::json("PATCH", url, body, Kind::Changes);
+        match self.ask(if_match(request, event)).await {
+            Ok(event) => Ok(Attempt::Made(Box::new(event))),
+            Err(error) => outdated(error),
+        }
+    }
+
+    async fn delete(&self, event: &Event) -> Result<Attempt, CalendarError> {
+        let request = Request {
+            method: "DELETE",
+            url: format!("{}?{}", self.event_url(&event.id)?, self.told_to_guests()),
+            headers: Vec::new(),
+            body: Vec::new(),
+            kind: Kind::Changes,
+        };
+        let gone = || Ok(Attempt::Made(Box::new(event.clone())));
+        match self.tokens.send(if_match(request, event)).await {
+            Ok(_) => gone(),
+            // Somebody else was quicker.
+            Err(RequestError::Status { status: 410, .. }) => gone(),
+            Err(error) => outdated(error),
+        }
+    }
+
+    /// Refuses another event than the one that the user was shown, and another's. When it is.
+    fn expect(&self, named: &Named<'_>, event: &Event) -> Result<Span, CalendarError> {
+        if !event.is_of(named.owner.as_deref()) {
+            return Err(not_found());
+        }
+        let at = event.span(&self.settings.zone).ok_or_else(not_found)?;
+        let title = event.summary.as_deref().unwrap_or_default();
+        let is_it =
+            title.trim() == named.title.trim() && named.start.is_none_or(|start| start == at.start);
+        match is_it {
+            true => Ok(at),
+            false => Err(different(&self.shown(at.start))),
+        }
+    }
+
+    /// Refuses a time that another event has than the one that is moved there.
+    async fn require_free(
+        &self,
+        at: Span,
+        moved: Option<(&Event, Span)>,
+    ) -> Result<(), CalendarError> {
+        if self.settings.overlaps {
+            return Ok(());
+        }
+        let calendar = self.id_of(PRIMARY)?;
+        let taken = self.taken(&[(PRIMARY, calendar)], at).await?;
+        let meets = |span: &Span| span.start < at.end && at.start < span.end;
+        let mut busy: Vec<Span> = taken.into_values().flatten().filter(meets).collect();
+        // Busy times do not say whose they are, so that the event's own are told from the others by the list.
+        if let Some((event, from)) = moved
+            && meets(&from)
+            && !busy.is_empty()
+        {
+            let found = self.found(calendar, at, None).await?;
+            if let Some(problem) = found.problems.first() {
+                return Err(CalendarError::Unavailable(problem.clone()));
+            }
+            let others = found.events.iter();
+            let others = others.filter(|other| other.id != event.id && other.is_busy());
+            let spans = others.filter_map(|other| other.span(&self.settings.zone));
+            busy = spans.filter(meets).collect();
+        }
+        match busy.is_empty() {
+            true => Ok(()),
+            false => Err(CalendarError::Taken {
+                busy: (busy.iter())
+                    .map(|span| (self.shown(span.start), self.shown(span.end)))
+                    .collect(),
+            }),
+        }
+    }
+
+    fn when(&self, at: jiff::Timestamp) -> Value {
+        json!({"dateTime": utc(at), "timeZone": self.settings.zone_name})
+    }
+
+    fn told_to_guests(&self) -> &'static str {
+        match self.settings.invites {
+            true => "sendUpdates=all",
+            false => "sendUpdates=none",
+        }
+    }
+
+    /// The event of a change. One of which nothing but its id is left was cancelled.
+    fn changed(&self, event: &Event, owner: Option<&str>) -> CalendarEvent {
+        let told = self.told(PRIMARY, event, owner);
+        told.unwrap_or_else(|| CalendarEvent {
+            id: event.id.clone(),
+            calendar: PRIMARY.to_owned(),
+            is_cancelled: event.is_cancelled(),
+            ..CalendarEvent::default()
+        })
+    }
+
+    /// The event of its maker, with what is wrong with the link that it was to have.
+    fn with_link(&self, event: &Event, with_link: bool) -> CalendarEvent {
+        let told = self.changed(event, None);
+        let trouble = match (&told.link, &self.settings.links) {
+            (Some(_), _) => None,
+            (None, Links::Nobody) => Some(LinkTrouble::NoService),
+            (None, Links::Meet) if event.awaits_link() => Some(LinkTrouble::Pending),
+            (None, Links::Meet | Links::Service(_)) => Some(LinkTrouble::Failed),
+        };
+        CalendarEvent {
+            link_trouble: trouble.filter(|_| with_link),
+            ..told
+        }
+    }
+}
+
+/// A change as an event says it, and the id of the event that it makes: 32 of the 32 digits of base32hex that hexadecimal has, too. Google
+/// takes 5 to 1,024 of them (<https://developers.google.com/workspace/calendar/api/v3/reference/events/insert>, `id`).
+fn change_of(key: &str) -> String {
+    digest("windlass change of a calendar\n", key)
+}
+
+/// Whether this change made the event. One of which nothing but its id is left has it from there.
+fn is_made_by(event: &Event, change: &str) -> bool {
+    event.has_change(change) || event.is_bare()
+}
+
+/// The id of the series of an occurrence, which is the occurrence's without its time; of any other event its own.
+fn series_of(id: &str, event: Option<&Event>) -> String {
+    let named = event.and_then(|event| event.recurring_event_id.clone());
+    if let Some(named) = named {
+        return named;
+    }
+    let is_time = |text: &str| {
+        text.len() >= 8
+            && text[..8].bytes().all(|byte| byte.is_ascii_digit())
+            && text[8..]
+                .trim_matches(['T', 'Z'])
+                .bytes()
+                .all(|byte| byte.is_ascii_digit())
+    };
+    match id.rsplit_once('_') {
+        Some((series, time)) if event.is_none() && !series.is_empty() && is_time(time) => {
+            series.to_owned()
+        }
+        Some(_) | None => id.to_owned(),
+    }
+}
+
+fn if_match(request: Request, event: &Event) -> Request {
+    match &event.etag {
+        Some(etag) => request.with_header("If-Match", etag.as_str()),
+        None => request,
+    }
+}
+
+fn outdated(error: RequestError) -> Result<Attempt, CalendarError> {
+    match error {
+        RequestError::Status { status: 412, .. } => Ok(Attempt::Outdated),
+        RequestError::Status {
+            status: 404 | 410, ..
+        } => Err(not_found()),
+        error => Err(refusal(error)),
+    }
+}
+
+fn contended() -> CalendarError {
+    let cause = "the event was changed by others again and again";
+    CalendarError::Unavailable(cause.to_owned())
+}

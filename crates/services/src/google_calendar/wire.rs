@@ -1,0 +1,267 @@
+//! Google's events and busy times as JSON has them
+//! (<https://developers.google.com/workspace/calendar/api/v3/reference/events>, `/freebusy/query`), and our marks in them. Asks nobody.
+
+use crate::conference::checked;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use windlass_calendar::Span;
+
+/// Who had an event made, among its private properties.
+pub(super) const OWNER: &str = "windlassOwner";
+/// The changes that were made in an event, with a space between them; the newest is the last.
+pub(super) const CHANGES: &str = "windlassChanges";
+/// The link of a conference that is not Google's.
+pub(super) const LINK: &str = "windlassLink";
+/// Changes that an event remembers. A value has at most 1,024 characters
+/// (<https://developers.google.com/workspace/calendar/api/guides/extended-properties>).
+const CHANGES_MAX: usize = 24;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Event {
+    pub(super) id: String,
+    pub(super) etag: Option<String>,
+    status: Option<String>,
+    pub(super) summary: Option<String>,
+    pub(super) description: Option<String>,
+    pub(super) location: Option<String>,
+    pub(super) start: When,
+    end: When,
+    recurrence: Vec<String>,
+    pub(super) recurring_event_id: Option<String>,
+    transparency: Option<String>,
+    pub(super) attendees: Vec<Attendee>,
+    extended_properties: Properties,
+    hangout_link: Option<String>,
+    conference_data: Option<ConferenceData>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct When {
+    /// Of an event of whole days.
+    pub(super) date: Option<String>,
+    date_time: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Attendee {
+    pub(super) email: Option<String>,
+    #[serde(rename = "self")]
+    is_self: bool,
+    response_status: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Properties {
+    private: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ConferenceData {
+    create_request: CreateRequest,
+    entry_points: Vec<EntryPoint>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct CreateRequest {
+    status: CreateStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct CreateStatus {
+    status_code: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct EntryPoint {
+    entry_point_type: String,
+    uri: String,
+}
+
+impl When {
+    fn at(&self, zone: &TimeZone) -> Option<Timestamp> {
+        match (&self.date_time, &self.date) {
+            (Some(time), _) => time.parse().ok(),
+            (None, Some(date)) => {
+                let date: Date = date.parse().ok()?;
+                zone.to_ambiguous_timestamp(date.at(0, 0, 0, 0))
+                    .compatible()
+                    .ok()
+            }
+            (None, None) => None,
+        }
+    }
+}
+
+impl Event {
+    /// `None` where it does not say when it is, as a deleted event may.
+    pub(super) fn span(&self, zone: &TimeZone) -> Option<Span> {
+        let start = self.start.at(zone)?;
+        let end = self.end.at(zone)?;
+        Some(Span {
+            start,
+            end: end.max(start),
+        })
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.status.as_deref() == Some("cancelled")
+    }
+
+    pub(super) fn is_tentative(&self) -> bool {
+        self.status.as_deref() == Some("tentative")
+    }
+
+    /// Whether it stands for all occurrences of a series.
+    pub(super) fn is_series(&self) -> bool {
+        !self.recurrence.is_empty()
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        let declined = |attendee: &Attendee| {
+            attendee.is_self && attendee.response_status.as_deref() == Some("declined")
+        };
+        !self.is_cancelled()
+            && self.transparency.as_deref() != Some("transparent")
+            && !self.attendees.iter().any(declined)
+    }
+
+    pub(super) fn is_of(&self, owner: Option<&str>) -> bool {
+        owner.is_none() || self.private(OWNER) == owner
+    }
+
+    /// Whether it is one of which nothing but its id is left.
+    pub(super) fn is_bare(&self) -> bool {
+        self.is_cancelled() && self.extended_properties.private.is_empty()
+    }
+
+    fn private(&self, name: &str) -> Option<&str> {
+        let properties = &self.extended_properties.private;
+        properties.get(name).map(String::as_str)
+    }
+
+    pub(super) fn has_change(&self, change: &str) -> bool {
+        let known = self.private(CHANGES).unwrap_or_default();
+        known.split(' ').any(|known| known == change)
+    }
+
+    /// Its changes with one more, without the oldest where there are too many.
+    pub(super) fn changes_with(&self, change: &str) -> String {
+        let known = self.private(CHANGES).unwrap_or_default();
+        let mut known: Vec<&str> = known.split(' ').filter(|one| !one.is_empty()).collect();
+        known.push(change);
+        let oldest = known.len().saturating_sub(CHANGES_MAX);
+        known[oldest..].join(" ")
+    }
+
+    /// Where its conference is.
+    pub(super) fn link(&self) -> Option<String> {
+        let entries = self.conference_data.iter();
+        let mut entries = entries.flat_map(|data| &data.entry_points);
+        let video = entries.find(|entry| entry.entry_point_type == "video");
+        let link = self
+            .private(LINK)
+            .or(video.map(|entry| entry.uri.as_str()))
+            .or(self.hangout_link.as_deref());
+        checked(link?)
+    }
+
+    /// Whether Google is still at making its conference.
+    pub(super) fn awaits_link(&self) -> bool {
+        let data = self.conference_data.as_ref();
+        data.is_some_and(|data| data.create_request.status.status_code == "pending")
+    }
+}
+
+/// A page of events.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Page {
+    /// Read one by one, so that one that is broken hides no other.
+    pub(super) items: Vec<Value>,
+    pub(super) next_page_token: Option<String>,
+}
+
+/// Busy times of calendars, by their ids.
+#[derive(Debug, Deserialize)]
+pub(super) struct BusyTimes {
+    pub(super) calendars: BTreeMap<String, BusyCalendar>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct BusyCalendar {
+    busy: Vec<BusySpan>,
+    errors: Vec<BusyError>,
+}
+
+#[derive(Debug, Deserialize)]
+struct BusySpan {
+    start: String,
+    end: String,
+}
+
+impl BusySpan {
+    fn read(&self) -> Result<Span, String> {
+        let time = |text: &str| -> Result<Timestamp, String> {
+            text.parse().map_err(|_| "a time that is none".to_owned())
+        };
+        Ok(Span {
+            start: time(&self.start)?,
+            end: time(&self.end)?,
+        })
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct BusyError {
+    reason: String,
+}
+
+impl BusyCalendar {
+    /// Else why nobody knows what is taken.
+    pub(super) fn spans(&self) -> Result<Vec<Span>, String> {
+        match self.errors.first() {
+            Some(error) => Err(error.reason.chars().take(100).collect()),
+            None => self.busy.iter().map(BusySpan::read).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_event_remembers_its_newest_changes_within_the_limit_of_a_value() {
+        let mut value = String::new();
+        for number in 0..40 {
+            let event: Event = serde_json::from_value(
+                json!({"id": "a", "extendedProperties": {"private": {CHANGES: value}}}),
+            )
+            .unwrap();
+            value = event.changes_with(&format!("{number:032}"));
+        }
+        assert!(value.len() <= 1_024);
+        let event: Event = serde_json::from_value(
+            json!({"id": "a", "extendedProperties": {"private": {CHANGES: value}}}),
+        )
+        .unwrap();
+        assert!(event.has_change(&format!("{:032}", 39)));
+        assert!(!event.has_change(&format!("{:032}", 0)));
+        assert!(!event.has_change(""));
+    }
+}

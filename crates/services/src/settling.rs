@@ -1,0 +1,225 @@
+//! One request to a service and whether its outcome is settled: done, refused for certain, or unknown. Knows no service but for the
+//! shape in which Google names the reason of a refusal.
+
+use crate::Clock;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::Arc;
+use windlass_tool::handler::{FetchError, Http, HttpAnswer, HttpRequest, Redirects};
+
+/// Where a service says to wait and not how long.
+const RETRY_AFTER_MS: u64 = 10_000;
+/// The longest wait that is passed on.
+const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
+/// Characters of a service's own words that operators are shown.
+const REASON_CHARACTERS_MAX: usize = 300;
+/// Reasons of status 403 that mean "later" (<https://developers.google.com/workspace/calendar/api/guides/errors>).
+const LATER: [&str; 4] = [
+    "rateLimitExceeded",
+    "userRateLimitExceeded",
+    "quotaExceeded",
+    "dailyLimitExceeded",
+];
+
+/// Why a service did not do what it was asked. The texts are for operators.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// It does not answer, and nothing was changed.
+    #[error("{0}")]
+    Unavailable(String),
+    /// It was asked for a change, and nobody knows what became of that.
+    #[error("{0}")]
+    Unsettled(String),
+    /// It takes no more requests for now. Nothing was changed.
+    #[error("the service takes no more requests for {retry_after_ms} ms")]
+    Limited { retry_after_ms: u64 },
+    /// It does not take this program's credentials. Nothing was changed.
+    #[error("the service does not take the credentials: {0}")]
+    Denied(String),
+    /// It says that it did nothing, and why.
+    #[error("the service answered {status}: {reason}")]
+    Status { status: u16, reason: String },
+}
+
+/// Whether a request may change something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Reads,
+    Changes,
+}
+
+/// A request before it is known who asks.
+#[derive(Clone)]
+pub(crate) struct Request {
+    pub(crate) method: &'static str,
+    pub(crate) url: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) kind: Kind,
+}
+
+impl Request {
+    pub(crate) fn get(url: String) -> Self {
+        Self {
+            method: "GET",
+            url,
+            headers: Vec::new(),
+            body: Vec::new(),
+            kind: Kind::Reads,
+        }
+    }
+
+    pub(crate) fn json(method: &'static str, url: String, body: &Value, kind: Kind) -> Self {
+        Self {
+            method,
+            url,
+            headers: vec![("Content-Type".to_owned(), "application/json".to_owned())],
+            body: body.to_string().into_bytes(),
+            kind,
+        }
+    }
+
+    pub(crate) fn with_header(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.headers.push((name.to_owned(), value.into()));
+        self
+    }
+}
+
+/// The way to services.
+#[derive(Clone)]
+pub(crate) struct Exchange {
+    pub(crate) http: Arc<dyn Http>,
+    /// Of each request, to the end of its answer.
+    pub(crate) timeout_ms: u64,
+    pub(crate) clock: Clock,
+}
+
+impl Exchange {
+    /// The body of an answer that says that the request was carried out.
+    pub(crate) async fn send(&self, request: Request) -> Result<Vec<u8>, RequestError> {
+        let kind = request.kind;
+        let answer = self.http.fetch(HttpRequest {
+            method: request.method.to_owned(),
+            url: request.url,
+            headers: request.headers,
+            body: request.body,
+            timeout_ms: self.timeout_ms,
+            redirects: Redirects::Keep,
+        });
+        match answer.await {
+            Ok(answer) => self.judge(answer, kind),
+            Err(FetchError::Refused(cause) | FetchError::Unreachable(cause)) => {
+                Err(RequestError::Unavailable(cause))
+            }
+            Err(FetchError::Unanswered(cause)) => Err(open(kind, cause)),
+        }
+    }
+
+    fn judge(&self, answer: HttpAnswer, kind: Kind) -> Result<Vec<u8>, RequestError> {
+        match answer.status {
+            // Without its end nobody can say what was made, so that somebody has to look.
+            200..=299 => answer.body.map_err(|cut| open(kind, cut.problem)),
+            429 => Err(self.limited(&answer)),
+            // Those that prove that nothing happened.
+            400 | 401 | 403..=405 | 409 | 410 | 412 | 413 | 415 | 422 | 501 => {
+                let body = match &answer.body {
+                    Ok(body) => body.as_slice(),
+                    Err(cut) => cut.beginning.as_slice(),
+                };
+                let (word, reason) = reason(body);
+                match answer.status == 403 && LATER.contains(&word.as_str()) {
+                    true => Err(self.limited(&answer)),
+                    false => Err(RequestError::Status {
+                        status: answer.status,
+                        reason,
+                    }),
+                }
+            }
+            status => Err(open(kind, format!("the service answered {status}"))),
+        }
+    }
+
+    /// `Retry-After` in seconds or as a date (RFC 9110, section 10.2.3).
+    fn limited(&self, answer: &HttpAnswer) -> RequestError {
+        let wait_ms = answer.header("Retry-After").and_then(|text| {
+            let text = text.trim();
+            match text.parse::<u64>() {
+                Ok(seconds) => Some(seconds.saturating_mul(1_000)),
+                Err(_) => {
+                    let at: Timestamp = rfc2822::parse(text).ok()?.timestamp();
+                    let now = i64::try_from((self.clock)()).ok()?;
+                    u64::try_from(at.as_millisecond().saturating_sub(now)).ok()
+                }
+            }
+        });
+        RequestError::Limited {
+            retry_after_ms: wait_ms.unwrap_or(RETRY_AFTER_MS).min(RETRY_AFTER_MS_MAX),
+        }
+    }
+}
+
+/// What a request without a whole answer comes to.
+fn open(kind: Kind, cause: String) -> RequestError {
+    match kind {
+        Kind::Reads => RequestError::Unavailable(cause),
+        Kind::Changes => RequestError::Unsettled(cause),
+    }
+}
+
+/// An answer as a type. One that cannot be read leaves a change open.
+pub(crate) fn read<T: DeserializeOwned>(body: &[u8], kind: Kind) -> Result<T, RequestError> {
+    serde_json::from_slice(body)
+        .map_err(|error| open(kind, format!("the answer cannot be read: {error}")))
+}
+
+/// The word and the words for a refusal: `{"error": {"message", "errors": [{"reason"}]}}` of Google's APIs, `{"error", "error_description"}` of
+/// OAuth (RFC 6749, section 5.2), `{"message"}` of Zoom.
+fn reason(body: &[u8]) -> (String, String) {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
+    let word = text("/error/errors/0/reason").or_else(|| text("/error"));
+    let word = word.unwrap_or_default();
+    let words = [
+        "/error/message",
+        "/error_description",
+        "/message",
+        "/reason",
+    ];
+    let words = words.into_iter().find_map(text).unwrap_or_default();
+    let shown = [word, words]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(": ");
+    let shown = shown.chars().filter(|c| !c.is_control());
+    (word.to_owned(), shown.take(REASON_CHARACTERS_MAX).collect())
+}
+
+/// One segment of a path, or one value of a query.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                escaped.push(char::from(byte));
+            }
+            byte => {
+                const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+                escaped.push('%');
+                escaped.push(char::from(DIGITS[usize::from(byte >> 4)]));
+                escaped.push(char::from(DIGITS[usize::from(byte & 15)]));
+            }
+        }
+    }
+    escaped
+}
+
+/// `name=value` of each, joined.
+pub(crate) fn form(pairs: &[(&str, &str)]) -> String {
+    let pairs = pairs
+        .iter()
+        .map(|(name, value)| format!("{name}={}", escaped(value)));
+    pairs.collect::<Vec<_>>().join("&")
+}

@@ -1,0 +1,166 @@
+//! Links of conferences: made once, said where they are missing, and never a reason against the event.
+
+use super::client::now;
+use super::google::{Desk, Meet};
+use super::google_calendar::{change, create};
+use super::server::{End, Fault};
+use windlass_services::Links;
+use windlass_tool::handler::{CalendarChange, CalendarChangeKind, Calendars, LinkTrouble};
+
+fn with_link(key: &str) -> CalendarChange {
+    let CalendarChangeKind::Create {
+        title,
+        start,
+        end,
+        attendees,
+        description,
+        ..
+    } = create("12:00", "13:00")
+    else {
+        panic!("it is another change");
+    };
+    let kind = CalendarChangeKind::Create {
+        title,
+        start,
+        end,
+        attendees,
+        description,
+        with_link: true,
+    };
+    change(key, kind)
+}
+
+const MEET: &str = "https://meet.google.com/abc-defg-hij";
+const ZOOM: &str = "https://zoom.example/j/1";
+
+#[test]
+fn meet_makes_the_link_with_the_event() {
+    for (meet, link, trouble) in [
+        (Meet::AtOnce, Some(MEET), None),
+        (Meet::Later, Some(MEET), None),
+        (Meet::Failing, None, Some(LinkTrouble::Failed)),
+        (Meet::Missing, None, Some(LinkTrouble::Failed)),
+    ] {
+        let desk = Desk::default();
+        desk.state().meet = Some(meet);
+        let calendars = desk.calendars(Links::Meet);
+        let made = now(calendars.change(with_link("k1"))).unwrap();
+        assert_eq!(
+            (made.link.as_deref(), made.link_trouble),
+            (link, trouble),
+            "{meet:?}"
+        );
+        assert_eq!(now(calendars.change(with_link("k1"))).unwrap(), made);
+        assert_eq!(now(calendars.find(with_link("k1"))), Ok(Some(made)));
+        assert_eq!(desk.state().events.len(), 1, "{meet:?}");
+    }
+}
+
+#[test]
+fn a_link_that_nobody_asked_for_is_not_made() {
+    let desk = Desk::default();
+    desk.state().meet = Some(Meet::AtOnce);
+    for links in [Links::Meet, desk.zoom(), Links::Nobody] {
+        let calendars = desk.calendars(links);
+        let made = now(calendars.change(change("k1", create("12:00", "13:00")))).unwrap();
+        assert_eq!((made.link, made.link_trouble), (None, None));
+    }
+    assert!(desk.state().meetings.is_empty());
+    let calendars = desk.calendars(Links::Nobody);
+    let again = now(calendars.change(with_link("k1"))).unwrap();
+    assert_eq!(again.link_trouble, Some(LinkTrouble::NoService));
+}
+
+#[test]
+fn zooms_link_is_written_into_the_event() {
+    let desk = Desk::default();
+    let calendars = desk.calendars(desk.zoom());
+    let made = now(calendars.change(with_link("k1"))).unwrap();
+    assert_eq!(made.link.as_deref(), Some(ZOOM));
+    assert_eq!(made.location.as_deref(), Some(ZOOM));
+    assert_eq!(made.link_trouble, None);
+    let asked = desk.server.asked("meeting")[0].json();
+    assert_eq!(asked["topic"], "Lunch");
+    assert_eq!(asked["start_time"], "2026-11-30T11:00:00Z");
+    assert_eq!(asked["duration"], 60);
+    assert_eq!(now(calendars.change(with_link("k1"))).unwrap(), made);
+    assert_eq!(now(calendars.find(with_link("k1"))), Ok(Some(made)));
+    assert_eq!(desk.state().meetings.len(), 1);
+}
+
+#[test]
+fn the_event_stands_where_the_conference_service_fails() {
+    let fault = |is_carried_out, end| Fault {
+        is_carried_out,
+        end,
+    };
+    for (request, fault) in [
+        (
+            "zoom token",
+            fault(false, End::Status(400, "{\"reason\":\"Invalid\"}", &[])),
+        ),
+        ("meeting", fault(false, End::Status(500, "", &[]))),
+        ("meeting", fault(true, End::Lost)),
+        ("meeting", fault(true, End::Cut)),
+        ("meeting", fault(true, End::Silent)),
+        ("meeting", fault(false, End::Status(429, "", &[]))),
+        (
+            "meeting",
+            fault(
+                false,
+                End::Status(201, "{\"join_url\":\"javascript:alert(1)\"}", &[]),
+            ),
+        ),
+    ] {
+        let desk = Desk::default();
+        let calendars = desk.calendars(desk.zoom());
+        desk.server.breaks(request, fault.clone());
+        let made = now(calendars.change(with_link("k1"))).unwrap();
+        assert_eq!(
+            (made.link.as_deref(), made.link_trouble),
+            (None, Some(LinkTrouble::Failed)),
+            "{fault:?}"
+        );
+        // A repeat finds the event, and makes no second meeting.
+        let meetings = desk.state().meetings.len();
+        assert_eq!(now(calendars.change(with_link("k1"))).unwrap(), made);
+        assert_eq!(now(calendars.find(with_link("k1"))), Ok(Some(made)));
+        assert_eq!(desk.state().meetings.len(), meetings);
+        assert_eq!(desk.state().events.len(), 1);
+    }
+}
+
+#[test]
+fn a_link_that_does_not_reach_the_event_reaches_the_user() {
+    let desk = Desk::default();
+    let calendars = desk.calendars(desk.zoom());
+    let end = End::Status(500, "", &[]);
+    desk.server.breaks(
+        "patch",
+        Fault {
+            is_carried_out: false,
+            end,
+        },
+    );
+    let made = now(calendars.change(with_link("k1"))).unwrap();
+    assert_eq!(made.link.as_deref(), Some(ZOOM));
+    assert_eq!(made.link_trouble, Some(LinkTrouble::Unwritten));
+}
+
+#[test]
+fn an_insert_of_unknown_outcome_makes_no_meeting() {
+    let desk = Desk::default();
+    let calendars = desk.calendars(desk.zoom());
+    desk.server.breaks(
+        "insert",
+        Fault {
+            is_carried_out: true,
+            end: End::Lost,
+        },
+    );
+    assert!(now(calendars.change(with_link("k1"))).is_err());
+    let found = now(calendars.find(with_link("k1"))).unwrap().unwrap();
+    assert_eq!(found.link_trouble, Some(LinkTrouble::Failed));
+    assert_eq!(now(calendars.change(with_link("k1"))).unwrap(), found);
+    assert!(desk.state().meetings.is_empty());
+}
