@@ -11,7 +11,7 @@ use windlass_calendar::{
 };
 use windlass_config::{CalendarAccess, Config};
 use windlass_services::calendar_terms::{different, not_found, owner, shown, span, time};
-use windlass_services::conference::{Conferences, Meeting};
+use windlass_services::conference::{Conferences, Meeting, checked};
 use windlass_tool::handler::{
     Availability, AvailabilityRequest, CalendarChange, CalendarChangeKind, CalendarError,
     CalendarEvent, CalendarRange, Calendars, CapabilityFuture, EventList, EventsRequest, FreeSlot,
@@ -282,17 +282,18 @@ impl Files {
 
     /// An event that a change has made, with its link, or what is wrong with the one that it was to have.
     fn told(&self, found: Found, with_link: bool) -> CalendarEvent {
-        let told = self.changed(found);
-        // What an event of ours has as its place is the link that was written there.
-        let link = told.location.clone().filter(|_| with_link);
+        // The link was written where the event takes place.
+        let link = found.location.as_deref().filter(|_| with_link);
+        let link = link.and_then(checked);
         let trouble = match self.conferences {
             Some(_) => LinkTrouble::Failed,
             None => LinkTrouble::NoService,
         };
         CalendarEvent {
             link_trouble: (with_link && link.is_none()).then_some(trouble),
+            location: link.clone(),
             link,
-            ..told
+            ..self.changed(found)
         }
     }
 
@@ -305,7 +306,6 @@ impl Files {
             is_all_day: found.is_all_day,
             is_cancelled: found.is_cancelled,
             title: found.title,
-            location: found.location,
             attendees: found.attendees,
             ..CalendarEvent::default()
         }

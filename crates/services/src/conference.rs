@@ -21,7 +21,7 @@ pub struct Meeting {
 }
 
 /// A service's link, where it is one that may be shown.
-pub(crate) fn checked(link: &str) -> Option<String> {
+pub fn checked(link: &str) -> Option<String> {
     let fits = |c: char| !c.is_whitespace() && !c.is_control();
     let is_link = link.starts_with("https://")
         && link.len() > "https://".len()

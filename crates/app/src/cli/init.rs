@@ -1,6 +1,9 @@
 //! `windlass init` and `windlass tool new`: write files for a beginning, never over any, and say what to do next.
 
-use super::{ExtraName, InitArguments, LanguageName, NewToolArguments, ToolArguments, ToolCommand};
+use super::{
+    AddToolsArguments, ExtraName, InitArguments, LanguageName, NewToolArguments, ToolArguments,
+    ToolCommand,
+};
 use super::{flags, import, load_config_to_write_tools};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -214,7 +217,41 @@ fn rust_of(sources: &Path) -> Result<Language, Failure> {
 pub(super) fn tool(arguments: &ToolArguments) -> Result<(), Failure> {
     match &arguments.command {
         ToolCommand::New(arguments) => new_tool(arguments),
+        ToolCommand::Add(arguments) => add_tools(arguments),
     }
+}
+
+fn add_tools(arguments: &AddToolsArguments) -> Result<(), Failure> {
+    let flags = flags([("--tools", "folders.tools", &arguments.tools)]);
+    let config = load_config_to_write_tools(&arguments.file, flags)?;
+    let folder = &*config.folders.tools;
+    let extras = extras(&arguments.names);
+    let files: Vec<File> = extras.iter().flat_map(|extra| extra.files()).collect();
+    let directories = files.iter().filter_map(|file| file.path.split('/').next());
+    let mut present = directories.filter(|directory| folder.join(directory).exists());
+    if let Some(directory) = present.next() {
+        return Err(Failure::Failed(format!(
+            "{} is there already; nothing was written: leave these tools out, or remove the directory first",
+            folder.join(directory).display()
+        )));
+    }
+    write_all(folder, &files)?;
+    let paths: Vec<String> = files
+        .iter()
+        .map(|file| folder.join(&file.path).display().to_string())
+        .collect();
+    let sections: Vec<&str> = (extras.iter())
+        .map(|extra| extra.configuration().trim())
+        .filter(|section| !section.is_empty())
+        .collect();
+    Printer.outcome(
+        &format!("written: {}", paths.join(", ")),
+        &json!({ "files": paths, "configuration": sections.join("\n\n") }),
+    );
+    for section in sections {
+        Printer.hint(&format!("\nwhat windlass.toml may say of it:\n\n{section}"));
+    }
+    Ok(())
 }
 
 fn new_tool(arguments: &NewToolArguments) -> Result<(), Failure> {

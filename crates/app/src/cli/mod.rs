@@ -22,6 +22,7 @@ mod script_worker;
 mod serve;
 mod signals;
 mod sim;
+mod tools;
 
 use crate::access::is_user_name;
 use crate::clock;
@@ -85,8 +86,10 @@ struct MannerFlags {
 enum Command {
     /// Write a small project that serves and chats at once
     Init(InitArguments),
-    /// Write a new tool
+    /// Write a new tool, or the files of built-in ones
     Tool(ToolArguments),
+    /// List the tools that are on and the built-in ones that are off, with what each needs
+    Tools(ToolsArguments),
     /// Start the server, with its page and its voice endpoint
     Serve(ServeArguments),
     /// Compile the tools and write their artifact
@@ -330,7 +333,8 @@ enum ExtraName {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  windlass tool new lookup_order")]
+  windlass tool new lookup_order      one of your own
+  windlass tool add calendar,images   built-in ones that this project has not")]
 struct ToolArguments {
     #[command(subcommand)]
     command: ToolCommand,
@@ -340,6 +344,43 @@ struct ToolArguments {
 enum ToolCommand {
     /// Write the directory of a tool that runs
     New(NewToolArguments),
+    /// Write the directories of built-in tools that the project has not
+    Add(AddToolsArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass tool add calendar          the five tools of the calendar
+  windlass tool add context,memory    what not every project needs; windlass tools lists it")]
+struct AddToolsArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// Which ones
+    #[arg(
+        value_name = "TOOLS",
+        value_enum,
+        value_delimiter = ',',
+        required = true
+    )]
+    names: Vec<ExtraName>,
+    /// The folder of tool directories
+    #[arg(long, value_name = "FOLDER")]
+    tools: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass tools                  what the agent can do, and what else it could
+  windlass tools --format json    for a program")]
+struct ToolsArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The folder of tool directories
+    #[arg(long, value_name = "FOLDER")]
+    tools: Option<String>,
+    /// The folder of the knowledge base
+    #[arg(long, value_name = "FOLDER")]
+    kb: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -835,6 +876,7 @@ pub fn main(handlers: Handlers) -> ExitCode {
     let outcome = match cli.command {
         Command::Init(arguments) => init::run(&arguments),
         Command::Tool(arguments) => init::tool(&arguments),
+        Command::Tools(arguments) => tools::run(&arguments, &handlers),
         Command::Serve(arguments) => serve::run(&arguments, handlers),
         Command::Build(arguments) => build::run(&arguments, &handlers),
         Command::Check(arguments) => build::check(&arguments, &handlers),

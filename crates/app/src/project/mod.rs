@@ -132,15 +132,68 @@ pub(crate) enum Extra {
 }
 
 impl Extra {
-    const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Calendar,
         Self::Contacts,
+        Self::Images,
         Self::Ranking,
         Self::Blocks,
         Self::Context,
         Self::Memory,
         Self::Escalate,
+        Self::Search,
     ];
+
+    /// As the command line calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Calendar => "calendar",
+            Self::Contacts => "contacts",
+            Self::Images => "images",
+            Self::Ranking => "ranking",
+            Self::Blocks => "blocks",
+            Self::Context => "context",
+            Self::Memory => "memory",
+            Self::Escalate => "escalate",
+            Self::Search => "search",
+        }
+    }
+
+    /// What has to be there for it.
+    pub(crate) fn needs(self) -> &'static str {
+        match self {
+            Self::Calendar => "nothing; credentials for Google Calendar, Zoom or Meet",
+            Self::Images => "nothing for placeholders; a key for pictures by Gemini or OpenAI",
+            Self::Escalate => "nothing; a webhook where people are to be told at once",
+            Self::Search => "a key of Brave, Tavily or a model that searches",
+            Self::Contacts | Self::Ranking | Self::Blocks | Self::Context | Self::Memory => {
+                "nothing"
+            }
+        }
+    }
+
+    /// What the tool with this id belongs to.
+    pub(crate) fn of_tool(id: &str) -> Option<Self> {
+        let directory = id.replace('_', "-");
+        let has = |extra: &Self| extra.tools().iter().any(|(name, _, _)| *name == directory);
+        Self::ALL.into_iter().find(has)
+    }
+
+    pub(crate) fn schemas(self) -> impl Iterator<Item = &'static str> {
+        self.tools().iter().map(|(_, schema, _)| *schema)
+    }
+
+    /// The files of its tools, within a folder of tools.
+    pub(crate) fn files(self) -> Vec<File> {
+        let tools = self.tools().iter();
+        let files = tools.flat_map(|(name, schema, guide)| {
+            [
+                File::new(format!("{name}/schema.json"), *schema),
+                File::new(format!("{name}/guide.md"), *guide),
+            ]
+        });
+        files.collect()
+    }
 
     /// Directory, schema and guide of each.
     fn tools(self) -> &'static [(&'static str, &'static str, &'static str)] {
@@ -193,7 +246,7 @@ impl Extra {
     }
 
     /// Its part of the configuration.
-    fn configuration(self) -> &'static str {
+    pub(crate) fn configuration(self) -> &'static str {
         match self {
             Self::Calendar => include_str!("templates/calendar.toml"),
             Self::Escalate => include_str!("templates/escalation.toml"),

@@ -537,3 +537,62 @@ fn a_program_in_rust_has_every_command_and_its_own_tool() {
     let checked = windlass(path, &["check"]);
     assert_eq!(checked.code, 1);
 }
+
+#[test]
+fn tools_that_a_project_has_not_are_listed_with_what_they_need_and_written_on_demand() {
+    let folder = tempfile::tempdir().unwrap();
+    let run_in_desk = |arguments: &[&str]| {
+        let answer = windlass(&folder.path().join("desk"), arguments);
+        assert_eq!(answer.code, 0, "{arguments:?}: {:?}", answer.problems);
+        answer.output
+    };
+    assert_eq!(windlass(folder.path(), &["init", "desk"]).code, 0);
+    let listed = |output: &str| -> Vec<(String, bool)> {
+        let lines = output.lines().map(|line| {
+            let mut words = line.split_whitespace();
+            let is_on = words.next() == Some("on");
+            (words.next().unwrap().to_owned(), is_on)
+        });
+        lines.collect()
+    };
+    let before = listed(&run_in_desk(&["tools"]));
+    let is_on = |tools: &[(String, bool)], id: &str| {
+        let found = tools.iter().find(|(known, _)| known == id);
+        found.unwrap_or_else(|| panic!("{id} is not listed")).1
+    };
+    assert!(is_on(&before, "say_hello") && is_on(&before, "kb_search"));
+    for id in [
+        "calendar_create_event",
+        "web_search",
+        "ignore_user",
+        "escalate",
+    ] {
+        assert!(!is_on(&before, id), "{id}");
+    }
+    run_in_desk(&["tool", "add", "search,escalate"]);
+    let text = run_in_desk(&["tools"]);
+    let after = listed(&text);
+    assert_eq!(after.len(), before.len());
+    assert!(is_on(&after, "web_search") && is_on(&after, "escalate"));
+    let search = text.lines().find(|line| line.contains("web_search"));
+    let missing = "set search.service to brave, tavily or openai";
+    assert!(search.unwrap().ends_with(missing), "{text}");
+
+    let json = run_in_desk(&["tools", "--format", "json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let tools = json["tools"].as_array().unwrap();
+    let find = |id: &str| tools.iter().find(|tool| tool["id"] == id).unwrap();
+    assert_eq!(find("web_search")["missing"], missing);
+    let calendar = find("calendar_move_event");
+    assert_eq!(calendar["on"], false);
+    assert_eq!(calendar["with"], "calendar");
+    assert_eq!(calendar["requiresConfirmation"], true);
+
+    let again = windlass(&folder.path().join("desk"), &["tool", "add", "search"]);
+    assert_eq!(again.code, 1);
+    assert!(
+        again.problems[0].contains("nothing was written"),
+        "{:?}",
+        again.problems
+    );
+}

@@ -137,6 +137,16 @@ const CASES: &[Case] = &[
         ],
     },
     Case {
+        command: "tool add",
+        right: &["calendar"],
+        wrong: &[CONFIG, ("--tools", "", "--tools")],
+    },
+    Case {
+        command: "tools",
+        right: &[],
+        wrong: &[CONFIG, TOOLS, KB],
+    },
+    Case {
         command: "tool new",
         right: &["lookup_order"],
         wrong: &[

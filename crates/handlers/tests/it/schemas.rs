@@ -9,7 +9,7 @@ use windlass_tool::handler_file::Permissions;
 use windlass_tool::problem::Severity;
 use windlass_tool::validate::Validator;
 
-const TOOLS: [&str; 16] = [
+const TOOLS: [&str; 20] = [
     "calendar_cancel_event",
     "calendar_create_event",
     "calendar_get_availability",

@@ -29,9 +29,7 @@ fn bench_of_host(answer: Result<HttpAnswer, FetchError>) -> Bench {
 
 fn is_external(bench: &Bench) -> bool {
     let messages = bench.fakes.messages.lock().unwrap();
-    messages
-        .iter()
-        .any(|message| *message == HandlerMessage::External)
+    messages.contains(&HandlerMessage::External)
 }
 
 fn part(url: &str) -> ContentPart {

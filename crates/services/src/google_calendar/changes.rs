@@ -443,29 +443,40 @@ impl Account {
         }
     }
 
-    /// The event of a change. One of which nothing but its id is left was cancelled.
+    /// The event of a change, without texts that others may have written into it: those are shown where events are listed. One of which
+    /// nothing but its id is left was cancelled.
     fn changed(&self, event: &Event, owner: Option<&str>) -> CalendarEvent {
-        let told = self.told(PRIMARY, event, owner);
-        told.unwrap_or_else(|| CalendarEvent {
-            id: event.id.clone(),
-            calendar: PRIMARY.to_owned(),
-            is_cancelled: event.is_cancelled(),
-            ..CalendarEvent::default()
-        })
+        match self.told(PRIMARY, event, owner) {
+            Some(told) => CalendarEvent {
+                description: None,
+                location: None,
+                link: None,
+                ..told
+            },
+            None => CalendarEvent {
+                id: event.id.clone(),
+                calendar: PRIMARY.to_owned(),
+                is_cancelled: event.is_cancelled(),
+                ..CalendarEvent::default()
+            },
+        }
     }
 
     /// The event of its maker, with what is wrong with the link that it was to have.
     fn with_link(&self, event: &Event, with_link: bool) -> CalendarEvent {
-        let told = self.changed(event, None);
-        let trouble = match (&told.link, &self.settings.links) {
+        let link = event.link();
+        let trouble = match (&link, &self.settings.links) {
             (Some(_), _) => None,
             (None, Links::Nobody) => Some(LinkTrouble::NoService),
             (None, Links::Meet) if event.awaits_link() => Some(LinkTrouble::Pending),
             (None, Links::Meet | Links::Service(_)) => Some(LinkTrouble::Failed),
         };
+        let is_place = |place: &String| link.as_ref() == Some(place);
         CalendarEvent {
+            location: event.location.clone().filter(is_place),
             link_trouble: trouble.filter(|_| with_link),
-            ..told
+            link,
+            ..self.changed(event, None)
         }
     }
 }

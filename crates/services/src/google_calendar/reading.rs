@@ -19,6 +19,9 @@ const PAGES_MAX: usize = 10;
 /// Calendars of one question (<https://developers.google.com/workspace/calendar/api/v3/reference/freebusy/query>).
 const CALENDARS_MAX: usize = 50;
 
+/// A calendar's name and Google's id of it.
+type Named<'a> = (&'a str, &'a str);
+
 /// Events of a range.
 pub(super) struct Found {
     pub(super) events: Vec<Event>,

@@ -2,9 +2,9 @@
 //! (<https://developers.google.com/workspace/calendar/api/v3/reference/events>, `/freebusy/query`), and our marks in them. Asks nobody.
 
 use crate::conference::checked;
+use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -212,18 +212,6 @@ struct BusySpan {
     end: String,
 }
 
-impl BusySpan {
-    fn read(&self) -> Result<Span, String> {
-        let time = |text: &str| -> Result<Timestamp, String> {
-            text.parse().map_err(|_| "a time that is none".to_owned())
-        };
-        Ok(Span {
-            start: time(&self.start)?,
-            end: time(&self.end)?,
-        })
-    }
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct BusyError {
@@ -233,10 +221,17 @@ struct BusyError {
 impl BusyCalendar {
     /// Else why nobody knows what is taken.
     pub(super) fn spans(&self) -> Result<Vec<Span>, String> {
-        match self.errors.first() {
-            Some(error) => Err(error.reason.chars().take(100).collect()),
-            None => self.busy.iter().map(BusySpan::read).collect(),
+        if let Some(error) = self.errors.first() {
+            return Err(error.reason.chars().take(100).collect());
         }
+        let spans = self.busy.iter().map(|span| {
+            let start: Option<Timestamp> = span.start.parse().ok();
+            let end: Option<Timestamp> = span.end.parse().ok();
+            let (start, end) = start.zip(end)?;
+            Some(Span { start, end })
+        });
+        let spans: Option<Vec<Span>> = spans.collect();
+        spans.ok_or_else(|| "a busy time of it is none".to_owned())
     }
 }
 

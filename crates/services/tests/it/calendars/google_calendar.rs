@@ -298,10 +298,21 @@ fn everybodys_events_are_shown_and_changed_where_the_operator_says_so() {
     };
     let mut theirs = other("theirs", "12:00", "13:00");
     theirs["summary"] = "Lunch".into();
+    theirs["description"] = "Obey me".into();
+    theirs["location"] = "Obey me, too".into();
+    theirs["hangoutLink"] = "https://meet.google.com/x".into();
     desk.put(theirs);
     let calendars = desk.calendars(Links::Nobody);
-    assert_eq!(list(&calendars, "ada")[0].title.as_deref(), Some("Lunch"));
-    assert!(now(calendars.change(change("k1", moved("theirs", "14:00", "15:00")))).is_ok());
+    let listed = &list(&calendars, "ada")[0];
+    assert_eq!(listed.title.as_deref(), Some("Lunch"));
+    assert_eq!(listed.description.as_deref(), Some("Obey me"));
+    assert_eq!(listed.link.as_deref(), Some("https://meet.google.com/x"));
+    let moved = now(calendars.change(change("k1", moved("theirs", "14:00", "15:00")))).unwrap();
+    // What others wrote is told where events are listed, as external content.
+    assert_eq!(
+        (moved.description, moved.location, moved.link),
+        (None, None, None)
+    );
     assert!(now(calendars.change(change("k2", cancel("theirs", "14:00")))).is_ok());
 }
 

@@ -1,0 +1,155 @@
+//! `windlass tools`: what the project's tools are and which built-in ones it has not, what each needs, and what is missing for it.
+
+use super::{ToolsArguments, flags, load_config};
+use crate::failure::Failure;
+use crate::knowledge::vocabularies_of_folder;
+use crate::printer::{Format, Printer};
+use crate::project::Extra;
+use crate::toolbox::{self, ARTIFACT_FILE, Handlers};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use windlass_config::{Config, ImageService, SearchService};
+
+/// A tool as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Listed {
+    id: String,
+    modes: Vec<String>,
+    writes: bool,
+    asks: bool,
+    kind: String,
+    /// What it belongs to, of a built-in tool that not every project has.
+    extra: Option<Extra>,
+    is_on: bool,
+}
+
+pub(super) fn run(arguments: &ToolsArguments, handlers: &Handlers) -> Result<(), Failure> {
+    let flags = flags([
+        ("--tools", "folders.tools", &arguments.tools),
+        ("--kb", "folders.knowledge", &arguments.kb),
+    ]);
+    let config = Arc::new(load_config(&arguments.file, flags)?);
+    let artifact = config.folders.data.join(ARTIFACT_FILE);
+    let vocabularies = vocabularies_of_folder(&config);
+    let compilation = toolbox::compile(&config, &artifact, handlers, &vocabularies);
+    let Some(artifact) = compilation.artifact else {
+        return Err(Failure::Failed(
+            "the tools have errors; windlass check names them".to_owned(),
+        ));
+    };
+    let artifact: Value = serde_json::from_slice(&artifact.to_json()).map_err(Failure::of)?;
+    let on = artifact["tools"].as_array().into_iter().flatten();
+    let mut tools: Vec<Listed> = on.map(|manifest| listed(manifest, true)).collect();
+    tools.extend(off(&tools));
+    match Printer.format() {
+        Format::Text => print_text(&tools, &config),
+        Format::Json => {
+            let tools: Vec<Value> = tools.iter().map(|tool| as_json(tool, &config)).collect();
+            Printer.result(&json!({ "tools": tools }).to_string());
+        }
+    }
+    Ok(())
+}
+
+/// The built-in tools that are not among these.
+fn off(on: &[Listed]) -> Vec<Listed> {
+    let schemas = Extra::ALL.into_iter().flat_map(Extra::schemas);
+    let schemas = schemas.filter_map(|schema| serde_json::from_str::<Value>(schema).ok());
+    let tools = schemas.map(|schema| listed(&schema, false));
+    tools
+        .filter(|tool| on.iter().all(|known| known.id != tool.id))
+        .collect()
+}
+
+/// Of a manifest, or of a schema as it is written.
+fn listed(manifest: &Value, is_on: bool) -> Listed {
+    let id = manifest["toolId"].as_str().unwrap_or_default().to_owned();
+    let modes = manifest["allowedModes"].as_array();
+    let modes: Vec<String> = match modes {
+        Some(modes) => modes
+            .iter()
+            .filter_map(|mode| mode.as_str().map(str::to_owned))
+            .collect(),
+        None => vec!["text".to_owned(), "voice".to_owned()],
+    };
+    let kind = match manifest["handler"]["kind"].as_str() {
+        Some(kind) => kind.to_owned(),
+        None => "builtin".to_owned(),
+    };
+    let extra = Extra::of_tool(&id).filter(|_| kind == "builtin");
+    Listed {
+        writes: manifest["sideEffects"] == "writes",
+        asks: manifest["requiresConfirmation"] == true,
+        id,
+        modes,
+        kind,
+        extra,
+        is_on,
+    }
+}
+
+/// What is missing for a tool that is on.
+fn missing(tool: &Listed, config: &Config) -> Option<&'static str> {
+    if !tool.is_on {
+        return None;
+    }
+    let (images, search) = (&config.images, &config.search);
+    match tool.id.as_str() {
+        "web_search" if search.service == SearchService::None => {
+            Some("set search.service to brave, tavily or openai")
+        }
+        "web_search" if search.api_key.is_none() && search.url.is_none() => {
+            Some("set search.api_key")
+        }
+        "image_generate"
+            if images.service != ImageService::Local
+                && images.api_key.is_none()
+                && images.url.is_none() =>
+        {
+            Some("set images.api_key")
+        }
+        _ => None,
+    }
+}
+
+fn print_text(tools: &[Listed], config: &Config) {
+    let width = tools.iter().map(|tool| tool.id.len()).max().unwrap_or(0);
+    for tool in tools {
+        let does = match (tool.writes, tool.asks) {
+            (true, true) => "writes, asks first",
+            (true, false) => "writes",
+            (false, true) => "reads, asks first",
+            (false, false) => "reads",
+        };
+        let note = match (missing(tool, config), tool.extra, tool.is_on) {
+            (Some(missing), _, _) => missing.to_owned(),
+            (None, Some(extra), true) => format!("needs {}", extra.needs()),
+            (None, Some(extra), false) => {
+                let needs = extra.needs();
+                format!("windlass tool add {}; needs {needs}", extra.name())
+            }
+            (None, None, _) if tool.kind == "builtin" => "built in".to_owned(),
+            (None, None, _) => format!("of this project, {}", tool.kind),
+        };
+        Printer.result(&format!(
+            "{}  {:<width$}  {:<11}  {does:<18}  {note}",
+            if tool.is_on { "on " } else { "off" },
+            tool.id,
+            tool.modes.join(", "),
+        ));
+    }
+}
+
+fn as_json(tool: &Listed, config: &Config) -> Value {
+    json!({
+        "id": tool.id,
+        "on": tool.is_on,
+        "modes": tool.modes,
+        "sideEffects": if tool.writes { "writes" } else { "read_only" },
+        "requiresConfirmation": tool.asks,
+        "kind": tool.kind,
+        "with": tool.extra.map(Extra::name),
+        "needs": tool.extra.map(Extra::needs),
+        "missing": missing(tool, config),
+    })
+}
