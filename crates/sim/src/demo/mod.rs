@@ -1,17 +1,31 @@
 //! The demo model: rules, no AI. It talks about the records of a knowledge base through the tools that were declared
 //! to it, and says honestly what it cannot do. Knows no provider's protocol.
 
+mod calendar;
+mod guided;
+mod memory;
+mod messages;
+mod phrases;
 mod results;
 mod rules;
+mod skills;
+mod times;
 mod tools;
 mod words;
+mod world;
 
 use crate::declaration::Declaration;
+use memory::{Event, Memory};
+use messages::{Fate, Notice};
 use results::{Found, Outcome};
 use rules::Request;
 use serde_json::{Map, Value, json};
+use skills::{CREATE_EVENT, Heard, Known, MOVE_EVENT, Skill, Sureness, WEB_SEARCH};
 use std::cmp::Reverse;
+use times::Times;
 use words::{Question, Record};
+use world::Example;
+pub use world::World;
 
 /// Questions that the demo model can answer from the records on the polar ship Fram.
 pub const SUGGESTIONS: [&str; 5] = [
@@ -40,6 +54,24 @@ pub enum Reply {
     AwaitResults,
 }
 
+/// A call that is being made ready, with what the user has said for it.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Draft {
+    tool: String,
+    /// The example of a guide that led to it; of the project's own tools.
+    example: Option<Example>,
+    /// The newest at the end.
+    messages: Vec<String>,
+    /// Of a change of an event: which one.
+    event: Option<Event>,
+    /// Events among which the user is to choose.
+    choices: Vec<Event>,
+    /// The parameter that the user was asked for last.
+    asked: Option<String>,
+    /// How often the user was asked.
+    rounds: usize,
+}
+
 /// What the model is in the middle of.
 #[derive(Clone, Debug, Default, PartialEq)]
 enum Stage {
@@ -50,9 +82,15 @@ enum Stage {
     Parting {
         farewell: String,
     },
+    /// A call was made; a draft of it can be made again in other words.
     Using {
         tool: String,
+        draft: Option<Draft>,
     },
+    /// The events are being listed, to find the one that is to be changed.
+    Finding(Draft),
+    /// The user was asked for something.
+    Asking(Draft),
 }
 
 /// The demo model in one conversation.
@@ -62,12 +100,28 @@ pub struct Model {
     rude_inputs: u32,
     /// The record that was spoken of last.
     topic: Option<Record>,
+    memory: Memory,
+    /// A change that the user is being asked about.
+    proposal: Option<Draft>,
+    /// The tool that a choice among what was offered last is for.
+    choice_for: Option<&'static str>,
+    /// What the user said last.
+    heard: String,
 }
 
 const SEARCH: &str = "kb_search";
 const GET: &str = "kb_get";
 const END: &str = "end_voice_session";
 const IGNORE: &str = "ignore_user";
+/// Tools that have ways of their own here, or none.
+const OWN: [&str; 6] = [
+    SEARCH,
+    GET,
+    END,
+    IGNORE,
+    "start_voice_session",
+    "describe_tool",
+];
 const FILLER: &str = "One moment, I am looking that up.";
 const FAREWELL: &str = "Goodbye, and fair winds!";
 const SHUNNED: &str =
@@ -75,35 +129,50 @@ const SHUNNED: &str =
 const BLOCK_SECONDS: u32 = 300;
 /// Hits among which the one is chosen whose words fit best.
 const HITS_MAX: usize = 5;
+/// As much of a message is looked at.
+const HEARD_CHARACTERS_MAX: usize = 10_000;
+/// Messages that one call may be put together from.
+const MESSAGES_MAX: usize = 8;
+/// How often the user is asked for one call before it is left.
+const ROUNDS_MAX: usize = 3;
+/// Examples that are named to a user who asks what there is.
+const EXAMPLES_MAX: usize = 2;
+/// A longer example is none to name.
+const EXAMPLE_CHARACTERS_MAX: usize = 80;
+/// What a parameter is called that stands for the choice of an event.
+const EVENT: &str = "event";
 
 impl Model {
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The user typed something.
-    pub fn hear(&mut self, text: &str, tools: &[Declaration]) -> Vec<Reply> {
-        self.stage = Stage::Idle;
-        match rules::request(text) {
-            Request::Greeting => say(format!(
-                "Hello! I am the demo model, rules without any AI. You can ask me: {}",
-                SUGGESTIONS[0]
-            )),
-            Request::Thanks => say("You are welcome."),
-            Request::Guidance | Request::Unclear => say(guidance()),
-            Request::Farewell => self.part(tools),
-            Request::Rudeness => self.answer_rudeness(tools),
-            Request::Tool { name, args } => self.use_tool(name, args, tools),
-            Request::Question(question) => self.search(question, tools),
-            // It speaks of the user, and ends with what the model shall not do.
-            Request::Notice(text) => say(words::shortened(
-                text.replace("The user was", "You were")
-                    .replace("The user", "You")
-                    .split(" Do not call it again")
-                    .next()
-                    .unwrap_or_default(),
-            )),
+    /// The user typed something, or the program tells something.
+    pub fn hear(&mut self, text: &str, world: &World<'_>) -> Vec<Reply> {
+        let message = messages::read(text);
+        let mut told = Vec::new();
+        for notice in &message.notices {
+            self.note(notice);
+            let tell =
+                |tool: &str, outcome: &Outcome| results::told(tool, outcome, world.now.as_ref());
+            told.push(messages::told(notice, tell));
         }
+        let words = match message.is_once_more && message.words.is_empty() {
+            true => std::mem::take(&mut self.heard),
+            false => message.words,
+        };
+        if words.is_empty() && !told.is_empty() {
+            // What the user was asked for is still open.
+            if !matches!(self.stage, Stage::Asking(_)) {
+                self.stage = Stage::Idle;
+            }
+            return say(told.join(" "));
+        }
+        let mut replies = self.answer(&words, world);
+        if !told.is_empty() {
+            replies.insert(0, Reply::Say(told.join(" ")));
+        }
+        replies
     }
 
     /// The user spoke, which nobody here understands.
@@ -116,21 +185,361 @@ impl Model {
     }
 
     /// The results of the calls that the last answer waited for, by tool and in the order of their arrival.
-    pub fn consult(&mut self, results: &[(String, Value)], tools: &[Declaration]) -> Vec<Reply> {
+    pub fn consult(&mut self, results: &[(String, Value)], world: &World<'_>) -> Vec<Reply> {
         let outcome = results.last().map_or(
             Outcome::Failure("no result came back".to_owned()),
             |(_, response)| results::read(response),
         );
         match std::mem::take(&mut self.stage) {
-            Stage::Idle => Vec::new(),
-            Stage::Searching(question) => self.found(question, outcome, tools),
+            Stage::Idle | Stage::Asking(_) => Vec::new(),
+            Stage::Searching(question) => self.found(question, outcome, world),
             Stage::Reading(question, found) => self.fetched(&question, found, outcome),
             Stage::Parting { farewell } => part_with(farewell, outcome),
-            Stage::Using { tool } => say(results::told(&tool, &outcome)),
+            Stage::Using { tool, draft } => self.used(&tool, draft, outcome, world),
+            Stage::Finding(draft) => self.listed(draft, outcome, world),
         }
     }
 
-    fn search(&mut self, mut question: Question, tools: &[Declaration]) -> Vec<Reply> {
+    /// Takes over what the program tells.
+    fn note(&mut self, notice: &Notice) {
+        let (tool, outcome) = match notice {
+            Notice::Approved { tool, fate } => match fate {
+                Fate::Ended(outcome) => (tool, Some(outcome)),
+                Fate::AtWork | Fate::Unknown => (tool, None),
+            },
+            Notice::Denied { tool, .. } => (tool, None),
+            Notice::Ended { tool, outcome } => (tool, Some(outcome)),
+            Notice::Other(_) => return,
+        };
+        if self
+            .proposal
+            .as_ref()
+            .is_some_and(|proposal| proposal.tool == *tool)
+        {
+            self.proposal = None;
+        }
+        if let Some(Outcome::Success(data)) = outcome {
+            self.memory.learn(tool, data);
+        }
+    }
+
+    fn answer(&mut self, text: &str, world: &World<'_>) -> Vec<Reply> {
+        let stage = std::mem::take(&mut self.stage);
+        let choice_for = self.choice_for.take();
+        let request = rules::request(text);
+        let text = cut(text);
+        text.clone_into(&mut self.heard);
+        self.memory.note_said(text);
+        if let Stage::Asking(draft) = stage
+            && let Some(replies) = self.go_on(draft, text, &request, world)
+        {
+            return replies;
+        }
+        match request {
+            Request::Tool { name, args } => return self.use_tool(name, args, world),
+            Request::Rudeness => return self.answer_rudeness(world),
+            Request::Guidance => return say(guidance(world)),
+            _ => {}
+        }
+        if let Some(replies) = self.reconsider(text, world) {
+            return replies;
+        }
+        if let Some(skill) = skills::meant(text, Sureness::Said, |tool| world.has(tool)) {
+            return self.begin(skill.tool, None, text, world);
+        }
+        if let Some(tool) = choice_for.filter(|tool| world.has(tool))
+            && self.is_choice(text, world)
+        {
+            return self.begin(tool, None, text, world);
+        }
+        if request == Request::Farewell {
+            return self.part(world);
+        }
+        let is_offered = |tool: &str| !OWN.contains(&tool) && skills::of_tool(tool).is_none();
+        if let Some((tool, example)) = guided::meant(text, world, is_offered) {
+            return self.begin(&tool.name, example.cloned(), text, world);
+        }
+        let searches = world.has(SEARCH);
+        let has = |tool: &str| world.has(tool) && !(searches && tool == WEB_SEARCH);
+        if let Some(skill) = skills::meant(text, Sureness::Likely, has) {
+            return self.begin(skill.tool, None, text, world);
+        }
+        match request {
+            Request::Greeting => say(format!(
+                "Hello! I am the demo model, rules without any AI. {}",
+                offer(world)
+            )),
+            Request::Thanks => say("You are welcome."),
+            Request::Question(_) if !searches && world.has(WEB_SEARCH) => {
+                self.begin(WEB_SEARCH, None, text, world)
+            }
+            Request::Question(question) => self.search(question, world),
+            // Everything else was answered above.
+            _ => match skills::meant(text, Sureness::Said, |_| true) {
+                Some(skill) => say(format!(
+                    "I cannot do that here: no tool {} was declared to me.",
+                    skill.tool
+                )),
+                None => say(guidance(world)),
+            },
+        }
+    }
+
+    /// Whether the words choose among what was offered, or agree to it.
+    fn is_choice(&self, text: &str, world: &World<'_>) -> bool {
+        let count = self.memory.offers.len().max(self.memory.drafts.len());
+        let agrees = phrases::clauses(text).iter().any(|clause| {
+            phrases::begins(
+                clause,
+                &[
+                    "book $",
+                    "do $",
+                    "do_it",
+                    "book_it",
+                    "take_it",
+                    "sure",
+                    "of_course",
+                ],
+            )
+        }) || rules::is_yes(text);
+        let says_hour = || Times::read(text, world.now.as_ref()).says_hour();
+        !text.contains('?')
+            && (skills::picked(text, count).is_some() || agrees && count == 1 || says_hour())
+    }
+
+    /// The user is being asked about a change, and comes back to it in words.
+    fn reconsider(&mut self, text: &str, world: &World<'_>) -> Option<Vec<Reply>> {
+        let proposal = self.proposal.as_ref()?;
+        if rules::is_yes(text) {
+            return Some(say(
+                "Please answer the question that you are shown: a yes in words is no approval.",
+            ));
+        }
+        if rules::leaves(text) || calendar::withdraws(text) {
+            self.proposal = None;
+            return Some(say(
+                "Then please say no to the question that you are shown: without your yes nothing is done.",
+            ));
+        }
+        if !calendar::changes_mind(text, world.now.as_ref()) {
+            return None;
+        }
+        let mut draft = proposal.clone();
+        draft.push(text);
+        Some(self.pursue(draft, world))
+    }
+
+    fn begin(
+        &mut self,
+        tool: &str,
+        example: Option<Example>,
+        text: &str,
+        world: &World<'_>,
+    ) -> Vec<Reply> {
+        let draft = Draft {
+            tool: tool.to_owned(),
+            example,
+            messages: vec![text.to_owned()],
+            ..Draft::default()
+        };
+        self.pursue(draft, world)
+    }
+
+    /// The user answers what was asked for. `None` where something else was said instead.
+    fn go_on(
+        &mut self,
+        mut draft: Draft,
+        text: &str,
+        request: &Request,
+        world: &World<'_>,
+    ) -> Option<Vec<Reply>> {
+        if rules::leaves(text) {
+            return Some(say("All right, I leave it."));
+        }
+        let is_other = matches!(
+            request,
+            Request::Tool { .. } | Request::Farewell | Request::Rudeness | Request::Guidance
+        );
+        if is_other {
+            return None;
+        }
+        let meant = skills::meant(text, Sureness::Said, |tool| world.has(tool));
+        // Of an event that is not there yet, to be moved is to begin at another time.
+        let corrects = |skill: &&Skill| {
+            skill.tool == draft.tool || skill.tool == MOVE_EVENT && draft.tool == CREATE_EVENT
+        };
+        if meant.is_some_and(|skill| !corrects(&skill)) {
+            return None;
+        }
+        let before = self.missing(&draft, world);
+        draft.push(text);
+        let is_question = text.trim_end().ends_with('?');
+        if is_question && meant.is_none() && self.missing(&draft, world) == before {
+            return None;
+        }
+        Some(self.pursue(draft, world))
+    }
+
+    /// Calls the tool of a draft, or asks for what is missing.
+    fn pursue(&mut self, draft: Draft, world: &World<'_>) -> Vec<Reply> {
+        match skills::of_tool(&draft.tool) {
+            Some(skill) if skill.changes_event => self.change_event(draft, world),
+            Some(skill) => self.use_skill(skill, draft, world),
+            None => self.use_guided(draft, world),
+        }
+    }
+
+    /// The names of what a draft still needs.
+    fn missing(&self, draft: &Draft, world: &World<'_>) -> Vec<String> {
+        match skills::of_tool(&draft.tool) {
+            Some(skill) => {
+                let (_, missing) = self.filled(skill, draft, world);
+                missing.iter().map(|(name, _)| (*name).to_owned()).collect()
+            }
+            None => draft
+                .guided(world)
+                .map(|(_, missing)| missing)
+                .unwrap_or_default(),
+        }
+    }
+
+    /// The arguments that the words have, and what the user is to be asked for.
+    fn filled(
+        &self,
+        skill: &'static Skill,
+        draft: &Draft,
+        world: &World<'_>,
+    ) -> (Map<String, Value>, Vec<(&'static str, &'static str)>) {
+        let heard = draft.heard(world);
+        let names: Vec<String> = world.tools.iter().map(|tool| tool.name.clone()).collect();
+        let (mut arguments, mut missing) = (Map::new(), Vec::new());
+        for parameter in skill.parameters {
+            let known = Known {
+                now: world.now.as_ref(),
+                memory: &self.memory,
+                arguments: &arguments,
+                tools: &names,
+            };
+            match ((parameter.read)(&heard, &known), parameter.asked) {
+                (Some(value), _) => {
+                    arguments.insert(parameter.name.to_owned(), value);
+                }
+                (None, Some(asked)) if tools::takes(world.tools, skill.tool, parameter.name) => {
+                    missing.push((parameter.name, asked));
+                }
+                (None, _) => {}
+            }
+        }
+        (arguments, missing)
+    }
+
+    fn use_skill(&mut self, skill: &'static Skill, draft: Draft, world: &World<'_>) -> Vec<Reply> {
+        let (arguments, missing) = self.filled(skill, &draft, world);
+        if let Some((first, _)) = missing.first() {
+            let asked: Vec<&str> = missing.iter().map(|(_, asked)| *asked).collect();
+            return self.ask_for(draft, first, &asked.join(" and "), world);
+        }
+        let wanted: Vec<(&str, Value)> = arguments
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.clone()))
+            .collect();
+        match tools::arguments(world.tools, skill.tool, &[], &wanted) {
+            Ok(arguments) => self.call_with(draft, arguments, world),
+            Err(lack) => say(format!("I cannot do that: {lack}")),
+        }
+    }
+
+    fn use_guided(&mut self, draft: Draft, world: &World<'_>) -> Vec<Reply> {
+        let Some((arguments, missing)) = draft.guided(world) else {
+            return say(format!("No tool called {} was declared to me.", draft.tool));
+        };
+        let Some(first) = missing.first() else {
+            return self.call_with(draft, arguments, world);
+        };
+        let asked = format!("the {}", missing.join(" and the "));
+        let first = first.clone();
+        let asked = format!("{asked} for {}", draft.tool);
+        self.ask_for(draft, &first, &asked, world)
+    }
+
+    fn ask_for(
+        &mut self,
+        mut draft: Draft,
+        name: &str,
+        asked: &str,
+        world: &World<'_>,
+    ) -> Vec<Reply> {
+        if draft.rounds >= ROUNDS_MAX {
+            return say("I do not understand it, so that I leave it.");
+        }
+        draft.rounds += 1;
+        draft.asked = Some(name.to_owned());
+        let is_time = ["start_time", "start_date", "end_date"].contains(&name);
+        let form = match is_time && world.now.is_none() {
+            true => ", written in full as in 2026-12-01T10:00:00+01:00",
+            false => "",
+        };
+        self.stage = Stage::Asking(draft);
+        say(format!("Please tell me {asked}{form}."))
+    }
+
+    fn call_with(
+        &mut self,
+        draft: Draft,
+        arguments: Map<String, Value>,
+        world: &World<'_>,
+    ) -> Vec<Reply> {
+        let tool = draft.tool.clone();
+        self.stage = Stage::Using {
+            tool: tool.clone(),
+            draft: Some(draft),
+        };
+        ask(world.tools, &tool, arguments)
+    }
+
+    /// A call has its result.
+    fn used(
+        &mut self,
+        tool: &str,
+        draft: Option<Draft>,
+        outcome: Outcome,
+        world: &World<'_>,
+    ) -> Vec<Reply> {
+        let now = world.now.as_ref();
+        match outcome {
+            Outcome::Success(mut data) => {
+                if let Some(draft) = draft.filter(|draft| draft.tool == WEB_SEARCH) {
+                    keep_fitting(&mut data, &draft.messages);
+                }
+                self.memory.learn(tool, &data);
+                self.choice_for = match tool {
+                    "calendar_get_availability" if !self.memory.offers.is_empty() => {
+                        Some(CREATE_EVENT)
+                    }
+                    "image_draft_prompt" => Some("image_generate"),
+                    _ => None,
+                };
+                say(results::told(tool, &Outcome::Success(data), now))
+            }
+            Outcome::Asked(message) => {
+                let told = results::told(tool, &Outcome::Asked(message), now);
+                let earlier = std::mem::replace(&mut self.proposal, draft);
+                let is_changed = earlier.is_some_and(|earlier| {
+                    let now = self.proposal.as_ref();
+                    now.is_some_and(|now| {
+                        now.tool == earlier.tool && now.messages.len() > earlier.messages.len()
+                    })
+                });
+                match is_changed {
+                    true => say(format!("{told} Please say no to the question before it.")),
+                    false => say(told),
+                }
+            }
+            Outcome::Failure(problem) => say(results::told(tool, &Outcome::Failure(problem), now)),
+        }
+    }
+
+    fn search(&mut self, mut question: Question, world: &World<'_>) -> Vec<Reply> {
         if let Some(topic) = &self.topic {
             question.lean_on(&topic.title);
         }
@@ -138,27 +547,31 @@ impl Model {
             ("query", Value::from(question.query())),
             ("top_k", json!(HITS_MAX)),
         ];
-        match tools::arguments(tools, SEARCH, &["query"], &wanted) {
+        match tools::arguments(world.tools, SEARCH, &["query"], &wanted) {
             Ok(args) => {
                 self.stage = Stage::Searching(question);
-                ask(tools, SEARCH, args)
+                ask(world.tools, SEARCH, args)
             }
             Err(lack) => say(format!("I cannot look that up: {lack}")),
         }
     }
 
-    fn found(&mut self, question: Question, outcome: Outcome, tools: &[Declaration]) -> Vec<Reply> {
-        let data = match outcome {
-            Outcome::Success(data) => data,
-            Outcome::Failure(problem) => return self.make_do(&question, &problem),
+    fn found(&mut self, question: Question, outcome: Outcome, world: &World<'_>) -> Vec<Reply> {
+        let data = match outcome.ended() {
+            Ok(data) => data,
+            Err(problem) => return self.make_do(&question, &problem),
         };
         let hits = results::hits(&data).into_iter().enumerate();
         let best = hits.max_by_key(|(rank, hit)| (question.coverage(&hit.record), Reverse(*rank)));
         let Some((_, found)) = best else {
             return unknown();
         };
+        // A passage without a word of the question is of something else: it is neither read nor named.
+        if !found.record.text.is_empty() && question.coverage(&found.record) == 0 {
+            return unknown();
+        }
         let wanted = [("id", Value::from(found.id.clone()))];
-        match tools::arguments(tools, GET, &["id"], &wanted) {
+        match tools::arguments(world.tools, GET, &["id"], &wanted) {
             Ok(args) if !found.id.is_empty() => {
                 self.stage = Stage::Reading(question, found);
                 call(GET, args)
@@ -168,10 +581,10 @@ impl Model {
     }
 
     fn fetched(&mut self, question: &Question, found: Found, outcome: Outcome) -> Vec<Reply> {
-        let record = match outcome {
-            Outcome::Success(data) => results::record(&data, &found.record),
+        let record = match outcome.ended() {
+            Ok(data) => results::record(&data, &found.record),
             // The search brought a passage already; that is what there is.
-            Outcome::Failure(_) => found.record,
+            Err(_) => found.record,
         };
         self.tell(question, record)
     }
@@ -196,12 +609,12 @@ impl Model {
         }
     }
 
-    fn part(&mut self, tools: &[Declaration]) -> Vec<Reply> {
+    fn part(&mut self, world: &World<'_>) -> Vec<Reply> {
         let wanted = [
             ("reason", json!("user_requested")),
             ("closing_message", json!(FAREWELL)),
         ];
-        match tools::arguments(tools, END, &[], &wanted) {
+        match tools::arguments(world.tools, END, &[], &wanted) {
             Ok(args) => {
                 self.stage = Stage::Parting {
                     farewell: FAREWELL.to_owned(),
@@ -212,7 +625,7 @@ impl Model {
         }
     }
 
-    fn answer_rudeness(&mut self, tools: &[Declaration]) -> Vec<Reply> {
+    fn answer_rudeness(&mut self, world: &World<'_>) -> Vec<Reply> {
         self.rude_inputs = self.rude_inputs.saturating_add(1);
         if self.rude_inputs < 2 {
             return say(
@@ -223,7 +636,7 @@ impl Model {
             ("duration_seconds", json!(BLOCK_SECONDS)),
             ("farewell_message", json!(SHUNNED)),
         ];
-        match tools::arguments(tools, IGNORE, &[], &wanted) {
+        match tools::arguments(world.tools, IGNORE, &[], &wanted) {
             Ok(args) => {
                 self.stage = Stage::Parting {
                     farewell: SHUNNED.to_owned(),
@@ -238,36 +651,122 @@ impl Model {
         &mut self,
         name: String,
         args: Map<String, Value>,
-        tools: &[Declaration],
+        world: &World<'_>,
     ) -> Vec<Reply> {
-        if !tools.iter().any(|tool| tool.name == name) {
+        if !world.has(&name) {
             return say(format!("No tool called {name} was declared to me."));
         }
-        self.stage = Stage::Using { tool: name.clone() };
-        ask(tools, &name, args)
+        self.stage = Stage::Using {
+            tool: name.clone(),
+            draft: None,
+        };
+        ask(world.tools, &name, args)
     }
+}
+
+impl Draft {
+    fn push(&mut self, text: &str) {
+        if self.messages.len() == MESSAGES_MAX {
+            self.messages.remove(1);
+        }
+        self.messages.push(text.to_owned());
+    }
+
+    fn heard(&self, world: &World<'_>) -> Heard<'_> {
+        let read = |text: &String| Times::read(text, world.now.as_ref());
+        let times = self.messages.iter().map(read).reduce(Times::corrected_by);
+        Heard {
+            messages: &self.messages,
+            times: times.unwrap_or_default(),
+            is_answer: self.asked.is_some() && self.messages.len() > 1,
+        }
+    }
+
+    /// The arguments of a tool of the project, and what is missing; `None` where it is not declared.
+    fn guided(&self, world: &World<'_>) -> Option<(Map<String, Value>, Vec<String>)> {
+        let tool = world.tool(&self.tool)?;
+        let answers = self.asked.as_deref().filter(|_| self.messages.len() > 1);
+        let example = self.example.as_ref();
+        Some(guided::arguments(
+            &self.messages,
+            answers,
+            tool,
+            example,
+            world.now.as_ref(),
+        ))
+    }
+}
+
+/// Leaves only pages that have a word of what was asked: the others are not to be cited.
+fn keep_fitting(data: &mut Value, messages: &[String]) {
+    let question = Question::new(messages.first().map_or("", String::as_str));
+    if let Some(pages) = data.get_mut("results").and_then(Value::as_array_mut) {
+        pages.retain(|page| question.coverage(&results::record(page, &Record::default())) > 0);
+    }
+}
+
+/// As much of a message as is looked at.
+fn cut(text: &str) -> &str {
+    let end = text.char_indices().nth(HEARD_CHARACTERS_MAX);
+    end.map_or(text, |(end, _)| &text[..end])
 }
 
 /// A farewell is the answer to the result; a refusal is said as what it is.
 fn part_with(farewell: String, outcome: Outcome) -> Vec<Reply> {
-    match outcome {
-        Outcome::Success(data) => {
+    match outcome.ended() {
+        Ok(data) => {
             let given = data.get("finalMessage").and_then(Value::as_str);
             say(given
                 .filter(|text| !text.trim().is_empty())
                 .map_or(farewell, str::to_owned))
         }
-        Outcome::Failure(problem) => {
-            say(format!("That did not work: {}", words::sentence(&problem)))
-        }
+        Err(problem) => say(format!("That did not work: {}", words::sentence(&problem))),
     }
 }
 
-fn guidance() -> String {
-    format!(
-        "I look up the words of a question in the knowledge base. If it has the records on the ship Fram, ask: {}",
-        SUGGESTIONS[0]
-    )
+fn guidance(world: &World<'_>) -> String {
+    match examples(world).is_empty() {
+        true => format!(
+            "I look up the words of a question in the knowledge base. If it has the records on the ship Fram, ask: {}",
+            SUGGESTIONS[0]
+        ),
+        false => offer(world),
+    }
+}
+
+/// What the user can ask, as the guides of the tools have it.
+fn offer(world: &World<'_>) -> String {
+    match examples(world).as_slice() {
+        [] => format!("You can ask me: {}", SUGGESTIONS[0]),
+        examples => format!("You can say: “{}”", examples.join("” or “")),
+    }
+}
+
+/// Examples of guides that lead to a call here, of one tool each, those of the project's own tools first.
+fn examples<'w>(world: &'w World<'_>) -> Vec<&'w str> {
+    let is_offered = |tool: &str| !OWN.contains(&tool);
+    let leads = |example: &&Example| {
+        let said = &example.said;
+        let skill = skills::meant(said, Sureness::Said, |tool| world.has(tool));
+        let is_own = skills::of_tool(&example.tool).is_none();
+        is_offered(&example.tool)
+            && said.chars().count() <= EXAMPLE_CHARACTERS_MAX
+            && (is_own && skill.is_none() || skill.is_some_and(|skill| skill.tool == example.tool))
+    };
+    let mut found: Vec<&Example> = Vec::new();
+    for own in [true, false] {
+        for example in world.examples.iter().filter(leads) {
+            let is_own = skills::of_tool(&example.tool).is_none();
+            let is_new = found.iter().all(|other| other.tool != example.tool);
+            if is_own == own && is_new && found.len() < EXAMPLES_MAX {
+                found.push(example);
+            }
+        }
+    }
+    found
+        .into_iter()
+        .map(|example| example.said.as_str())
+        .collect()
 }
 
 fn unknown() -> Vec<Reply> {

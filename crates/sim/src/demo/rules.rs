@@ -16,13 +16,8 @@ pub(super) enum Request {
         args: Map<String, Value>,
     },
     Question(Question),
-    /// The program tells what came of a call that the user was asked about.
-    Notice(String),
     Unclear,
 }
-
-/// What the program's own messages begin with.
-const NOTICE: &str = "(A message of the system, not of the user.)";
 
 const GREETINGS: &[&str] = &[
     "hello",
@@ -87,9 +82,7 @@ pub(super) fn request(text: &str) -> Request {
     if let Some(request) = tool_request(text) {
         return request;
     }
-    if let Some(notice) = text.strip_prefix(NOTICE) {
-        return Request::Notice(notice.trim().to_owned());
-    }
+    let text = super::cut(text);
     let plain = normalised(text);
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| contains_words(&plain, phrase));
     let is = |phrases: &[&str]| phrases.contains(&plain.as_str());
@@ -125,6 +118,44 @@ pub(super) fn request(text: &str) -> Request {
         return Request::Question(question);
     }
     Request::Unclear
+}
+
+/// Whether the user gives up what is being talked about.
+pub(super) fn leaves(text: &str) -> bool {
+    const LEAVING: &[&str] = &[
+        "never mind",
+        "nevermind",
+        "forget it",
+        "forget about it",
+        "leave it",
+        "stop",
+        "cancel",
+        "no",
+        "no thanks",
+        "no thank you",
+        "no never mind",
+        "nothing",
+        "dont",
+        "do not do it",
+    ];
+    LEAVING.contains(&normalised(super::cut(text)).as_str())
+}
+
+/// Whether the user agrees, and says nothing else.
+pub(super) fn is_yes(text: &str) -> bool {
+    const YES: &[&str] = &[
+        "yes",
+        "yes please",
+        "ok",
+        "okay",
+        "sure",
+        "do it",
+        "yes do it",
+        "go ahead",
+        "please do",
+        "i agree",
+    ];
+    YES.contains(&normalised(super::cut(text)).as_str())
 }
 
 /// `call NAME {"argument": …}`: a way to try any tool.

@@ -40,6 +40,13 @@ pub(super) fn arguments(
     Ok(args)
 }
 
+/// Whether a tool takes this parameter.
+pub(super) fn takes(tools: &[Declaration], name: &str, parameter: &str) -> bool {
+    let tool = tools.iter().find(|tool| tool.name == name);
+    let properties = tool.and_then(|tool| tool.parameters.get("properties"));
+    properties.is_some_and(|properties| properties.get(parameter).is_some())
+}
+
 /// The value as the schema takes it: one of its choices, within its length and its bounds.
 fn fitted(value: &Value, schema: &Value) -> Option<Value> {
     if let Some(choices) = schema.get("enum").and_then(Value::as_array) {

@@ -51,7 +51,7 @@ impl Question {
         let content: Vec<String> = words
             .iter()
             .zip(&lower)
-            .filter(|(_, lower)| !STOP_WORDS.split(' ').any(|stop| stop == lower.as_str()))
+            .filter(|(_, lower)| !is_stop_word(lower))
             .map(|(word, _)| (*word).to_owned())
             .take(QUERY_WORDS_MAX)
             .collect();
@@ -175,6 +175,11 @@ impl Question {
     }
 }
 
+/// Whether a word, in lower case, is in every sentence and tells nothing.
+pub(super) fn is_stop_word(word: &str) -> bool {
+    STOP_WORDS.split(' ').any(|stop| stop == word)
+}
+
 fn is_name(word: &str) -> bool {
     word.starts_with(char::is_uppercase)
 }
@@ -187,7 +192,7 @@ fn words_of(text: &str) -> Vec<String> {
 }
 
 /// Whether two words begin alike, so that they may be forms of one.
-fn alike(one: &str, other: &str) -> bool {
+pub(super) fn alike(one: &str, other: &str) -> bool {
     let (one, other) = (one.to_lowercase(), other.to_lowercase());
     let stem = |word: &str| word.chars().take(STEM_LETTERS).collect::<String>();
     if one.chars().count() < STEM_LETTERS || other.chars().count() < STEM_LETTERS {
@@ -280,6 +285,25 @@ pub(super) fn shortened(text: &str) -> String {
     let cut: String = text.chars().take(ANSWER_CHARACTERS_MAX - 1).collect();
     let end = cut.rfind(' ').unwrap_or(cut.len());
     format!("{}…", &cut[..end])
+}
+
+/// What was said to the model of the user, said to the user.
+pub(super) fn to_user(text: &str) -> String {
+    const FORMS: [(&str, &str); 10] = [
+        ("the user is", "you are"),
+        ("The user is", "You are"),
+        ("the user was", "you were"),
+        ("The user was", "You were"),
+        ("the user has", "you have"),
+        ("The user has", "You have"),
+        ("the user's", "your"),
+        ("The user's", "Your"),
+        ("the user", "you"),
+        ("The user", "You"),
+    ];
+    FORMS
+        .iter()
+        .fold(text.to_owned(), |text, (of, to)| text.replace(of, to))
 }
 
 /// A message made a sentence: capital first, full stop last.

@@ -8,7 +8,7 @@ use super::frames;
 use super::program::{Program, Step, Wait};
 use super::session::Session;
 use super::speech::Speech;
-use crate::demo;
+use crate::demo::{self, World};
 use crate::runner::Output;
 use crate::script::{Action, CallForm, CallId, Delivery, Exchange, When};
 use crate::template::Scope;
@@ -54,9 +54,9 @@ impl Session {
         let steps: Vec<Step> = match found {
             Some(exchange) => exchange.actions.iter().cloned().map(Step::Do).collect(),
             None if is_demo => {
-                let declarations = &self.setup.declarations;
+                let world = World::read(&self.setup.instruction, &self.setup.declarations);
                 let replies = match heard {
-                    Heard::Text(_) => self.memory.demo.hear(&text, declarations),
+                    Heard::Text(_) => self.memory.demo.hear(&text, &world),
                     Heard::Speech => self.memory.demo.hear_speech(),
                 };
                 replies.into_iter().flat_map(steps_of).collect()
@@ -110,7 +110,8 @@ impl Session {
             }
             Some(Step::Consult) => {
                 let results = std::mem::take(&mut program.results);
-                let replies = self.memory.demo.consult(&results, &self.setup.declarations);
+                let world = World::read(&self.setup.instruction, &self.setup.declarations);
+                let replies = self.memory.demo.consult(&results, &world);
                 program.steps.extend(replies.into_iter().flat_map(steps_of));
                 Progress::Next
             }

@@ -7,6 +7,7 @@ use super::refusal::Refusal;
 use crate::declaration::Declaration;
 use crate::family::Family;
 use crate::sound::activity::Sensitivity;
+use crate::text::plan;
 use serde_json::{Map, Value};
 
 /// What a session was set up to be.
@@ -14,6 +15,8 @@ use serde_json::{Map, Value};
 pub(crate) struct Setup {
     pub(crate) profile: Profile,
     pub(crate) model: String,
+    /// What the system says.
+    pub(crate) instruction: String,
     /// Characters of instruction and declarations, for the token count.
     pub(crate) preamble_characters: usize,
     pub(crate) declarations: Vec<Declaration>,
@@ -69,6 +72,10 @@ impl Setup {
         Ok(Self {
             profile,
             model: model.to_owned(),
+            instruction: setup
+                .get("systemInstruction")
+                .map(|said| plan::text_of(&said["parts"]))
+                .unwrap_or_default(),
             preamble_characters: characters(setup.get("systemInstruction"))
                 + characters(setup.get("tools")),
             declarations,

@@ -175,6 +175,10 @@ impl Config {
         }
     }
 
+    pub(super) fn instruction(&self) -> &str {
+        self.at(&["instructions"]).as_str().unwrap_or_default()
+    }
+
     pub(super) fn tools(&self) -> Vec<Declaration> {
         let tools = self.at(&["tools"]).as_array().into_iter().flatten();
         tools

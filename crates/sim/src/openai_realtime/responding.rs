@@ -29,7 +29,12 @@ impl Session {
     }
 
     pub(super) fn start_response(&mut self, now: Timestamp, out: &mut Vec<Output>) {
-        let actions = plan::next(&self.options, &self.items.said(), &self.config.tools());
+        let actions = plan::next(
+            &self.options,
+            self.config.instruction(),
+            &self.items.said(),
+            &self.config.tools(),
+        );
         let id = self.mint("resp");
         let response = self.response(&id, "in_progress", Value::Null, &[], Value::Null);
         self.send(

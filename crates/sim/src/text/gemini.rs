@@ -47,7 +47,7 @@ pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> H
         Ok(content) => content,
         Err(message) => return refusal(400, &message),
     };
-    let actions = plan::next(options, &content.said, &content.tools);
+    let actions = plan::next(options, &content.instruction, &content.said, &content.tools);
     if let Some(Action::Fail(failure)) = actions.first() {
         return super::failed(failure, &failure_body(failure));
     }
@@ -94,6 +94,7 @@ fn route<'r>(request: &Request<'r>) -> Result<(&'r str, bool), HttpAnswer> {
 }
 
 struct Content {
+    instruction: String,
     said: Vec<Said>,
     tools: Vec<Declaration>,
     /// The service's own search is declared.
@@ -134,7 +135,11 @@ impl Content {
         };
         let tools = read_tools(&body["tools"]);
         check_combination(&body, model, !tools.is_empty())?;
+        let instruction = field(&body, "systemInstruction", "system_instruction");
         Ok(Self {
+            instruction: instruction
+                .map(|said| plan::text_of(&said["parts"]))
+                .unwrap_or_default(),
             said: read_contents(contents, is_signed(model))?,
             tools,
             searches: own_tools(&body["tools"])

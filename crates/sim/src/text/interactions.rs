@@ -63,7 +63,7 @@ pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> H
         Ok(asked) => asked,
         Err(refusal) => return refusal.answer(),
     };
-    let actions = plan::next(options, &asked.said, &asked.tools);
+    let actions = plan::next(options, &asked.instruction, &asked.said, &asked.tools);
     if let Some(Action::Fail(failure)) = actions.first() {
         return super::failed(failure, &failure_body(failure));
     }
@@ -103,6 +103,7 @@ fn check_key(request: &Request<'_>) -> Result<(), Refusal> {
 
 struct Asked {
     model: String,
+    instruction: String,
     said: Vec<Said>,
     tools: Vec<Declaration>,
     /// The service's own search is declared.
@@ -194,6 +195,10 @@ impl Asked {
         };
         Ok(Self {
             model: model.to_owned(),
+            instruction: body
+                .get("system_instruction")
+                .map(plan::text_of)
+                .unwrap_or_default(),
             said: read_input(&input, thinks(model))?,
             searches: declares(body.get("tools"), "google_search"),
             tools,

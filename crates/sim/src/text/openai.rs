@@ -25,7 +25,7 @@ pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> H
         Ok(Route::Chat) => match Chat::read(request.body) {
             Err(refusal) => refusal.answer(),
             Ok(chat) => {
-                let actions = plan::next(options, &chat.said, &chat.tools);
+                let actions = plan::next(options, &chat.instruction, &chat.said, &chat.tools);
                 chat.carry_out(&actions, number)
             }
         },
@@ -85,6 +85,7 @@ fn route(request: &Request<'_>) -> Result<Route, Refusal> {
 
 struct Chat {
     model: String,
+    instruction: String,
     said: Vec<Said>,
     tools: Vec<Declaration>,
     streams: bool,
@@ -137,6 +138,7 @@ impl Chat {
         }
         Ok(Self {
             model: model.to_owned(),
+            instruction: plan::instruction_of(messages),
             said: read_messages(messages)?,
             tools: if forbids { Vec::new() } else { tools },
             streams,

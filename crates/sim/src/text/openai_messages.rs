@@ -2,7 +2,7 @@
 
 use super::openai_refusal::Refusal;
 use super::openai_rules::is_name;
-use super::plan::Said;
+use super::plan::{Said, text_of};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -70,15 +70,4 @@ fn unanswered(open: &BTreeMap<String, String>) -> Refusal {
         "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: {}",
         ids.join(", ")
     ))
-}
-
-fn text_of(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => parts
-            .iter()
-            .filter_map(|part| part["text"].as_str())
-            .collect(),
-        _ => String::new(),
-    }
 }

@@ -2,7 +2,7 @@
 //! protocol.
 
 use crate::declaration::Declaration;
-use crate::demo;
+use crate::demo::{self, World};
 use crate::runner::Options;
 use crate::script::{Action, CallForm, CallId, Delivery, Exchange, When};
 use crate::template::Scope;
@@ -19,23 +19,28 @@ pub(crate) enum Said {
     Results(Vec<(String, Value)>),
 }
 
-/// What the model does now, as actions with their places filled in.
-pub(crate) fn next(options: &Options, said: &[Said], tools: &[Declaration]) -> Vec<Action> {
+/// What the model does now, as actions with their places filled in. The instruction is the system's.
+pub(crate) fn next(
+    options: &Options,
+    instruction: &str,
+    said: &[Said],
+    tools: &[Declaration],
+) -> Vec<Action> {
     match &options.exchanges {
-        None => demo_next(said, tools),
+        None => demo_next(said, &World::read(instruction, tools)),
         Some(exchanges) => scripted_next(exchanges, said),
     }
 }
 
 /// The demo model lives through the conversation once more; it is quick enough for that.
-fn demo_next(said: &[Said], tools: &[Declaration]) -> Vec<Action> {
+fn demo_next(said: &[Said], world: &World<'_>) -> Vec<Action> {
     let mut model = demo::Model::new();
     let mut replies = Vec::new();
     for said in said {
         replies = match said {
-            Said::User(text) => model.hear(text, tools),
+            Said::User(text) => model.hear(text, world),
             Said::Speech => model.hear_speech(),
-            Said::Results(results) => model.consult(results, tools),
+            Said::Results(results) => model.consult(results, world),
         };
     }
     replies
@@ -151,4 +156,30 @@ fn filled(action: &Action, scope: &Scope<'_>) -> Action {
 /// About as many tokens as a text has.
 pub(crate) fn tokens(characters: usize) -> usize {
     characters.div_ceil(4)
+}
+
+/// The text of a message's content: a text, or parts that have one each.
+pub(crate) fn text_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let texts = parts.iter().filter_map(|part| part["text"].as_str());
+            texts.collect()
+        }
+        _ => String::new(),
+    }
+}
+
+/// What the system says among the items of a conversation that have a role.
+pub(crate) fn instruction_of(items: &[Value]) -> String {
+    let is_systems = |item: &&Value| {
+        ["system", "developer"]
+            .iter()
+            .any(|role| item["role"] == *role)
+    };
+    let texts = items
+        .iter()
+        .filter(is_systems)
+        .map(|item| text_of(&item["content"]));
+    texts.collect::<Vec<_>>().join("\n\n")
 }

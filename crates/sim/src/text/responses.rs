@@ -17,7 +17,7 @@ pub(super) fn answer(body: &[u8], options: &Options, number: u64) -> HttpAnswer 
         Ok(asked) => asked,
         Err(refusal) => return refusal.answer(),
     };
-    let actions = plan::next(options, &asked.said, &asked.tools);
+    let actions = plan::next(options, &asked.instruction, &asked.said, &asked.tools);
     if let Some(Action::Fail(failure)) = actions.first() {
         let message = failure.message.as_deref().unwrap_or("The script says so.");
         let body = error_body(failure.status, None, None, message);
@@ -39,6 +39,7 @@ fn place_of_tool(index: usize, field: &str) -> String {
 
 struct ResponsesRequest {
     model: String,
+    instruction: String,
     said: Vec<Said>,
     tools: Vec<Declaration>,
     /// The service's own search is declared.
@@ -141,6 +142,10 @@ impl ResponsesRequest {
         let forbids = choice.is_some_and(|choice| *choice == "none");
         Ok(Self {
             model: model.to_owned(),
+            instruction: match body.get("instructions").and_then(Value::as_str) {
+                Some(said) => said.to_owned(),
+                None => plan::instruction_of(&input),
+            },
             said: read_input(&input, stores)?,
             tools: if forbids { Vec::new() } else { tools },
             searches: !forbids && declares(body.get("tools"), "web_search"),
