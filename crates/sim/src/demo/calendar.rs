@@ -171,11 +171,12 @@ fn target(messages: &[String], now: Option<&Zoned>) -> Times {
         let whole = Times::read(text, now);
         match target.is_empty() {
             true => whole,
-            false => Times {
-                minutes: whole.minutes,
-                shift_minutes: whole.shift_minutes,
-                ..Times::read(&target, now)
-            },
+            false => {
+                let mut times = Times::read(&target, now);
+                times.minutes = whole.minutes;
+                times.shift_minutes = whole.shift_minutes;
+                times
+            }
         }
     });
     times.reduce(Times::corrected_by).unwrap_or_default()

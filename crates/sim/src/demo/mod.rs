@@ -798,4 +798,6 @@ fn call(name: &str, args: Map<String, Value>) -> Vec<Reply> {
 }
 
 #[cfg(test)]
+mod dialogues;
+#[cfg(test)]
 mod tests;

@@ -419,7 +419,7 @@ fn pages(data: &Value) -> String {
         .take(80)
         .collect();
     let said = text(page, "snippet")
-        .map(|said| words::sentence(said))
+        .map(words::sentence)
         .unwrap_or_default();
     let url = text(page, "url")
         .map(|url| format!(" ({url})"))

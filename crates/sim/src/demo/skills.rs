@@ -354,7 +354,9 @@ pub(super) const SKILLS: &[Skill] = &[
         loose: &[],
         parameters: &[
             needed("image_url", image_url, "the address of the picture"),
-            optional("caption", |heard, _| heard.find(|text| quotation(text).map(Value::from))),
+            optional("caption", |heard, _| {
+                heard.find(|text| quotation(text).map(Value::from))
+            }),
         ],
         changes_event: false,
     },

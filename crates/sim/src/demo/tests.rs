@@ -37,6 +37,10 @@ fn usual_tools() -> Vec<Declaration> {
     ]
 }
 
+fn world(tools: &[Declaration]) -> World<'_> {
+    World::read("", tools)
+}
+
 fn called(replies: &[Reply]) -> (&str, Value) {
     match replies {
         [Reply::Call { name, args }, Reply::AwaitResults] => (name, Value::Object(args.clone())),
@@ -64,7 +68,7 @@ const ARCHER: &str = "# Life\n\nColin Archer was born in Larvik in 1832. He **de
 #[test]
 fn a_question_searches_reads_the_best_hit_and_answers_from_it_with_its_title() {
     let (mut model, tools) = (Model::new(), usual_tools());
-    let replies = model.hear(SUGGESTIONS[0], &tools);
+    let replies = model.hear(SUGGESTIONS[0], &world(&tools));
     assert_eq!(
         called(&replies),
         (SEARCH, json!({"query": "designed ship Fram", "top_k": 5}))
@@ -73,19 +77,19 @@ fn a_question_searches_reads_the_best_hit_and_answers_from_it_with_its_title() {
         json!({"results": [{"id": "person:colin_archer", "title": "Colin Archer"}, {"id": "x"}]}),
     );
     assert_eq!(
-        called(&model.consult(&hits, &tools)),
+        called(&model.consult(&hits, &world(&tools))),
         (GET, json!({"id": "person:colin_archer"}))
     );
     let record =
         result(json!({"id": "person:colin_archer", "title": "Colin Archer", "full_text": ARCHER}));
     assert_eq!(
-        said(&model.consult(&record, &tools)),
+        said(&model.consult(&record, &world(&tools))),
         "He designed and built the ship Fram for Nansen's drift. Mr. A. Archer's yard stood at Larvik. \
          That is from “Colin Archer”."
     );
     // A question that points back takes the topic along.
     assert_eq!(
-        called(&model.hear("And when was he born?", &tools)).1["query"],
+        called(&model.hear("And when was he born?", &world(&tools))).1["query"],
         "born Colin Archer"
     );
 }
@@ -121,14 +125,14 @@ fn a_date_and_a_number_are_looked_for_where_they_are_asked_for() {
 #[test]
 fn the_hit_whose_words_fit_best_is_read() {
     let (mut model, tools) = (Model::new(), usual_tools());
-    model.hear(SUGGESTIONS[3], &tools);
+    model.hear(SUGGESTIONS[3], &world(&tools));
     let hits = result(json!({"results": [
         {"id": "nilsen", "title": "Nilsen", "snippet": "Nilsen was captain on the third voyage."},
         {"id": "sverdrup", "title": "Sverdrup", "snippet": "On the first voyage he was the captain."},
         {"id": "first", "title": "The first voyage", "snippet": "Sverdrup was the captain."},
     ]}));
     assert_eq!(
-        called(&model.consult(&hits, &tools)),
+        called(&model.consult(&hits, &world(&tools))),
         (GET, json!({"id": "sverdrup"}))
     );
 }
@@ -136,12 +140,12 @@ fn the_hit_whose_words_fit_best_is_read() {
 #[test]
 fn without_kb_get_the_snippet_is_the_answer() {
     let (mut model, tools) = (Model::new(), usual_tools()[..1].to_vec());
-    model.hear(SUGGESTIONS[0], &tools);
+    model.hear(SUGGESTIONS[0], &world(&tools));
     let hits = result(
         json!({"results": [{"id": "a", "title": "Archer", "snippet": {"text": "Archer designed Fram."}}]}),
     );
     assert_eq!(
-        said(&model.consult(&hits, &tools)),
+        said(&model.consult(&hits, &world(&tools))),
         "Archer designed Fram. That is from “Archer”."
     );
 }
@@ -149,19 +153,19 @@ fn without_kb_get_the_snippet_is_the_answer() {
 #[test]
 fn a_failed_read_falls_back_to_the_snippet() {
     let (mut model, tools) = (Model::new(), usual_tools());
-    model.hear(SUGGESTIONS[0], &tools);
+    model.hear(SUGGESTIONS[0], &world(&tools));
     model.consult(
         &result(
             json!({"results": [{"id": "a", "title": "Archer", "snippet": "Archer designed Fram."}]}),
         ),
-        &tools,
+        &world(&tools),
     );
     let failure = [(
         "kb_get".to_owned(),
         json!({"error": {"type": "BUDGET_EXCEEDED", "message": "spent"}}),
     )];
     assert_eq!(
-        said(&model.consult(&failure, &tools)),
+        said(&model.consult(&failure, &world(&tools))),
         "Archer designed Fram. That is from “Archer”."
     );
 }
@@ -173,17 +177,17 @@ fn a_refused_search_is_answered_with_what_is_known_or_with_the_reason() {
         "kb_search".to_owned(),
         json!({"error": {"message": "the budget of this turn is spent"}}),
     )];
-    model.hear(SUGGESTIONS[0], &tools);
+    model.hear(SUGGESTIONS[0], &world(&tools));
     assert_eq!(
-        said(&model.consult(&refusal, &tools)),
+        said(&model.consult(&refusal, &world(&tools))),
         "I cannot look that up now: The budget of this turn is spent."
     );
     model.topic = Some(Record {
         title: "Colin Archer".into(),
         text: ARCHER.into(),
     });
-    model.hear(SUGGESTIONS[0], &tools);
-    assert!(said(&model.consult(&refusal, &tools)).contains("designed and built"));
+    model.hear(SUGGESTIONS[0], &world(&tools));
+    assert!(said(&model.consult(&refusal, &world(&tools))).contains("designed and built"));
 }
 
 #[test]
@@ -196,8 +200,8 @@ fn what_no_record_answers_is_not_known() {
         ("Who was the first man on the Moon?", json!([fram])),
     ] {
         let (mut model, tools) = (Model::new(), usual_tools()[..1].to_vec());
-        model.hear(question, &tools);
-        let answer = model.consult(&result(json!({ "results": results })), &tools);
+        model.hear(question, &world(&tools));
+        let answer = model.consult(&result(json!({ "results": results })), &world(&tools));
         assert!(said(&answer).starts_with("I do not know"), "{question}");
         assert_eq!(model.topic, None, "{question}");
     }
@@ -213,9 +217,9 @@ fn a_topic_that_is_pointed_at_is_no_answer_by_itself() {
         ("Who drew Fram?", "Archer drew Fram."),
         ("What did he eat?", "I do not know"),
     ] {
-        model.hear(question, &tools);
+        model.hear(question, &world(&tools));
         assert!(
-            said(&model.consult(&hits, &tools)).starts_with(answer),
+            said(&model.consult(&hits, &world(&tools))).starts_with(answer),
             "{question}"
         );
     }
@@ -231,7 +235,7 @@ fn a_farewell_ends_the_session_and_is_spoken_as_the_answer_to_the_result() {
         "Okay, goodbye!",
         "That's all, thanks",
     ] {
-        let replies = model.hear(text, &tools);
+        let replies = model.hear(text, &world(&tools));
         assert_eq!(
             called(&replies),
             (
@@ -241,14 +245,14 @@ fn a_farewell_ends_the_session_and_is_spoken_as_the_answer_to_the_result() {
             "{text}"
         );
         assert_eq!(
-            said(&model.consult(&result(json!({"finalMessage": "See you."})), &tools)),
+            said(&model.consult(&result(json!({"finalMessage": "See you."})), &world(&tools))),
             "See you."
         );
     }
-    assert!(said(&model.hear("bye", &[])).contains("cannot end the session"));
+    assert!(said(&model.hear("bye", &world(&[]))).contains("cannot end the session"));
     // A question about the end of something is a question.
     assert_eq!(
-        called(&model.hear("When did Amundsen stop here?", &tools)).0,
+        called(&model.hear("When did Amundsen stop here?", &world(&tools))).0,
         SEARCH
     );
 }
@@ -256,15 +260,15 @@ fn a_farewell_ends_the_session_and_is_spoken_as_the_answer_to_the_result() {
 #[test]
 fn rudeness_is_warned_of_once_and_then_ignored() {
     let (mut model, tools) = (Model::new(), usual_tools());
-    assert!(said(&model.hear("You idiot!", &tools)).contains("friendly"));
-    let replies = model.hear("Shut up, stupid.", &tools);
+    assert!(said(&model.hear("You idiot!", &world(&tools))).contains("friendly"));
+    let replies = model.hear("Shut up, stupid.", &world(&tools));
     let (name, args) = called(&replies);
     assert_eq!((name, &args["duration_seconds"]), (IGNORE, &json!(300)));
     assert_eq!(
-        said(&model.consult(&result(json!({"timeoutUntil": 1})), &tools)),
+        said(&model.consult(&result(json!({"timeoutUntil": 1})), &world(&tools))),
         SHUNNED
     );
-    assert!(said(&model.hear("idiot", &[])).contains("insults"));
+    assert!(said(&model.hear("idiot", &world(&[]))).contains("insults"));
     // A word within another is no insult.
     assert_ne!(
         rules::request("Where is foolscap paper made?"),
@@ -284,11 +288,14 @@ fn small_talk_and_unknown_things_get_guidance() {
         ("?!", "ask: Who designed"),
         ("🧊", "ask: Who designed"),
     ] {
-        assert!(said(&model.hear(text, &tools)).contains(part), "{text}");
+        assert!(
+            said(&model.hear(text, &world(&tools))).contains(part),
+            "{text}"
+        );
     }
     assert!(said(&model.hear_speech()).contains("cannot recognise speech"));
     assert_eq!(
-        called(&model.hear("Otto Sverdrup", &tools)).1["query"],
+        called(&model.hear("Otto Sverdrup", &world(&tools))).1["query"],
         "Otto Sverdrup"
     );
 }
@@ -296,27 +303,27 @@ fn small_talk_and_unknown_things_get_guidance() {
 #[test]
 fn only_declared_tools_are_called_and_only_with_declared_arguments() {
     let mut model = Model::new();
-    assert!(said(&model.hear(SUGGESTIONS[0], &[])).contains("no tool kb_search"));
+    assert!(said(&model.hear(SUGGESTIONS[0], &world(&[]))).contains("no tool kb_search"));
     let odd = [tool(
         SEARCH,
         json!({"type": "OBJECT", "required": ["query", "tenant"], "properties": {"query": {}, "tenant": {}}}),
     )];
-    assert!(said(&model.hear(SUGGESTIONS[0], &odd)).contains("wants something else"));
+    assert!(said(&model.hear(SUGGESTIONS[0], &world(&odd))).contains("wants something else"));
     let bare = [tool(SEARCH, Value::Null)];
-    assert!(said(&model.hear(SUGGESTIONS[0], &bare)).contains("wants something else"));
+    assert!(said(&model.hear(SUGGESTIONS[0], &world(&bare))).contains("wants something else"));
     let short = [tool(
         SEARCH,
         json!({"properties": {"query": {"maxLength": 8}}}),
     )];
     assert_eq!(
-        called(&model.hear(SUGGESTIONS[0], &short)).1,
+        called(&model.hear(SUGGESTIONS[0], &world(&short))).1,
         json!({"query": "designed"})
     );
     let never = [tool(
         END,
         json!({"required": ["reason"], "properties": {"reason": {"enum": ["x"]}}}),
     )];
-    assert!(said(&model.hear("bye", &never)).contains("cannot end"));
+    assert!(said(&model.hear("bye", &world(&never))).contains("cannot end"));
 }
 
 #[test]
@@ -324,51 +331,24 @@ fn any_declared_tool_can_be_called_by_name() {
     let mut model = Model::new();
     let tools = [tool("tell_time", Value::Null)];
     assert_eq!(
-        called(&model.hear("call tell_time {\"zone\": \"Oslo\"}", &tools)),
+        called(&model.hear("call tell_time {\"zone\": \"Oslo\"}", &world(&tools))),
         ("tell_time", json!({"zone": "Oslo"}))
     );
     assert_eq!(
-        said(&model.consult(&result(json!({"time": "9"})), &tools)),
-        "tell_time answered: {\"time\":\"9\"}"
+        said(&model.consult(&result(json!({"time": "9"})), &world(&tools))),
+        "tell_time answered: time: 9."
     );
     assert_eq!(
-        said(&model.hear("call make_tea", &tools)),
+        said(&model.hear("call make_tea", &world(&tools))),
         "No tool called make_tea was declared to me."
     );
-}
-
-#[test]
-fn a_call_that_the_user_is_asked_about_waits_and_what_came_of_it_is_told() {
-    let mut model = Model::new();
-    let tools = [tool("order", Value::Null)];
-    model.hear("call order {\"item\": \"tea\"}", &tools);
-    let asked =
-        json!({"error": {"type": "CONFIRMATION_REQUIRED", "message": "order runs only after"}});
-    assert_eq!(
-        said(&model.consult(&[("order".to_owned(), asked)], &tools)),
-        "order gave no result: It waits for your yes."
-    );
-    for (notice, told) in [
-        (
-            "The user approved the call of order, and it has run. Its result: {\"ordered\":1}",
-            "You approved the call of order, and it has run. Its result: {\"ordered\":1}",
-        ),
-        (
-            "The user was asked whether order may run with {} and said no. It has not run. Do not call it again unless \
-             the user asks for it.",
-            "You were asked whether order may run with {} and said no. It has not run.",
-        ),
-    ] {
-        let notice = format!("(A message of the system, not of the user.) {notice}");
-        assert_eq!(said(&model.hear(&notice, &tools)), told);
-    }
 }
 
 #[test]
 fn a_tool_that_does_not_block_is_bridged_with_a_word() {
     let mut tools = usual_tools();
     tools[0].blocking = false;
-    let replies = Model::new().hear(SUGGESTIONS[0], &tools);
+    let replies = Model::new().hear(SUGGESTIONS[0], &world(&tools));
     assert!(matches!(
         &replies[..],
         [Reply::Call { .. }, Reply::Say(_), Reply::AwaitResults]
@@ -387,10 +367,13 @@ fn odd_results_are_no_trouble() {
         json!({"error": {}}),
     ] {
         let (mut model, tools) = (Model::new(), usual_tools());
-        model.hear(SUGGESTIONS[0], &tools);
-        let replies = model.consult(&[("kb_search".to_owned(), response.clone())], &tools);
+        model.hear(SUGGESTIONS[0], &world(&tools));
+        let replies = model.consult(
+            &[("kb_search".to_owned(), response.clone())],
+            &world(&tools),
+        );
         assert!(!said(&replies).is_empty(), "{response}");
-        assert_eq!(model.consult(&[], &tools), []);
+        assert_eq!(model.consult(&[], &world(&tools)), []);
     }
 }
 

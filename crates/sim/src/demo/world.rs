@@ -111,8 +111,8 @@ fn day(text: &str) -> Option<Date> {
 
 /// The number of a month whose name, or the first three letters or more of it, this is, in lower case.
 pub(super) fn month(name: &str) -> Option<i8> {
-    let is_meant = |month: &&str| name.len() >= 3 && month.starts_with(name);
-    let index = MONTHS.iter().position(|month| is_meant(&month))?;
+    let is_meant = |month: &str| name.len() >= 3 && month.starts_with(name);
+    let index = MONTHS.iter().position(|month| is_meant(month))?;
     i8::try_from(index + 1).ok()
 }
 
