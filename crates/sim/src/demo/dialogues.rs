@@ -178,7 +178,7 @@ fn what_is_asked_twice_is_told_as_the_program_tells_it() {
         user: Book a meeting on Monday at 4 pm with anna@example.org
         calls: calendar_create_event {"attendees":["anna@example.org"],"end_time":"2026-11-30T17:00:00+01:00","start_time":"2026-11-30T16:00:00+01:00","title":"Meeting"}
         gives: {"ok":false,"error":{"type":"CONFIRMATION_REQUIRED","message":"the user is being asked already whether calendar_create_event may run with {}, and is asked nothing further before that is answered"},"meta":{}}
-        says: You are being asked already whether calendar_create_event may run with {}, and is asked nothing further before that is answered.
+        says: You are being asked about that already: nothing has been done yet.
         user: Never mind
         says: Then please say no to the question that you are shown: without your yes nothing is done.
         "#,
@@ -198,6 +198,8 @@ fn an_event_is_found_by_its_title_and_among_several_by_a_choice() {
         gives: {"ok":false,"error":{"type":"CONFLICT","message":"that time is taken"}}
         says: calendar_move_event gave no result: That time is taken.
         user: I can't come on Monday, please cancel.
+        calls: calendar_list_events {"end_date":"2026-12-01T00:00:00+01:00","max_results":50,"start_date":"2026-11-30T00:00:00+01:00"}
+        gives: {"ok":true,"data":{"items":[{"event_id":"a","title":"Project meeting","start":"2026-11-30T14:00:00+01:00","end":"2026-11-30T14:30:00+01:00"},{"event_id":"w/20261130T080000Z","title":"Weekly","start":"2026-11-30T09:00:00+01:00","end":"2026-11-30T10:00:00+01:00"}]}}
         says: Please tell me which one you mean: 1) “Project meeting”, Monday 30 November, 14:00 to 14:30; 2) “Weekly”, Monday 30 November, 09:00 to 10:00.
         user: the second one
         says: Please tell me whether only this one or the whole series is meant.
@@ -224,7 +226,7 @@ fn what_is_missing_is_asked_for_and_can_be_left() {
         user: on Monday at 9 with a@example.org for 15 minutes
         calls: calendar_create_event {"attendees":["a@example.org"],"end_time":"2026-11-30T09:15:00+01:00","start_time":"2026-11-30T09:00:00+01:00","title":"Call"}
         gives: {"ok":false,"error":{"type":"CONFIRMATION_REQUIRED","message":"calendar_create_event cannot be asked for now: too many questions wait for the user already"}}
-        says: calendar_create_event gave no result: Calendar_create_event cannot be asked for now: too many questions wait for you already.
+        says: calendar_create_event gave no result: calendar_create_event cannot be asked for now: too many questions wait for you already.
         user: Book a call
         says: Please tell me when it shall start and the e-mail addresses of those who take part.
         user: forget it
@@ -391,7 +393,7 @@ fn the_other_built_in_tools_are_called_in_plain_words() {
         ),
         (
             "Draft a prompt for a picture of a harbour",
-            r#"image_draft_prompt {"subject":"a picture of a harbour"}"#,
+            r#"image_draft_prompt {"subject":"a harbour"}"#,
         ),
         (
             "Draw me a lighthouse at night.",

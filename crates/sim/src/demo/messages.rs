@@ -74,12 +74,12 @@ pub(super) fn read(text: &str) -> Message {
     let mut words: Vec<&str> = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
-        let notice = if line == TITLE {
-            lines
-                .next()
-                .map(|line| line.strip_prefix(PREFACE).unwrap_or(line))
-        } else {
-            line.strip_prefix(PREFACE)
+        let notice = match line {
+            TITLE => {
+                let line = lines.next().unwrap_or_default();
+                Some(line.strip_prefix(PREFACE).unwrap_or(line))
+            }
+            line => line.strip_prefix(PREFACE),
         };
         if let Some(notice) = notice {
             // A paragraph is one notice.

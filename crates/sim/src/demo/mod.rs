@@ -672,20 +672,25 @@ impl Draft {
         self.messages.push(text.to_owned());
     }
 
+    /// The parameter that the newest message answers.
+    fn answered(&self) -> Option<&str> {
+        self.asked.as_deref().filter(|_| self.messages.len() > 1)
+    }
+
     fn heard(&self, world: &World<'_>) -> Heard<'_> {
         let read = |text: &String| Times::read(text, world.now.as_ref());
         let times = self.messages.iter().map(read).reduce(Times::corrected_by);
         Heard {
             messages: &self.messages,
             times: times.unwrap_or_default(),
-            is_answer: self.asked.is_some() && self.messages.len() > 1,
+            asked: self.answered(),
         }
     }
 
     /// The arguments of a tool of the project, and what is missing; `None` where it is not declared.
     fn guided(&self, world: &World<'_>) -> Option<(Map<String, Value>, Vec<String>)> {
         let tool = world.tool(&self.tool)?;
-        let answers = self.asked.as_deref().filter(|_| self.messages.len() > 1);
+        let answers = self.answered();
         let example = self.example.as_ref();
         Some(guided::arguments(
             &self.messages,

@@ -127,6 +127,9 @@ pub(super) fn told(tool: &str, outcome: &Outcome, now: Option<&Zoned>) -> String
             told
         }
         Outcome::Asked(None) => format!("{tool} waits for your yes: nothing has been done yet."),
+        Outcome::Asked(Some(message)) if message.contains("is being asked already") => {
+            "You are being asked about that already: nothing has been done yet.".to_owned()
+        }
         Outcome::Asked(Some(message)) => shortened(&words::sentence(&to_user(message))),
         Outcome::Failure(problem) => shortened(&format!(
             "{tool} gave no result: {}",

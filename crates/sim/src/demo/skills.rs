@@ -20,8 +20,8 @@ pub(super) struct Heard<'h> {
     /// The newest at the end; there is one at least.
     pub(super) messages: &'h [String],
     pub(super) times: Times,
-    /// The last message answers what was asked for.
-    pub(super) is_answer: bool,
+    /// The parameter that the last message answers, where the user was asked.
+    pub(super) asked: Option<&'h str>,
 }
 
 impl Heard<'_> {
@@ -261,7 +261,7 @@ pub(super) const SKILLS: &[Skill] = &[
             "what did|have you .. look|looked|find|found|search|searched|call|called|do|done .. before|earlier|already|so_far|up|$",
             "what did|have you look|looked|find|found",
             "which|what tools|calls did|have|were",
-            "show|list|repeat .. earlier|last|previous|past results|calls|searches|result|call|answers",
+            "show|list|repeat .. earlier|last|previous|past .. results|calls|searches|result|call|answers",
             "what was|were .. you .. found|looked|earlier|before",
             "what was|were the .. result|results|answer of|from",
             "show|list what you .. found|did|called|looked",
@@ -331,8 +331,8 @@ pub(super) const SKILLS: &[Skill] = &[
         tool: "image_generate",
         phrases: &[
             "draw|paint|sketch|illustrate",
-            "generate|create|make|produce|render|design|show|give|have .. PICTURE of|showing|with|for|from|about|that|$",
-            "generate|create|make|produce|render .. PICTURE",
+            "show|give|have .. PICTURE of|showing",
+            "generate|create|make|produce|render|design .. PICTURE",
             "a|an|the PICTURE of",
             "generate|take|use|make|draw .. first|second|third|last one|draft|prompt|$",
         ],
@@ -710,6 +710,7 @@ fn calendars(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
 }
 
 fn whole_series(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
+    let is_answer = |text: &str| heard.asked == Some("whole_series") && text == heard.newest();
     heard.find(|text| {
         let words = phrases::words(text);
         let says = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
@@ -719,7 +720,7 @@ fn whole_series(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
         ) {
             (_, true) => Some(json!(false)),
             (true, false) => Some(json!(true)),
-            (false, false) if heard.is_answer && says(&["this", "one"]) => Some(json!(false)),
+            (false, false) if is_answer(text) && says(&["this", "one"]) => Some(json!(false)),
             (false, false) => None,
         }
     })
@@ -738,7 +739,7 @@ fn contact_text(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
     let behind = [text.split_once(':'), text.split_once('\n')];
     let behind = behind.into_iter().flatten().map(|(_, rest)| rest.trim());
     let found = behind.chain(quotation(text)).find(|text| holds(text));
-    let found = found.or_else(|| (heard.is_answer || holds(text)).then_some(text));
+    let found = found.or_else(|| (heard.asked.is_some() || holds(text)).then_some(text));
     found.filter(|text| !text.is_empty()).map(Value::from)
 }
 
@@ -824,7 +825,7 @@ fn items(heard: &Heard<'_>, known: &Known<'_>) -> Option<Value> {
             return Some(Value::Array(list));
         }
         let listed = text.split_once(':').map(|(_, listed)| listed);
-        let listed = listed.or(heard.is_answer.then_some(text))?;
+        let listed = listed.or(heard.asked.is_some().then_some(text))?;
         let parts = listed
             .split([',', ';', '\n'])
             .flat_map(|part| part.split(" and "));
@@ -1028,7 +1029,7 @@ fn urgency(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
 fn subject(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
     heard.find(shown_thing).or_else(|| {
         let said = heard.newest().trim();
-        (heard.is_answer && !said.is_empty()).then(|| said.into())
+        (heard.asked.is_some() && !said.is_empty()).then(|| said.into())
     })
 }
 

@@ -936,7 +936,7 @@ mod tests {
         let times = Times::read("tomorrow at 3 pm or 2026-12-01T10:00:00+01:00", None);
         assert_eq!(
             times.start(None).as_ref().map(written).as_deref(),
-            Some("2026-12-01T09:00:00+00:00")
+            Some("2026-12-01T10:00:00+01:00")
         );
         assert!(Times::read("tomorrow at 3 pm", None).is_empty());
     }

@@ -309,8 +309,12 @@ pub(super) fn to_user(text: &str) -> String {
 /// A message made a sentence: capital first, full stop last.
 pub(super) fn sentence(message: &str) -> String {
     let message = shortened(message.trim());
+    // A tool's name keeps its letters.
+    let first = message.split(' ').next().unwrap_or_default();
+    let is_name = first.contains('_');
     let mut characters = message.chars();
     let mut sentence: String = match characters.next() {
+        Some(first) if is_name => std::iter::once(first).chain(characters).collect(),
         Some(first) => first.to_uppercase().chain(characters).collect(),
         None => return "no reason was given.".to_owned(),
     };

@@ -100,6 +100,31 @@ fn braces_in_a_record_are_said_as_they_are() {
     );
 }
 
+#[test]
+fn the_instruction_says_by_voice_too_when_a_tool_is_meant() {
+    let mut dialogue = Dialogue::connect(Server::new(Options::demo()), &gemini()).unwrap();
+    let parameters = json!({"type": "OBJECT", "required": ["order"], "properties": {"order": {"type": "STRING"}}});
+    let tools = json!([{"functionDeclarations": [{"name": "lookup_order", "behavior": "BLOCKING", "parameters": parameters}]}]);
+    let guide = "Call lookup_order when the user asks \"Where is order A-1001?\".";
+    dialogue.act(&Do::Send(setup_with(
+        LIVE,
+        json!({"tools": tools, "systemInstruction": {"parts": [{"text": guide}]}, "outputAudioTranscription": {}}),
+    )));
+    dialogue.act(&text("Where is order B-2?"));
+    dialogue.act(&Do::Answer(
+        0,
+        output(json!({"status": "ok", "data": {"at": "sea"}})),
+    ));
+    dialogue.act(&Do::WaitMs(5_000));
+    assert_eq!(
+        dialogue.lines[1..3],
+        [
+            "call lookup_order {\"order\":\"B-2\"}",
+            "says: lookup_order answered: at: sea."
+        ]
+    );
+}
+
 /// A record of the repository's own knowledge base, as `kb_get` would return it.
 fn record(path: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))

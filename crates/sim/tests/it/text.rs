@@ -346,3 +346,78 @@ fn requests_that_the_service_refuses_are_refused() {
     assert_eq!(ask(&mut server, WHOLE, &unknown).status, 400);
     assert_eq!(post(&mut server, WHOLE, "", b"{}").status, 403);
 }
+
+const TODAY: &str = "You help.\n\n# Today\n\nIt is Saturday, 28 November 2026, 12:30 (Europe/Oslo, UTC+01:00; the user's time zone).\n\n\
+    # Available Tools (v1)\n\n## lookup_order\nCall lookup_order when the user asks \"Where is order A-1001?\".\n";
+
+#[test]
+fn the_demo_model_goes_by_the_instruction_and_hears_of_approvals() {
+    let schema = json!({"type": "object", "required": ["order"], "properties": {"order": {"type": "string"}}});
+    let mut server = Server::new(Protocol::ChatCompletions, Options::demo());
+    let mut say = |messages: Value| {
+        let mut all = vec![json!({"role": "system", "content": TODAY})];
+        all.extend(messages.as_array().unwrap().iter().cloned());
+        let mut request = chat(all.into(), false);
+        request["tools"] = json!([{"type": "function", "function": {"name": "lookup_order", "parameters": schema}}]);
+        body(&ask(&mut server, CHAT, &request))["choices"][0]["message"].clone()
+    };
+    let asked = user("Where is order B-2?");
+    let answer = say(json!([asked]));
+    let call = &answer["tool_calls"][0];
+    assert_eq!(call["function"]["arguments"], "{\"order\":\"B-2\"}");
+    // The user is asked about it, and what comes of that is heard by text, too.
+    let waits = json!({"ok": false, "error": {"type": "CONFIRMATION_REQUIRED", "message": "lookup_order runs only after the user has confirmed it"}});
+    let result = json!({"role": "tool", "tool_call_id": call["id"], "content": waits.to_string()});
+    let waiting = say(json!([asked, answer, result]));
+    assert_eq!(
+        waiting["content"],
+        "lookup_order waits for your yes: nothing has been done yet."
+    );
+    let notice = "(Notice of the system, not of the user:)\n(A message of the system, not of the user.) The user";
+    for (told, expected) in [
+        (
+            "approved the call of lookup_order, and it has run. Its result: {\"status\":\"success\",\"data\":{\"at\":\"sea\"}}",
+            "You said yes. lookup_order answered: at: sea.",
+        ),
+        (
+            "approved the call of lookup_order, and nobody knows whether it has happened: {\"error\":{\"type\":\"OUTCOME_UNKNOWN\"}}",
+            "You said yes to lookup_order, and nobody knows whether it has happened. Please look for yourself before it is done again.",
+        ),
+        (
+            "was asked whether lookup_order may run with {\"order\":\"B-2\"} and said no, with this reason in the user's own words: \"not mine\". It has not run. Do not call it again unless the user asks for it.",
+            "You said no to lookup_order, and it has not run. Your words were: “not mine”.",
+        ),
+    ] {
+        let notice = user(&format!("{notice} {told}"));
+        let answer = say(json!([asked, answer, result, waiting, notice]));
+        assert_eq!(answer["content"], expected);
+    }
+}
+
+#[test]
+fn every_text_protocol_gives_the_demo_model_its_instruction() {
+    let parts = json!({"parts": [{"text": TODAY}]});
+    let gemini = json!({
+        "systemInstruction": parts, "contents": [{"role": "user", "parts": [{"text": "Where is order B-2?"}]}],
+        "tools": [{"functionDeclarations": [{"name": "lookup_order", "parameters": {"type": "OBJECT", "required": ["order"],
+            "properties": {"order": {"type": "STRING"}}}}]}]
+    });
+    let tool = json!([{"type": "function", "name": "lookup_order", "parameters": {"type": "object", "required": ["order"],
+        "properties": {"order": {"type": "string"}}}}]);
+    let responses =
+        json!({"model": "m", "instructions": TODAY, "input": "Where is order B-2?", "tools": tool});
+    let interactions = json!({"model": "gemini-3-flash", "system_instruction": TODAY, "input": "Where is order B-2?", "tools": tool, "store": false});
+    for (protocol, path, request) in [
+        (Protocol::Gemini, WHOLE, gemini),
+        (Protocol::ChatCompletions, "/v1/responses", responses),
+        (Protocol::Gemini, "/v1beta/interactions", interactions),
+    ] {
+        let mut server = Server::new(protocol, Options::demo());
+        let answer = ask(&mut server, path, &request);
+        let text = String::from_utf8(bytes(&answer)).unwrap();
+        assert!(
+            text.contains("lookup_order") && text.contains("B-2"),
+            "{path}: {text}"
+        );
+    }
+}
