@@ -511,3 +511,97 @@ fn any_input_is_bounded() {
     }
     World::read(&"## tool_1\n\"where is it\" asks ".repeat(50_000), &tools);
 }
+
+/// The page offers the first example of a guide, so that it has to lead somewhere.
+#[test]
+fn the_first_example_of_each_guide_leads_to_its_tool() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/_optional");
+    let entries = std::fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut guided = Vec::new();
+    for path in paths.filter(|path| path.join("guide.md").is_file()) {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        guided.push((
+            name,
+            std::fs::read_to_string(path.join("guide.md")).unwrap(),
+        ));
+    }
+    let names: Vec<&str> = guided.iter().map(|(name, _)| name.as_str()).collect();
+    let tools = declared(&names);
+    let mut instruction = TODAY.to_owned();
+    for (tool, (_, guide)) in tools.iter().zip(&guided) {
+        // As the program writes them: beneath the tool's id, each heading a level down.
+        let guide: String = guide
+            .lines()
+            .skip(1)
+            .map(|line| match line.starts_with('#') {
+                true => format!("#{line}\n"),
+                false => format!("{line}\n"),
+            })
+            .collect();
+        instruction.push_str(&format!("\n## {}\n{guide}", tool.name));
+    }
+    let world = World::read(&instruction, &tools);
+    for tool in &tools {
+        let Some(example) = world
+            .examples
+            .iter()
+            .find(|example| example.tool == tool.name)
+        else {
+            continue;
+        };
+        let mut model = Model::new();
+        let replies = model.hear(&example.said, &world);
+        let is_understood = match &replies[0] {
+            // The event that is to be changed is looked for first.
+            Reply::Call { name, .. } => {
+                *name == tool.name
+                    || matches!(&model.stage, Stage::Finding(draft) if draft.tool == tool.name)
+            }
+            Reply::Say(_) => {
+                matches!(&model.stage, Stage::Asking(draft) if draft.tool == tool.name)
+            }
+            Reply::AwaitResults => false,
+        };
+        assert!(is_understood, "{}: {replies:?}", example.said);
+    }
+}
+
+#[test]
+fn the_calendar_is_understood_in_other_words() {
+    let world_tools = calendar();
+    for (said, call) in [
+        (
+            "Book a meeting on 1 July 2027 at 10 with a@b.no",
+            r#"calendar_create_event {"attendees":["a@b.no"],"end_time":"2027-07-01T11:00:00+02:00","start_time":"2027-07-01T10:00:00+02:00","title":"Meeting"}"#,
+        ),
+        (
+            "Set up a meeting \"Kick-off\" on 1 December from 2 to 4 pm with a@b.no and c@d.no over zoom",
+            r#"calendar_create_event {"attendees":["a@b.no","c@d.no"],"end_time":"2026-12-01T16:00:00+01:00","include_zoom_link":true,"start_time":"2026-12-01T14:00:00+01:00","title":"Kick-off"}"#,
+        ),
+        (
+            "When can we meet next week for an hour?",
+            r#"calendar_get_availability {"end_date":"2026-12-07T00:00:00+01:00","min_duration_minutes":60,"start_date":"2026-11-30T00:00:00+01:00"}"#,
+        ),
+        (
+            "What's on my team calendar today?",
+            r#"calendar_list_events {"calendars":["team"],"end_date":"2026-11-29T00:00:00+01:00","start_date":"2026-11-28T00:00:00+01:00"}"#,
+        ),
+        (
+            "Can you move my meeting with Anna from Monday to Tuesday?",
+            r#"calendar_list_events {"end_date":"2026-12-01T00:00:00+01:00","max_results":50,"start_date":"2026-11-30T00:00:00+01:00"}"#,
+        ),
+        (
+            "Call off lunch with Anna",
+            r#"calendar_list_events {"end_date":"2026-12-29T00:00:00+01:00","max_results":50,"start_date":"2026-11-28T12:30:00+01:00"}"#,
+        ),
+    ] {
+        check(&world_tools, TODAY, &format!("user: {said}\ncalls: {call}"));
+    }
+    let by_voice = &declared(&["calendar-list-events"]);
+    check(
+        by_voice,
+        TODAY,
+        "user: Book a meeting tomorrow at 3 pm\nsays: I cannot do that here: no tool calendar_create_event was declared to me.",
+    );
+}

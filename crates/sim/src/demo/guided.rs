@@ -13,6 +13,8 @@ use serde_json::{Map, Number, Value};
 
 /// A message has to be as near to an example as this; the same sentence is at one.
 const NEARNESS_MIN: f64 = 0.5;
+/// From here on the example counts more than what built-in tools are asked with.
+const NEARNESS_SURE: f64 = 0.8;
 /// What it counts that the message has something of the form of the example's argument.
 const FORM_WORTH: f64 = 0.25;
 /// Parameters of a tool that are looked for.
@@ -29,12 +31,21 @@ const VERBS: &[&str] = &[
     "up", "tool",
 ];
 
-/// The tool that a message means, with the example that says so where there is one.
+/// A tool that a message means.
+pub(super) struct Guided<'w> {
+    pub(super) tool: &'w Declaration,
+    /// The example that says so, where there is one.
+    pub(super) example: Option<&'w Example>,
+    /// The message is so near to the example that no other tool can be meant.
+    pub(super) is_sure: bool,
+}
+
+/// The tool that a message means.
 pub(super) fn meant<'w>(
     message: &str,
     world: &'w World<'_>,
     is_offered: impl Fn(&str) -> bool,
-) -> Option<(&'w Declaration, Option<&'w Example>)> {
+) -> Option<Guided<'w>> {
     let words = phrases::words(message);
     let forms = forms(message);
     let mut best: Option<(f64, &Declaration, &Example)> = None;
@@ -51,14 +62,22 @@ pub(super) fn meant<'w>(
             best = Some((nearness, tool, example));
         }
     }
-    if let Some((_, tool, example)) = best {
-        return Some((tool, Some(example)));
+    if let Some((nearness, tool, example)) = best {
+        return Some(Guided {
+            tool,
+            example: Some(example),
+            is_sure: nearness >= NEARNESS_SURE,
+        });
     }
     let offered = world.tools.iter().filter(|tool| is_offered(&tool.name));
     let mut named = offered.filter(|tool| is_named(&words, tool));
     let tool = named.next()?;
     // Two that are named are none.
-    named.next().is_none().then_some((tool, None))
+    named.next().is_none().then_some(Guided {
+        tool,
+        example: None,
+        is_sure: false,
+    })
 }
 
 /// Twice the words that are in both, by the words of both; more where the message has what the example's argument looks like.

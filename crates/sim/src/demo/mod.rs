@@ -244,8 +244,17 @@ impl Model {
         if let Some(replies) = self.reconsider(text, world) {
             return replies;
         }
-        if let Some(skill) = skills::meant(text, Sureness::Said, |tool| world.has(tool)) {
-            return self.begin(skill.tool, None, text, world);
+        let is_offered = |tool: &str| !OWN.contains(&tool) && skills::of_tool(tool).is_none();
+        let guided = guided::meant(text, world, is_offered);
+        if let Some(guided) = guided.as_ref().filter(|guided| guided.is_sure) {
+            return self.begin(&guided.tool.name, guided.example.cloned(), text, world);
+        }
+        let skill = skills::meant(text, Sureness::Said, |tool| world.has(tool));
+        if let Some(tool) = skill
+            .map(|skill| skill.tool)
+            .or_else(|| said_in_guide(text, world))
+        {
+            return self.begin(tool, None, text, world);
         }
         if let Some(tool) = choice_for.filter(|tool| world.has(tool))
             && self.is_choice(text, world)
@@ -255,9 +264,8 @@ impl Model {
         if request == Request::Farewell {
             return self.part(world);
         }
-        let is_offered = |tool: &str| !OWN.contains(&tool) && skills::of_tool(tool).is_none();
-        if let Some((tool, example)) = guided::meant(text, world, is_offered) {
-            return self.begin(&tool.name, example.cloned(), text, world);
+        if let Some(guided) = guided {
+            return self.begin(&guided.tool.name, guided.example.cloned(), text, world);
         }
         let searches = world.has(SEARCH);
         let has = |tool: &str| world.has(tool) && !(searches && tool == WEB_SEARCH);
@@ -369,6 +377,16 @@ impl Model {
             skill.tool == draft.tool || skill.tool == MOVE_EVENT && draft.tool == CREATE_EVENT
         };
         if meant.is_some_and(|skill| !corrects(&skill)) {
+            return None;
+        }
+        // The same again, and whole: it is a matter of its own.
+        let alone = Draft {
+            tool: draft.tool.clone(),
+            messages: vec![text.to_owned()],
+            ..Draft::default()
+        };
+        let is_same = meant.is_some_and(|skill| skill.tool == draft.tool && !skill.changes_event);
+        if is_same && self.missing(&alone, world).is_empty() {
             return None;
         }
         let before = self.missing(&draft, world);
@@ -702,6 +720,14 @@ impl Draft {
     }
 }
 
+/// The built-in tool whose guide has this very sentence.
+fn said_in_guide(text: &str, world: &World<'_>) -> Option<&'static str> {
+    let words = phrases::words(text);
+    let is_said = |example: &&Example| phrases::words(&example.said) == words;
+    let mut said = world.examples.iter().filter(is_said);
+    said.find_map(|example| Some(skills::of_tool(&example.tool)?.tool))
+}
+
 /// Leaves only pages that have a word of what was asked: the others are not to be cited.
 fn keep_fitting(data: &mut Value, messages: &[String]) {
     let question = Question::new(messages.first().map_or("", String::as_str));
@@ -759,11 +785,13 @@ fn examples<'w>(world: &'w World<'_>) -> Vec<&'w str> {
             && (is_own && skill.is_none() || skill.is_some_and(|skill| skill.tool == example.tool))
     };
     let mut found: Vec<&Example> = Vec::new();
-    for own in [true, false] {
+    // What is asked about changes nothing, and is the better beginning.
+    for (own, asks) in [(true, true), (true, false), (false, true), (false, false)] {
         for example in world.examples.iter().filter(leads) {
             let is_own = skills::of_tool(&example.tool).is_none();
             let is_new = found.iter().all(|other| other.tool != example.tool);
-            if is_own == own && is_new && found.len() < EXAMPLES_MAX {
+            let fits = is_own == own && example.said.ends_with('?') == asks;
+            if fits && is_new && found.len() < EXAMPLES_MAX {
                 found.push(example);
             }
         }

@@ -113,9 +113,10 @@ pub(super) const SKILLS: &[Skill] = &[
     Skill {
         tool: MOVE_EVENT,
         phrases: &[
-            "move|reschedule|shift|postpone|push|put_off|put_back|bring_forward|delay .. EVENT",
+            "move|reschedule|shift|postpone|push|put_off|put_back|bring_forward|delay|change .. EVENT",
             "move|reschedule|shift|postpone|push|put_off|put_back|bring_forward|delay it|that|this|one",
             "make it|that .. later|earlier",
+            "put|bring|push it|that off|back|forward",
             "make it|that at|to|on|DAY",
             "have it .. later|earlier",
         ],
@@ -158,7 +159,8 @@ pub(super) const SKILLS: &[Skill] = &[
             "book|schedule|arrange|set_up|plan|create|make|add|put|organise|organize|reserve|enter .. EVENT",
             "book|schedule|take|reserve .. first|second|third|fourth|fifth|last|it|that|this",
             "book|schedule|reserve me|us .. DAY|at",
-            "an|a|the EVENT with|at|tomorrow|on",
+            "an|a|the EVENT with|at|for|DAY",
+            "meeting|appointment|lunch|dinner|coffee|call with|at|DAY",
             "invite",
         ],
         loose: &["book|schedule|reserve"],
@@ -238,6 +240,7 @@ pub(super) const SKILLS: &[Skill] = &[
         tool: "format_datetime",
         phrases: &[
             "what time|date|day is it",
+            "what_is|whats the date|time",
             "what time|date|day is .. in|at",
             "what is .. in",
             "convert|format|translate .. to|in|as",
@@ -301,6 +304,7 @@ pub(super) const SKILLS: &[Skill] = &[
             "a|an|real human|person|operator|human|agent",
             "escalate",
             "human|operator|agent $",
+            "help .. PERSON",
             "is there .. human|person|someone|somebody",
         ],
         loose: &[],
@@ -853,7 +857,9 @@ fn named_number(part: &str, field: &str) -> Option<Value> {
     };
     let mut item = Map::new();
     item.insert("name".to_owned(), name.into());
-    item.insert(field.to_owned(), number);
+    if field != "name" {
+        item.insert(field.to_owned(), number);
+    }
     (!name.is_empty()).then_some(Value::Object(item))
 }
 
@@ -943,7 +949,7 @@ fn context_fields(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
         (
             "user",
             &[
-                "me", "i", "user", "signed", "logged", "role", "roles", "rights", "name",
+                "who", "me", "user", "signed", "logged", "role", "roles", "rights", "name",
             ],
         ),
         ("session", &["session", "conversation", "mode"]),
@@ -1045,6 +1051,11 @@ fn shown_thing(text: &str) -> Option<Value> {
             .trim_end_matches(" please");
         (!rest.is_empty()).then(|| rest.into())
     };
+    // A logo is a part of what is shown; a picture is not.
+    let kinds = ["a logo ", "an icon ", "a poster "];
+    if let Some(at) = kinds.iter().find_map(|kind| text.find(kind)) {
+        return end(&text[at..]);
+    }
     let parts = [" of ", " showing ", " for ", " about ", ": "];
     if let Some((_, rest)) = parts.iter().find_map(|part| text.split_once(part)) {
         return end(rest);

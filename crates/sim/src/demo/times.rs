@@ -408,6 +408,16 @@ impl Reader<'_> {
             }
             ("tomorrow", _) => (ahead(1)?, 1),
             ("yesterday", _) => (ahead(-1)?, 1),
+            ("christmas", _) => {
+                let this_year = Date::new(today.year(), 12, 25).ok()?;
+                let next_year = || Date::new(today.year() + 1, 12, 25).ok();
+                (
+                    Some(this_year)
+                        .filter(|day| *day >= today)
+                        .or_else(next_year)?,
+                    1,
+                )
+            }
             ("day", "after") if self.word(2) == "tomorrow" => (ahead(2)?, 3),
             ("this" | "next" | "coming", "week" | "weekend" | "month") => return self.stretch(),
             ("weekend", _) => return self.stretch(),
