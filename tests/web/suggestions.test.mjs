@@ -30,19 +30,21 @@ function firstExample(project, tool) {
 test("a new project suggests the first examples of the tools that only look", async () => {
   const project = join(folder, "desk");
   execFileSync(process.env.WINDLASS_BINARY, ["init", project, "--with", "calendar"], { stdio: "ignore" });
-  // Nobody answers there: what is suggested is known before a model is asked.
-  const flags = ["--provider", "openai-realtime", "--provider-url", "ws://127.0.0.1:9/"];
-  const server = await startOwnServer(flags, { folder: project, secrets: { OPENAI_API_KEY: "none" } });
-  try {
-    await visit(browser, server.url, {}, async (page) => {
-      const shown = page.locator("#suggestions button");
-      await shown.first().waitFor();
-      const offered = await shown.allTextContents();
-      for (const tool of ["calendar-get-availability", "calendar-list-events", "kb-search", "say-hello"]) assert.ok(offered.includes(firstExample(project, tool)), `${tool}: ${offered}`);
-      for (const tool of ["calendar-create-event", "calendar-cancel-event"]) assert.ok(!offered.includes(firstExample(project, tool)), `${tool}: ${offered}`);
-    });
-  } finally {
-    await server.close();
+  // The demo model, and a service where nobody answers: what is suggested is known before a model is asked.
+  const service = [["--provider", "openai-realtime", "--provider-url", "ws://127.0.0.1:9/"], { OPENAI_API_KEY: "none" }];
+  for (const [flags, secrets] of [[[], {}], service]) {
+    const server = await startOwnServer(flags, { folder: project, secrets });
+    try {
+      await visit(browser, server.url, {}, async (page) => {
+        const shown = page.locator("#suggestions button");
+        await shown.first().waitFor();
+        const offered = await shown.allTextContents();
+        for (const tool of ["calendar-get-availability", "calendar-list-events", "kb-search", "say-hello"]) assert.ok(offered.includes(firstExample(project, tool)), `${tool}: ${offered}`);
+        for (const tool of ["calendar-create-event", "calendar-cancel-event"]) assert.ok(!offered.includes(firstExample(project, tool)), `${tool}: ${offered}`);
+      });
+    } finally {
+      await server.close();
+    }
   }
 });
 

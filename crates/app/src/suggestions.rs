@@ -1,5 +1,5 @@
-//! The questions that the page offers where nothing was said yet: those of the demo model, or one for each tool that only looks
-//! things up. Knows no session.
+//! The questions that the page offers where nothing was said yet: those of the demo's knowledge base where it is served, else one for
+//! each tool that only looks things up. Knows no session.
 
 use crate::knowledge::LiveKnowledge;
 use crate::provider::Choice;
@@ -14,7 +14,7 @@ const SUGGESTIONS_MAX: usize = 6;
 /// A longer example is none that people click.
 const CHARACTERS_MAX: usize = 120;
 
-/// The demo model answers its own questions alone, and those only where the records are served that answer them.
+/// The demo's own questions are answered by the records of its knowledge base alone.
 pub(crate) async fn suggestions(
     choice: Choice,
     knowledge: &LiveKnowledge,
@@ -30,7 +30,8 @@ pub(crate) async fn suggestions(
     };
     match knowledge.get(record).await {
         Ok(Ok(_)) => demo::SUGGESTIONS.iter().map(|&text| text.into()).collect(),
-        _ => Vec::new(),
+        // It follows the examples of guides, too.
+        _ => of_tools(registry),
     }
 }
 

@@ -29,9 +29,6 @@ pub(super) struct Found {
     pub(super) problems: Vec<String>,
 }
 
-/// A calendar's name, and its id at Google.
-type Named<'a> = (&'a str, &'a str);
-
 impl Account {
     fn read_range<'a>(
         &'a self,
