@@ -2,8 +2,9 @@
 
 use super::memory::{Event, Sought};
 use super::phrases;
+use super::readers::{self, emails};
 use super::results::{self, Outcome};
-use super::skills::{self, CANCEL_EVENT, LIST_EVENTS, MOVE_EVENT, emails};
+use super::skills::{self, CANCEL_EVENT, LIST_EVENTS, MOVE_EVENT};
 use super::times::{self, Times, written};
 use super::tools;
 use super::words::is_stop_word;
@@ -240,7 +241,7 @@ impl Model {
     fn chosen(&self, draft: &Draft, now: Option<&Zoned>) -> Option<Event> {
         let newest = draft.messages.last()?;
         if !draft.choices.is_empty() {
-            let by_place = skills::picked(newest, draft.choices.len());
+            let by_place = readers::picked(newest, draft.choices.len());
             let by_place = by_place.and_then(|index| draft.choices.get(index).cloned());
             let sought = sought(CANCEL_EVENT, newest, now);
             let fits = || {
@@ -251,7 +252,7 @@ impl Model {
             return by_place.or_else(fits);
         }
         let first = draft.messages.first()?;
-        if let Some(index) = skills::picked(first, self.memory.events.len()) {
+        if let Some(index) = readers::picked(first, self.memory.events.len()) {
             return self.memory.events.get(index).cloned();
         }
         let sought = sought(&draft.tool, first, now);

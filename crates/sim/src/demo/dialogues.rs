@@ -605,3 +605,101 @@ fn the_calendar_is_understood_in_other_words() {
         "user: Book a meeting tomorrow at 3 pm\nsays: I cannot do that here: no tool calendar_create_event was declared to me.",
     );
 }
+
+#[test]
+fn the_sentences_of_the_documentation_lead_to_their_tools() {
+    let document = include_str!("../../../../docs/simulator.md");
+    let rows = document
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` | \""));
+    let rows: Vec<(&str, &str)> = rows
+        .filter(|(tool, _)| skills::of_tool(tool).is_some())
+        .collect();
+    assert_eq!(rows.len(), skills::SKILLS.len());
+    let tools: Vec<Declaration> = skills::SKILLS
+        .iter()
+        .map(|skill| {
+            let names = skill.parameters.iter().map(|parameter| parameter.name);
+            let more = [
+                "event_id",
+                "title",
+                "start_time",
+                "end_time",
+                "whole_series",
+                "start_date",
+                "end_date",
+                "max_results",
+            ];
+            let properties: Map<String, Value> = names
+                .chain(more)
+                .map(|name| (name.to_owned(), json!({})))
+                .collect();
+            own(
+                skill.tool,
+                json!({"type": "object", "properties": properties}),
+            )
+        })
+        .collect();
+    let world = World::read(TODAY, &tools);
+    for (tool, rest) in rows {
+        let said = rest.split('"').next().unwrap();
+        let mut model = Model::new();
+        model.memory.picture = Some("/i/1".to_owned());
+        let replies = model.hear(said, &world);
+        let is_meant = match &replies[0] {
+            Reply::Call { name, .. } => {
+                name == tool || matches!(&model.stage, Stage::Finding(draft) if draft.tool == tool)
+            }
+            Reply::Say(_) | Reply::AwaitResults => false,
+        };
+        assert!(is_meant, "{tool}: {said}: {replies:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_open_does_not_take_in_another_matter() {
+    check(
+        &calendar(),
+        TODAY,
+        r#"
+        user: Book a meeting on Monday at 9 with a@x.no
+        calls: calendar_create_event {"attendees":["a@x.no"],"end_time":"2026-11-30T10:00:00+01:00","start_time":"2026-11-30T09:00:00+01:00","title":"Meeting"}
+        gives: {"ok":false,"error":{"type":"CONFIRMATION_REQUIRED","message":"calendar_create_event runs only after the user has confirmed it"},"meta":{}}
+        says: calendar_create_event waits for your yes: nothing has been done yet.
+        user: Invite bob@x.no to a meeting on Tuesday at 11
+        calls: calendar_create_event {"attendees":["bob@x.no"],"end_time":"2026-12-01T12:00:00+01:00","start_time":"2026-12-01T11:00:00+01:00","title":"Meeting"}
+        gives: {"ok":false,"error":{"type":"CONFIRMATION_REQUIRED","message":"calendar_create_event runs only after the user has confirmed it"},"meta":{}}
+        says: calendar_create_event waits for your yes: nothing has been done yet.
+        user: Book a call
+        says: Please tell me when it shall start and the e-mail addresses of those who take part.
+        user: What do I have on Monday?
+        calls: calendar_list_events {"end_date":"2026-12-01T00:00:00+01:00","start_date":"2026-11-30T00:00:00+01:00"}
+        "#,
+    );
+}
+
+#[test]
+fn odd_results_of_any_tool_are_no_trouble() {
+    let world = World::read(TODAY, &[]);
+    let event = json!({"event_id": "e", "title": 7, "start": "soon", "end": "9999-12-31T23:59:59Z", "attendees": [1, null]});
+    for skill in skills::SKILLS {
+        for data in [
+            json!(null),
+            json!([]),
+            json!("text"),
+            json!({}),
+            json!({"event": event, "items": [event, 1], "available_slots": [{}, null, {"start": "x", "end": 2}], "results": [null, {"title": "t"}]}),
+            json!({"event": [], "items": {}, "available_slots": 3, "results": "none", "ranked": [1], "calls": [{}], "call": 1, "variants": [{}],
+                "pictures": [], "emails": [{}], "phones": 1, "user": 1, "time": {}, "page": [], "session": null, "text": "", "note": "é".repeat(9_000)}),
+        ] {
+            let mut model = Model::new();
+            let outcome = Outcome::Success(data.clone());
+            let replies = model.used(skill.tool, None, outcome, &world);
+            assert!(
+                matches!(&replies[..], [Reply::Say(text)] if !text.is_empty()),
+                "{} {data}",
+                skill.tool
+            );
+        }
+    }
+}

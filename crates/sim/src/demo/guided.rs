@@ -2,7 +2,7 @@
 //! types, enums and patterns of their declarations. Knows no tool by name.
 
 use super::phrases;
-use super::skills::emails;
+use super::readers::emails;
 use super::times::{self, Times};
 use super::words::{alike, is_stop_word};
 use super::world::{Example, World, quotations};
@@ -293,7 +293,17 @@ impl Parameter<'_> {
             );
             return (yes != no).then_some(Value::Bool(yes));
         }
-        let found = self.read(message, &[]);
+        // A list or an object can be typed as JSON.
+        let typed = || {
+            let value: Value = serde_json::from_str(message.trim()).ok()?;
+            let fits = match self.kind().as_str() {
+                "array" => value.is_array(),
+                "object" => value.is_object(),
+                _ => false,
+            };
+            fits.then_some(value)
+        };
+        let found = typed().or_else(|| self.read(message, &[]));
         let is_closed = self.schema.get("enum").is_some()
             || self.pattern().is_some()
             || self.format().is_some();

@@ -6,6 +6,7 @@ mod guided;
 mod memory;
 mod messages;
 mod phrases;
+mod readers;
 mod results;
 mod rules;
 mod skills;
@@ -241,7 +242,9 @@ impl Model {
             Request::Guidance => return say(guidance(world)),
             _ => {}
         }
-        if let Some(replies) = self.reconsider(text, world) {
+        if choice_for.is_none()
+            && let Some(replies) = self.reconsider(text, world)
+        {
             return replies;
         }
         let is_offered = |tool: &str| !OWN.contains(&tool) && skills::of_tool(tool).is_none();
@@ -312,7 +315,7 @@ impl Model {
         }) || rules::is_yes(text);
         let says_hour = || Times::read(text, world.now.as_ref()).says_hour();
         !text.contains('?')
-            && (skills::picked(text, count).is_some() || agrees && count == 1 || says_hour())
+            && (readers::picked(text, count).is_some() || agrees && count == 1 || says_hour())
     }
 
     /// The user is being asked about a change, and comes back to it in words.
@@ -329,7 +332,13 @@ impl Model {
                 "Then please say no to the question that you are shown: without your yes nothing is done.",
             ));
         }
-        if !calendar::changes_mind(text, world.now.as_ref()) {
+        let meant = skills::meant(text, Sureness::Said, |tool| world.has(tool));
+        let is_whole =
+            |skill: &Skill| skill.tool == CREATE_EVENT && self.is_whole(skill.tool, text, world);
+        let is_other = meant.is_some_and(|skill| {
+            ![CREATE_EVENT, MOVE_EVENT].contains(&skill.tool) || is_whole(skill)
+        });
+        if is_other || !calendar::changes_mind(text, world.now.as_ref()) {
             return None;
         }
         let mut draft = proposal.clone();
@@ -379,14 +388,8 @@ impl Model {
         if meant.is_some_and(|skill| !corrects(&skill)) {
             return None;
         }
-        // The same again, and whole: it is a matter of its own.
-        let alone = Draft {
-            tool: draft.tool.clone(),
-            messages: vec![text.to_owned()],
-            ..Draft::default()
-        };
         let is_same = meant.is_some_and(|skill| skill.tool == draft.tool && !skill.changes_event);
-        if is_same && self.missing(&alone, world).is_empty() {
+        if is_same && self.is_whole(&draft.tool, text, world) {
             return None;
         }
         let before = self.missing(&draft, world);
@@ -396,6 +399,16 @@ impl Model {
             return None;
         }
         Some(self.pursue(draft, world))
+    }
+
+    /// Whether a message has all that a call needs, so that it is a matter of its own.
+    fn is_whole(&self, tool: &str, text: &str, world: &World<'_>) -> bool {
+        let alone = Draft {
+            tool: tool.to_owned(),
+            messages: vec![text.to_owned()],
+            ..Draft::default()
+        };
+        self.missing(&alone, world).is_empty()
     }
 
     /// Calls the tool of a draft, or asks for what is missing.

@@ -148,6 +148,10 @@ fn fields_told(tool: &str, data: &Value) -> String {
     match data {
         Value::Null => format!("{tool} is done."),
         Value::String(text) => format!("{tool} answered: {text}"),
+        // What a tool has to say in words is its answer.
+        Value::Object(fields) if fields.get("answer").is_some_and(Value::is_string) => {
+            text_of(data, &["answer"])
+        }
         Value::Object(fields) if (1..=FIELDS_MAX).contains(&fields.len()) => {
             let told: Option<Vec<String>> = fields
                 .iter()

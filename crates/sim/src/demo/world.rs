@@ -127,12 +127,11 @@ pub(super) fn time_zone(name: &str) -> Option<TimeZone> {
     if offset.is_empty() {
         return Some(TimeZone::UTC);
     }
-    let (hours, minutes) = offset.split_at_checked(1)?.1.split_once(':')?;
-    let seconds = hours.parse::<i32>().ok()? * 3_600 + minutes.parse::<i32>().ok()? * 60;
-    let seconds = match offset.starts_with(['-', '−']) {
-        true => -seconds,
-        false => seconds,
-    };
+    let is_west = offset.starts_with(['-', '−']);
+    let (hours, minutes) = offset.trim_start_matches(['+', '-', '−']).split_once(':')?;
+    let (hours, minutes): (u8, u8) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let seconds = i32::from(hours) * 3_600 + i32::from(minutes) * 60;
+    let seconds = if is_west { -seconds } else { seconds };
     Some(Offset::from_seconds(seconds).ok()?.to_time_zone())
 }
 
@@ -290,6 +289,9 @@ mod tests {
             "It is Friday, 31 February 2026, 18:25 (UTC).",
             "It is Friday, 20 November 2026, 18:25 (Middle/Earth).",
             "It is Friday, 20 November 2026, 18:25 (",
+            "It is Friday, 20 November 2026, 18:25 (UTC+999999999999:00).",
+            "It is Friday, 20 November 2026, 18:25 (UTC+99:00).",
+            "It is Friday, 20 November 2026, 99:99 (UTC).",
             "",
         ] {
             assert_eq!(World::read(line, &[]).now, None, "{line}");
