@@ -104,6 +104,7 @@ fn a_pure_crate_may_not_reach_the_async_runtime_by_any_way() {
             "`windlass-store` may not reach tokio",
             "`windlass-world` may not reach tokio",
             "`windlass-sim` may not reach tokio",
+            "`windlass-services` may not reach tokio",
         ],
     );
 }

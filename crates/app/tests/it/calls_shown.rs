@@ -11,12 +11,19 @@ use windlass_app::server::{Setup, start};
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
 
-/// Returns what it was given.
+/// Returns what it was given; a card that is long, many times over.
 struct Mirror;
+
+const LONG: usize = 400;
+const TIMES: usize = 41;
 
 impl Handler for Mirror {
     fn execute(&self, invocation: Invocation) -> Execution {
-        Execution::Ready(Ok(Success::new(invocation.arguments.to_value())))
+        let mut data = invocation.arguments.to_value();
+        if let Some(card) = data["card"].as_str().filter(|card| card.len() >= LONG) {
+            data["card"] = card.repeat(TIMES).into();
+        }
+        Execution::Ready(Ok(Success::new(data)))
     }
 }
 
@@ -76,7 +83,7 @@ async fn a_client_is_shown_what_refused_calls_asked_and_what_others_brought() {
     .unwrap();
     let address = server.address().to_string();
     let (mut client, _) = VoiceClient::start(&address, json!({"type": "start"})).await;
-    let long = "é".repeat(16_400);
+    let long = "é".repeat(LONG);
     let cut = format!("{{\"card\":\"{}…", "é".repeat(15_991));
     let wrong = json!({"card": 4_111, "crad": "4111"});
     for (tool, arguments, expected) in [

@@ -103,7 +103,7 @@ fn a_placeholder_is_shown_to_the_user_and_to_a_model_that_sees_and_is_said_to_be
     let project = project("http://127.0.0.1:9");
     let checked = run(command(project.path()).args(["check"]));
     assert!(
-        checked.output.starts_with("checked: 10 tools"),
+        checked.output.starts_with("checked: 9 tools"),
         "{}",
         checked.output
     );
