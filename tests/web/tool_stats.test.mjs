@@ -50,8 +50,9 @@ test("it asks when it is opened, and shows each tool in a row", async () => {
     await page.keyboard.press("Escape");
     await page.locator("#tool-stats").waitFor({ state: "hidden" });
     assert.equal(await page.evaluate(() => document.activeElement.textContent), "How the tools do");
+    const answered = page.waitForResponse(/\/api\/tools\/stats$/);
     await page.keyboard.press("Enter");
-    await page.getByRole("row").first().waitFor();
+    await answered;
     assert.equal(asked, 2);
     await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
     await page.locator("#tool-stats").waitFor({ state: "hidden" });

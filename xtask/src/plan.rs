@@ -20,8 +20,8 @@ const PACKAGE_TESTS: &str = "tests/packages";
 const RECORDINGS: &str = "../shared/fixtures/realtime";
 /// The tool that the benches measure, which is no part of the repository either.
 const MEASURED_TOOL: &str = "../shared/bench/peers/shared/kb_search.schema.json";
-/// One file at a time: each starts a server, and most a browser.
-const NODE_TEST_ARGUMENTS: &[&str] = &["--test", "--test-concurrency=1", "--test-reporter=spec"];
+/// Two files at a time, as most of their time is waiting: each starts a server, and most a browser.
+const NODE_TEST_ARGUMENTS: &[&str] = &["--test", "--test-concurrency=2", "--test-reporter=spec"];
 
 /// The tests of the page that run in Firefox, too.
 const FIREFOX_TESTS: &[&str] = &[
