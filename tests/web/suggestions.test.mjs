@@ -48,6 +48,29 @@ test("a new project suggests the first examples of the tools that only look", as
   }
 });
 
+test("the demo model keeps a calendar in writing: it asks, makes the event and lists it", async () => {
+  const project = join(folder, "front-desk");
+  execFileSync(process.env.WINDLASS_BINARY, ["init", project, "--with", "calendar"], { stdio: "ignore" });
+  const server = await startOwnServer([], { folder: project, secrets: {} });
+  try {
+    await visit(browser, server.url, {}, async (page) => {
+      await page.waitForFunction(() => document.querySelector("#model").textContent !== "");
+      const say = async (words) => {
+        await page.locator("#message").fill(words);
+        await page.keyboard.press("Enter");
+      };
+      await say('Book a meeting "Tea with Anna" on 2030-12-02 at 10:00 with anna@example.org');
+      await page.getByRole("button", { name: "Approve" }).click();
+      await page.getByText("You said yes", { exact: false }).first().waitFor();
+      await say("What do I have on 2030-12-02?");
+      await page.locator("#calls").getByText("Tea with Anna").last().waitFor();
+      assert.equal(await page.locator("#state").textContent().then((text) => /error/i.test(text)), false);
+    });
+  } finally {
+    await server.close();
+  }
+});
+
 test("a suggestion is asked with a click, however long it is, and without any there is no list", async () => {
   const long = "Which of the ships that are in the harbour today can take twelve passengers and their dogs to the island?";
   for (const suggestions of [[long, "Am I free tomorrow afternoon?"], []]) {

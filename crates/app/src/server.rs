@@ -49,6 +49,7 @@ use windlass_store::{
     Batch, HeldFolder, OpenError, SqliteStore, Store, StoreLimits, StoreUnavailable,
 };
 use windlass_tool::kind::Mode;
+use windlass_tool::registry::{Registry, Tool};
 
 pub use crate::toolbox::Handlers;
 pub use windlass_config as config;
@@ -154,7 +155,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let (watch, refresher) = tools.follow(&host, setup.watch)?;
     let shutdown_timeout = Duration::from_secs(config.server.shutdown_seconds.get());
     let state = Arc::new(ServerState {
-        info: info(&config, choice, chat.has_model(), offered),
+        info: info(&config, choice, chat.has_model(), &registry, offered),
         host_rule: HostRule {
             allowed: config.server.allowed_hosts.clone(),
             listens: address,
@@ -489,7 +490,18 @@ pub(crate) fn cannot_listen(wanted: SocketAddr, error: &std::io::Error) -> Failu
     Failure::Failed(format!("cannot listen on {wanted}: {error}{cure}"))
 }
 
-fn info(config: &Config, choice: Choice, has_text: bool, suggestions: Vec<String>) -> Info {
+fn info(
+    config: &Config,
+    choice: Choice,
+    has_text: bool,
+    registry: &Registry,
+    suggestions: Vec<String>,
+) -> Info {
+    let text_provider = text_provider::name(config.text_provider);
+    let for_writing = |tool: &Arc<Tool>| {
+        let is_steering = tool.id.as_str() == "start_voice_session";
+        !is_steering && tool.allows(Mode::Text) && !tool.allows(Mode::Voice)
+    };
     Info {
         name: "Windlass",
         version: env!("CARGO_PKG_VERSION"),
@@ -503,9 +515,10 @@ fn info(config: &Config, choice: Choice, has_text: bool, suggestions: Vec<String
         demo: choice == Choice::Demo,
         suggestions,
         text: TextInfo {
-            provider: text_provider::name(config.text_provider),
+            provider: text_provider,
             model: text_provider::model_name(config),
             available: has_text,
+            typed: has_text && (text_provider != "demo" || registry.tools().any(for_writing)),
         },
     }
 }

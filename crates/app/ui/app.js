@@ -289,12 +289,13 @@ function showInfo(given) {
   info.demo = given.demo === true;
   info.suggestions = (Array.isArray(given.suggestions) ? given.suggestions : []).map(textOf).filter(Boolean).slice(0, SUGGESTIONS_MAX);
   const text = given.text ?? {};
-  // The demo shows voice, which a typed question starts as well; its chat is there for programs.
-  session.canChat = text.available === true && text.provider !== "demo";
+  // The demo shows voice, which a typed question starts as well, unless the project has tools for writing alone.
+  const isDemoText = text.provider === "demo";
+  session.canChat = text.available === true && (!isDemoText || text.typed === true);
   const voice = info.demo ? "Demo model (rules, no AI)" : modelName(given);
-  byId("model").textContent = session.canChat ? `Text: ${modelName(text)} · Voice: ${voice}` : voice;
+  byId("model").textContent = session.canChat && !(isDemoText && info.demo) ? `Text: ${modelName(text)} · Voice: ${voice}` : voice;
   byId("model").title = byId("model").textContent;
-  byId(session.canChat ? "demo-voice" : "demo").hidden = !info.demo;
+  byId(session.canChat && !isDemoText ? "demo-voice" : "demo").hidden = !info.demo;
   const items = info.suggestions.map((question) => element("li", "", button("suggestion", question, () => ask(question))));
   byId("suggestions").replaceChildren(...items);
   byId("suggestions").hidden = items.length === 0;

@@ -105,6 +105,9 @@ pub(crate) struct TextInfo {
     pub(crate) model: String,
     /// Whether there is one.
     pub(crate) available: bool,
+    /// Whether it answers what is typed while nobody talks. The demo model does where the project has tools for writing alone: what is typed
+    /// begins a voice session else, which shows more.
+    pub(crate) typed: bool,
 }
 
 /// All routes. Whatever is none is looked for among the page's files.

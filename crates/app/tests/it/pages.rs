@@ -103,6 +103,8 @@ async fn health_readiness_facts_and_metrics_are_told() {
         (&"Windlass".into(), &true.into())
     );
     assert_eq!(info["provider"], "demo");
+    // No tool of the demo's is for writing alone, so that what is typed begins a voice session.
+    assert_eq!(info["text"]["typed"], false);
     assert!((1..=8).contains(&info["suggestions"].as_array().unwrap().len()));
     for (accept, content_type) in [
         ("", "application/json"),
