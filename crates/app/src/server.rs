@@ -141,6 +141,8 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         &metrics,
         &is_over,
     );
+    let telling = chat.clone();
+    tokio::spawn(telling.follow_ticket_replies(handovers.clone(), is_over.clone()));
     let registry = toolbox.load().of(Mode::Text).all().registry.clone();
     let offered = suggestions(choice, &knowledge, &registry).await;
     let host = Arc::new(VoiceHost {

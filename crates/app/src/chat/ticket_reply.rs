@@ -2,7 +2,9 @@
 //! reads, every page shows, and a voice session tells when nobody speaks. Knows no ticket's file.
 
 use super::ChatHost;
-use crate::handovers::Ticket;
+use crate::handovers::{HandoverDesk, Ticket};
+use std::sync::Arc;
+use tokio::sync::watch;
 use windlass_runtime::ids;
 use windlass_session::said::{Said, TicketReply};
 use windlass_store::command::{Command, NewLeg, Reply};
@@ -14,9 +16,65 @@ use windlass_tool::kind::Mode;
 const LEG_MS: u64 = 60_000;
 
 impl ChatHost {
+    /// Writes the answers of a ticket up to one, by its place, that the conversation has not been told, and that one. False where
+    /// there is no such conversation any more.
+    pub(crate) async fn tell_ticket_replies(
+        &self,
+        desk: &Arc<HandoverDesk>,
+        ticket: &Ticket,
+        place: usize,
+    ) -> Result<bool, StoreUnavailable> {
+        let mut is_told = false;
+        for place in ticket.told.min(place)..=place {
+            is_told = self.tell_ticket_reply(ticket, place).await?;
+        }
+        let (desk, id) = (desk.clone(), ticket.id.clone());
+        // What cannot be noted is told once more, which changes nothing.
+        let noted = tokio::task::spawn_blocking(move || desk.note_told(&id, place + 1));
+        drop(noted.await);
+        Ok(is_told)
+    }
+
+    /// Tells the conversations what they have not been told, also of answers that an earlier process had taken, with growing pauses
+    /// while the log takes nothing. Until the server is over.
+    pub(crate) async fn follow_ticket_replies(
+        self: Arc<Self>,
+        desk: Arc<HandoverDesk>,
+        mut is_over: watch::Receiver<bool>,
+    ) {
+        let following = async {
+            let mut failures = None;
+            loop {
+                failures = match self.tell_all(&desk).await {
+                    Ok(()) => None,
+                    Err(problem) => {
+                        tracing::warn!(%problem, "an answer to a ticket cannot be told yet");
+                        Some(failures.map_or(0, |failures: u32| failures.saturating_add(1)))
+                    }
+                };
+                desk.until_untold(failures).await;
+            }
+        };
+        tokio::select! {
+            // An error says that the server is gone, too.
+            _ = is_over.wait_for(|is_over| *is_over) => {}
+            () = following => {}
+        }
+    }
+
+    async fn tell_all(&self, desk: &Arc<HandoverDesk>) -> Result<(), StoreUnavailable> {
+        for ticket in desk.untold() {
+            let Some(last) = ticket.replies.len().checked_sub(1) else {
+                continue;
+            };
+            self.tell_ticket_replies(desk, &ticket, last).await?;
+        }
+        Ok(())
+    }
+
     /// Writes an answer of a ticket, by its place, into the log of the conversation, once. False where there is no such conversation
     /// any more.
-    pub(crate) async fn tell_ticket_reply(
+    async fn tell_ticket_reply(
         &self,
         ticket: &Ticket,
         place: usize,

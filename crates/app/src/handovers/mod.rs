@@ -44,6 +44,8 @@ pub(crate) struct HandoverDesk {
     tickets: Mutex<BTreeMap<String, Ticket>>,
     webhook: Option<Webhook>,
     opened: Notify,
+    /// An answer could not be told.
+    untold: Notify,
 }
 
 struct DeskLimits {
@@ -94,6 +96,7 @@ impl HandoverDesk {
             tickets: Mutex::new(tickets),
             webhook: Webhook::of(config)?,
             opened: Notify::new(),
+            untold: Notify::new(),
         }))
     }
 
@@ -125,7 +128,7 @@ impl HandoverDesk {
         (shown.collect(), left_out)
     }
 
-    /// Takes a person's answer; the ticket with it, and the answer's place. One that says the same as the last is that one.
+    /// Takes a person's answer; the ticket with it, and the answer's place. One that says the same as an earlier one is that one.
     pub(crate) fn reply(
         &self,
         tenant: &TenantId,
@@ -136,11 +139,9 @@ impl HandoverDesk {
         let mut tickets = self.lock();
         let known = tickets.get_mut(id).filter(|known| known.tenant == *tenant);
         let known = known.ok_or(ReplyRefused::Unknown)?;
-        if let Some(last) = known.replies.last()
-            && last.text == text
-            && last.author == author
-        {
-            return Ok((known.clone(), known.replies.len() - 1));
+        let is_same = |reply: &Written| reply.text == text && reply.author == author;
+        if let Some(place) = known.replies.iter().position(is_same) {
+            return Ok((known.clone(), place));
         }
         if known.replies.len() >= REPLIES_MAX {
             return Err(ReplyRefused::TooMany);
@@ -280,6 +281,44 @@ impl HandoverDesk {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Ticket>> {
         // Each change is one step, so that a panic elsewhere leaves the table whole.
         self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// What the conversations are told.
+impl HandoverDesk {
+    /// Tickets with answers that their conversations have not been told: the process that took them ended before, or the log took
+    /// nothing.
+    pub(crate) fn untold(&self) -> Vec<Ticket> {
+        let tickets = self.lock();
+        let untold = tickets.values().filter(|ticket| ticket.has_untold());
+        untold.cloned().collect()
+    }
+
+    /// The conversation has the first `count` answers. Where this cannot be written, they are told once more after a restart, which
+    /// changes nothing.
+    pub(crate) fn note_told(&self, id: &str, count: usize) {
+        let mut tickets = self.lock();
+        let Some(ticket) = tickets.get_mut(id).filter(|ticket| ticket.told < count) else {
+            return;
+        };
+        ticket.told = count;
+        if let Err(error) = self.write(ticket) {
+            tracing::warn!(ticket = id, %error, "that an answer was told cannot be stored");
+        }
+    }
+
+    /// An answer is to be told later.
+    pub(crate) fn tell_later(&self) {
+        self.untold.notify_one();
+    }
+
+    /// Waits until there is one, so long at most.
+    pub(crate) async fn until_untold(&self, failures: Option<u32>) {
+        let pause = failures.map_or(PAUSE_MAX, pause_after);
+        tokio::select! {
+            () = self.untold.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
     }
 }
 
@@ -467,6 +506,7 @@ mod tests {
             tickets: Mutex::new(read_all(&folder.join(FOLDER)).unwrap()),
             webhook: None,
             opened: Notify::new(),
+            untold: Notify::new(),
         }
     }
 
@@ -548,6 +588,7 @@ mod tests {
         open("e", "e", "v").unwrap();
         assert!(refusal(open("x", "f", "w")).contains("escalation.tickets_max"));
         desk.reply(&tenant, "b", None, said("Yes.")).unwrap();
+        desk.note_told("b", 1);
         open("f", "f", "w").unwrap();
         let (left, _) = desk.list(&tenant, false, 10);
         assert!(left.iter().all(|ticket| ticket.id != "b"));
@@ -571,6 +612,8 @@ mod tests {
         for number in 1..REPLIES_MAX {
             assert_eq!(reply(&number.to_string()).unwrap().1, number);
         }
+        assert_eq!(reply("Yes.").unwrap().1, 0);
+        assert_eq!(reply("7").unwrap().1, 7);
         assert_eq!(reply("more"), Err(ReplyRefused::TooMany));
     }
 

@@ -29,6 +29,9 @@ pub(crate) struct Ticket {
     pub(crate) changed_at_unix_ms: u64,
     #[serde(default)]
     pub(crate) replies: Vec<Written>,
+    /// How many of them, from the first on, the conversation has been told.
+    #[serde(default)]
+    pub(crate) told: usize,
     /// The webhook has taken it.
     #[serde(default)]
     pub(crate) is_sent: bool,
@@ -58,6 +61,7 @@ impl Ticket {
             opened_at_unix_ms: now_unix_ms,
             changed_at_unix_ms: now_unix_ms,
             replies: Vec::new(),
+            told: 0,
             is_sent: false,
         }
     }
@@ -77,6 +81,15 @@ impl Ticket {
     /// Nobody has answered.
     pub(crate) fn is_open(&self) -> bool {
         self.replies.is_empty()
+    }
+
+    /// Somebody has answered, and the conversation has every answer.
+    pub(super) fn is_settled(&self) -> bool {
+        !self.is_open() && !self.has_untold()
+    }
+
+    pub(super) fn has_untold(&self) -> bool {
+        self.told < self.replies.len()
     }
 
     pub(super) fn handover(&self) -> Handover {

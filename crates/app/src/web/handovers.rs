@@ -123,12 +123,23 @@ pub(super) async fn reply(
         }
         Err(broken) => return unavailable(&broken.to_string()),
     };
-    match state.chat.tell_ticket_reply(&ticket, place).await {
-        Ok(is_told) => {
-            let shown = json!({"ticketId": ticket.id, "status": "answered", "delivered": is_told});
+    let id = ticket.id.clone();
+    let (chat, desk) = (state.chat.clone(), state.handovers.clone());
+    // It is told also where the person has gone before that.
+    let told = tokio::spawn(async move {
+        let told = chat.tell_ticket_replies(&desk, &ticket, place).await;
+        if told.is_err() {
+            desk.tell_later();
+        }
+        told
+    });
+    match told.await {
+        Ok(Ok(is_told)) => {
+            let shown = json!({"ticketId": id, "status": "answered", "delivered": is_told});
             typed("application/json", shown.to_string())
         }
-        Err(problem) => unavailable(&problem.to_string()),
+        Ok(Err(problem)) => unavailable(&problem.to_string()),
+        Err(broken) => unavailable(&broken.to_string()),
     }
 }
 

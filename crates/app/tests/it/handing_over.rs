@@ -9,6 +9,7 @@ use crate::support::root;
 use crate::support::voice_client::VoiceClient;
 use crate::voice::server;
 use serde_json::{Value, json};
+use std::fs;
 use std::io::{BufReader, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
@@ -132,6 +133,43 @@ async fn bad_answers_are_refused_with_what_is_wrong() {
     let refused = get(&chat.address, "/api/tickets?status=closed");
     assert_eq!(refused.status, 400, "{}", refused.body);
     chat.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_was_stored_before_a_crash_comes_into_the_chat() {
+    let first = with_all_tools(rule).await;
+    let id = opened(&first.ask(&body("m-1", "A person!")));
+    let data = first.close().await;
+    // As a process leaves it that ends between storing and telling.
+    let path = data.path().join(format!("handovers/{id}.json"));
+    let mut ticket: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    assert_eq!(ticket["told"], 0);
+    ticket["replies"] = json!([{"author": "Maya", "text": "On its way.", "at_unix_ms": 1}]);
+    fs::write(&path, ticket.to_string()).unwrap();
+    // Nor has it ended what it was writing.
+    fs::write(path.with_extension("part"), "{").unwrap();
+
+    let tools = root().join("tools/_optional").display().to_string();
+    let keys = [("folders.tools", tools.as_str())];
+    let second = chat_in(data, rule, &keys, windlass_handlers::builtin()).await;
+    loop {
+        let shown = get(&second.address, "/api/conversations/c-parcel");
+        let told = shown.body.matches("data-ticket-reply").count();
+        if told > 0 {
+            assert_eq!(told, 1, "{}", shown.body);
+            break;
+        }
+    }
+    let again = json!({"text": "On its way.", "author": "Maya"});
+    let taken = json_of(&reply(&second.address, &id, None, &again));
+    assert_eq!(taken["delivered"], true, "{taken}");
+    let shown = get(&second.address, "/api/conversations/c-parcel");
+    assert_eq!(shown.body.matches("data-ticket-reply").count(), 1);
+    let data = second.close().await;
+    let ticket: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    assert_eq!(ticket["told"], 1);
+    let part = data.path().join(format!("handovers/{id}.part"));
+    assert!(!part.exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
