@@ -163,6 +163,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
             listens: address,
         },
         origin_rule: origin_rule(&config, address),
+        is_local_alone: !access.is_required && is_local(&config, address),
         access,
         client_key,
         ended_clients: EndedClients::open(store.clone()).map_err(Failure::of)?,
@@ -337,6 +338,15 @@ fn origin_rule(config: &Config, address: SocketAddr) -> OriginRule {
         allowed: config.server.allowed_origins.clone(),
         is_loopback: address.ip().is_loopback(),
     }
+}
+
+/// Whether nothing says that a proxy or another name stands before the server, so that who asks is on this machine.
+fn is_local(config: &Config, address: SocketAddr) -> bool {
+    let server = &config.server;
+    address.ip().is_loopback()
+        && server.allowed_hosts.is_empty()
+        && server.user_header.is_none()
+        && server.trusted_proxies.is_empty()
 }
 
 fn accept(

@@ -143,7 +143,8 @@ pub(super) async fn reply(
     }
 }
 
-/// Whose tickets a caller reads and answers: those of its key's tenant. Where nobody signs in, those of the only tenant there is.
+/// Whose tickets a caller reads and answers: those of its key's tenant. Where nobody but this machine can ask and nobody signs in,
+/// those of the only tenant there is.
 async fn tenant(state: &Arc<ServerState>, head: &Parts) -> Result<TenantId, Response<Body>> {
     let identified = state
         .access
@@ -155,7 +156,7 @@ async fn tenant(state: &Arc<ServerState>, head: &Parts) -> Result<TenantId, Resp
         {
             Ok(known.proven.tenant)
         }
-        Ok(None) if !state.access.is_required => Ok(TenantId::default()),
+        Ok(None) if state.is_local_alone => Ok(TenantId::default()),
         Ok(_) => Err(error(
             StatusCode::FORBIDDEN,
             "forbidden",

@@ -64,6 +64,8 @@ pub(crate) struct ServerState {
     pub(crate) voice: Arc<VoiceService>,
     pub(crate) chat: Arc<ChatHost>,
     pub(crate) handovers: Arc<HandoverDesk>,
+    /// Nobody but programs of this machine can ask, and nobody has to sign in.
+    pub(crate) is_local_alone: bool,
     /// Of one request to a text endpoint.
     pub(crate) request_bytes_max: usize,
     pub(crate) picture_limits: PictureLimits,

@@ -1,7 +1,7 @@
 //! A conversation that is handed over to a person: the ticket, the webhook that is told of it, and the answer that comes back.
 
 use crate::access::{key, with};
-use crate::chat::{Chat, chat_in, chunks, user, words};
+use crate::chat::{Chat, chat, chat_in, chunks, user, words};
 use crate::people::with_all_tools;
 use crate::support::http::{HttpAnswer, get, post, post_with, request};
 use crate::support::model_server::{Says, read_request};
@@ -170,6 +170,34 @@ async fn an_answer_that_was_stored_before_a_crash_comes_into_the_chat() {
     assert_eq!(ticket["told"], 1);
     let part = data.path().join(format!("handovers/{id}.part"));
     assert!(!part.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_than_this_machine_need_a_programs_key() {
+    let tools = root().join("tools/_optional").display().to_string();
+    for door in [
+        ("server.user_header", "X-User"),
+        ("server.trusted_proxies", "127.0.0.1"),
+        ("server.allowed_hosts", "agent.example"),
+    ] {
+        let chat = chat(rule, &[("folders.tools", tools.as_str()), door]).await;
+        let id = opened(&chat.ask(&body("m-1", "A person!")));
+        let listed = get(&chat.address, "/api/tickets");
+        assert_eq!(listed.status, 403, "{door:?} {}", listed.body);
+        assert!(!listed.body.contains("A-1001"), "{}", listed.body);
+        let refused = reply(&chat.address, &id, None, &json!({"text": "Yes."}));
+        assert_eq!(refused.status, 403, "{door:?} {}", refused.body);
+        let desk = key(chat.data.path(), &["desk"]);
+        let status = loop {
+            // Keys that were made while the server runs are seen within seconds.
+            let listed = request(&chat.address, "GET", "/api/tickets", &with(&desk));
+            if listed.status != 401 {
+                break listed.status;
+            }
+        };
+        assert_eq!(status, 200, "{door:?}");
+        chat.close().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
