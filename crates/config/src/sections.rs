@@ -371,7 +371,7 @@ section! {
         open_of_conversation_max: Whole<1, 100> = 3,
         /// The same of one user.
         open_of_user_max: Whole<1, 1_000> = 10,
-        /// Tickets that are kept. Where they are as many, the oldest ones that were answered make room.
+        /// Tickets of one tenant that are kept. Where they are as many, the oldest ones that were answered make room.
         tickets_max: Whole<1, 100_000> = 2_000,
         /// Days that a ticket is kept after its last change.
         keep_days: Whole<1, 3_650> = 90,

@@ -179,7 +179,7 @@ impl HandoverDesk {
         self.remove_old(&mut tickets, now_unix_ms);
         let ticket = Ticket::new(request, tenant.clone(), now_unix_ms);
         self.refuse_too_many(&tickets, &ticket)?;
-        self.make_room(&mut tickets).map_err(unavailable)?;
+        self.make_room(&mut tickets, tenant).map_err(unavailable)?;
         self.write(&ticket)
             .map_err(|error| unavailable(error.to_string()))?;
         let handover = ticket.handover();
@@ -220,11 +220,19 @@ impl HandoverDesk {
         Ok(())
     }
 
-    /// The oldest ticket that was answered gives way.
-    fn make_room(&self, tickets: &mut BTreeMap<String, Ticket>) -> Result<(), String> {
-        while tickets.len() >= self.limits.tickets_max {
-            let answered = tickets.values().filter(|ticket| !ticket.is_open());
-            let oldest = answered.min_by_key(|ticket| ticket.changed_at_unix_ms);
+    /// The oldest ticket of the same tenant that was answered gives way: no tenant takes another's room.
+    fn make_room(
+        &self,
+        tickets: &mut BTreeMap<String, Ticket>,
+        tenant: &TenantId,
+    ) -> Result<(), String> {
+        loop {
+            let of_tenant = tickets.values().filter(|ticket| ticket.tenant == *tenant);
+            if of_tenant.clone().count() < self.limits.tickets_max {
+                return Ok(());
+            }
+            let settled = of_tenant.filter(|ticket| ticket.is_settled());
+            let oldest = settled.min_by_key(|ticket| ticket.changed_at_unix_ms);
             let Some(oldest) = oldest.map(|ticket| ticket.id.clone()) else {
                 return Err(
                     "as many tickets as are kept wait for an answer; answer some, or raise escalation.tickets_max"
@@ -233,7 +241,6 @@ impl HandoverDesk {
             };
             self.remove(tickets, &oldest);
         }
-        Ok(())
     }
 
     fn remove_old(&self, tickets: &mut BTreeMap<String, Ticket>, now_unix_ms: u64) {
@@ -571,6 +578,51 @@ mod tests {
         let settling = desk.of_tenant(&TenantId::default());
         assert_eq!(settling.find("a".to_owned()).await, Ok(Some(opened)));
         assert_eq!(settling.find("b".to_owned()).await, Ok(None));
+    }
+
+    #[test]
+    fn no_tenant_takes_anothers_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, other) = (TenantId::new("acme"), TenantId::new("other"));
+        let desk = desk(folder.path(), 2);
+        let open = |id, tenant| desk.take(new(id, id, id), tenant);
+        for (id, tenant) in [("a", &own), ("b", &own), ("oa", &other), ("ob", &other)] {
+            open(id, tenant).unwrap();
+        }
+        desk.reply(&other, "oa", None, said("Yes.")).unwrap();
+        desk.note_told("oa", 1);
+        // Its own wait, and another's answered one stays.
+        assert!(open("c", &own).is_err());
+        assert_eq!(desk.list(&other, false, 10).0.len(), 2);
+        open("oc", &other).unwrap();
+        assert_eq!(desk.list(&own, false, 10).0.len(), 2);
+        assert_eq!(desk.list(&other, false, 10).0.len(), 2);
+    }
+
+    #[test]
+    fn an_answer_waits_until_it_is_told_also_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let tenant = TenantId::default();
+        let first = desk(folder.path(), 1);
+        first.take(new("a", "c", "u"), &tenant).unwrap();
+        assert_eq!(first.untold(), Vec::new());
+        first.reply(&tenant, "a", None, said("Yes.")).unwrap();
+        // Nothing makes room for others before.
+        assert!(first.take(new("b", "d", "u"), &tenant).is_err());
+        drop(first);
+
+        let second = desk(folder.path(), 1);
+        assert_eq!(second.untold().len(), 1);
+        second.note_told("a", 1);
+        assert_eq!(second.untold(), Vec::new());
+        drop(second);
+
+        let third = desk(folder.path(), 1);
+        assert_eq!(third.untold(), Vec::new());
+        third.reply(&tenant, "a", None, said("And.")).unwrap();
+        assert_eq!(third.untold()[0].told, 1);
+        third.note_told("a", 2);
+        third.take(new("b", "d", "u"), &tenant).unwrap();
     }
 
     #[test]
