@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     ASSETS, ContentPart, Context, Execution, FetchError, GetRequest, Handler, HttpAnswer,
-    HttpRequest, Invocation, PICTURES, Record, Redirects, Success, picture_type,
+    HttpRequest, Invocation, PICTURES, Record, Redirects, Report, Success, picture_type,
 };
 
 pub(crate) struct Sender;
@@ -69,14 +69,15 @@ fn send_kept(address: String, caption: Option<String>, context: Context) -> Exec
     let reader = context.caller.reader();
     let found = context.world.picture(&address, &reader, BYTES_MAX);
     answer(found, move |found| {
-        let mime_type = found.as_deref().and_then(picture_type);
-        let Some(mime_type) = mime_type else {
+        let Some((data, mime_type)) =
+            found.and_then(|data| picture_type(&data).map(|mime_type| (data, mime_type)))
+        else {
             return Err(report(
                 FailureKind::NotFound,
                 "there is no such picture, or it is not kept any more",
             ));
         };
-        show(address, mime_type, caption, &context)
+        show_kept(&data, mime_type, caption, &context)
     })
 }
 
@@ -109,7 +110,7 @@ fn show_record(record: &Record, caption: Option<String>, context: &Context) -> O
             format!("the record {:?} names no picture", record.id),
         ));
     };
-    mark_external(context)?;
+    note_stranger(context)?;
     tell(&address, caption.or(Some(record.title.clone())), context)?;
     Ok(Success {
         content: picture_part(record).into_iter().collect(),
@@ -138,15 +139,20 @@ fn send_fetched(url: String, caption: Option<String>, context: Context) -> Execu
                 "what is at this address is no PNG, JPEG or WebP",
             ));
         };
-        mark_external(&context)?;
-        let Some(address) = context.world.keep_picture(&data) else {
-            return Err(report(
-                FailureKind::Permanent,
-                "the picture cannot be shown: this server has no room for pictures, or keeps none",
-            ));
-        };
-        show(address, mime_type, caption, &context)
+        show_kept(&data, mime_type, caption, &context)
     })
+}
+
+/// Its address is a new one, since the one that a model knows ends.
+fn show_kept(data: &[u8], mime_type: &str, caption: Option<String>, context: &Context) -> Outcome {
+    note_stranger(context)?;
+    let Some(address) = context.world.keep_picture(data) else {
+        return Err(report(
+            FailureKind::Permanent,
+            "the picture cannot be shown: this server has no room for pictures, or keeps none",
+        ));
+    };
+    show(address, mime_type, caption, context)
 }
 
 /// The bytes of a picture, if the answer is one.
@@ -221,12 +227,19 @@ fn show(address: String, mime_type: &str, caption: Option<String>, context: &Con
     })
 }
 
+/// What stands in a picture is a stranger's.
+fn note_stranger(context: &Context) -> Outcome<()> {
+    mark_external(context).map_err(|_| not_told())
+}
+
 fn tell(address: &str, caption: Option<String>, context: &Context) -> Outcome<()> {
     let mut message = json!({"type": "image", "url": address});
     if let Some(caption) = caption {
         message["caption"] = caption.into();
     }
-    context
-        .send_message(message)
-        .map_err(|_| without_effect("the client could not be told; the picture was not shown"))
+    context.send_message(message).map_err(|_| not_told())
+}
+
+fn not_told() -> Box<Report> {
+    without_effect("the client could not be told; the picture was not shown")
 }
