@@ -23,6 +23,11 @@ static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundl
 
 /// The longest name of a zone that there is has 38.
 const ZONE_CHARACTERS_MAX: usize = 64;
+/// How moments and days are written.
+const SHORT: &str = "%-d %b %Y, %H:%M";
+const LONG: &str = "%A, %-d %B %Y, %H:%M";
+const DATE: &str = "%A, %-d %B %Y";
+const TIME: &str = "%H:%M";
 /// What stands for the moment of the call.
 const NOW: &str = "now";
 
@@ -80,7 +85,12 @@ struct Place {
 
 /// What is said: a moment, or a day of the calendar.
 enum Said {
-    Moment { at: Zoned, note: Option<String> },
+    Moment {
+        at: Zoned,
+        note: Option<String>,
+    },
+    /// A time by the clock of a zone that nobody knows, which is no moment.
+    Clock(DateTime),
     Day(Date),
 }
 
@@ -96,6 +106,7 @@ fn format(invocation: &Invocation) -> Outcome {
         false => said(text, &place)?,
     };
     match said {
+        Said::Clock(written) => say_clock(written, arguments.format),
         Said::Day(day) => say_day(day, arguments.format, &place),
         Said::Moment { at, note } => say_moment(&at, note, arguments.format, &place),
     }
@@ -187,7 +198,10 @@ fn said(text: &str, place: &Place) -> Outcome<Said> {
     let written = DateTime::from_parts(pieces.date(), time);
     let beyond = || unreadable("`datetime` is beyond the years that can be told apart");
     let Some(offset) = pieces.to_numeric_offset() else {
-        return by_clock(written, place);
+        return match place.name {
+            Some(_) => by_clock(written, place),
+            None => Ok(Said::Clock(written)),
+        };
     };
     let at = offset.to_timestamp(written).map_err(|_| beyond())?;
     // Where nobody knows the zone, the offset that the moment came with is the best there is.
@@ -225,10 +239,28 @@ fn by_clock(written: DateTime, place: &Place) -> Outcome<Said> {
     Ok(Said::Moment { at, note })
 }
 
+/// The words are those of the clock. What it is in other zones, and how far from now, depends on a zone that nobody has said.
+fn say_clock(written: DateTime, format: Format) -> Outcome {
+    let text = match format {
+        Format::Short => written.strftime(SHORT).to_string(),
+        Format::Long => written.strftime(LONG).to_string(),
+        Format::Date => written.strftime(DATE).to_string(),
+        Format::Time => written.strftime(TIME).to_string(),
+        Format::Relative | Format::Iso => {
+            return Err(unreadable(
+                "`datetime` has no offset, and nobody has said in which time zone the user is; ask, and give `time_zone`, or give \
+                 `datetime` with its offset",
+            ));
+        }
+    };
+    let iso = written.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+    Ok(answer(&text, &iso, None, None))
+}
+
 fn say_day(day: Date, format: Format, place: &Place) -> Outcome {
     let text = match format {
         Format::Short => day.strftime("%-d %b %Y").to_string(),
-        Format::Long | Format::Date => day.strftime("%A, %-d %B %Y").to_string(),
+        Format::Long | Format::Date => day.strftime(DATE).to_string(),
         Format::Iso => day.to_string(),
         Format::Relative => {
             let today = place.now.to_zoned(place.zone.clone()).date();
@@ -246,10 +278,10 @@ fn say_day(day: Date, format: Format, place: &Place) -> Outcome {
 fn say_moment(at: &Zoned, note: Option<String>, format: Format, place: &Place) -> Outcome {
     let iso = at.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
     let text = match format {
-        Format::Short => at.strftime("%-d %b %Y, %H:%M").to_string(),
-        Format::Long => at.strftime("%A, %-d %B %Y, %H:%M").to_string(),
-        Format::Date => at.strftime("%A, %-d %B %Y").to_string(),
-        Format::Time => at.strftime("%H:%M").to_string(),
+        Format::Short => at.strftime(SHORT).to_string(),
+        Format::Long => at.strftime(LONG).to_string(),
+        Format::Date => at.strftime(DATE).to_string(),
+        Format::Time => at.strftime(TIME).to_string(),
         Format::Relative => from_now(at, place.now),
         Format::Iso => iso.clone(),
     };

@@ -142,6 +142,35 @@ fn where_nobody_knows_the_zone_a_moment_keeps_its_offset() {
 }
 
 #[test]
+fn where_nobody_knows_the_zone_a_time_by_the_clock_is_given_no_offset() {
+    // The server's clock has another offset in July than at the bench's moment, in January.
+    let july = "2026-07-01T10:00";
+    let bench = bench(None);
+    for (format, text) in [
+        ("long", "Wednesday, 1 July 2026, 10:00"),
+        ("short", "1 Jul 2026, 10:00"),
+        ("date", "Wednesday, 1 July 2026"),
+        ("time", "10:00"),
+    ] {
+        let arguments = json!({"datetime": july, "format": format});
+        let data = bench.data("format_datetime", arguments);
+        assert_eq!(data["text"], text);
+        assert_eq!(data["iso"], "2026-07-01T10:00:00");
+    }
+    for format in ["iso", "relative"] {
+        let arguments = json!({"datetime": july, "format": format});
+        let report = bench.report("format_datetime", arguments);
+        assert_eq!(report.kind, FailureKind::Validation);
+        assert!(report.message.contains("has no offset"), "{format}");
+        let placed = json!({"datetime": july, "format": format, "time_zone": "Europe/Oslo"});
+        assert_eq!(
+            bench.data("format_datetime", placed)["iso"],
+            "2026-07-01T10:00:00+02:00"
+        );
+    }
+}
+
+#[test]
 fn what_is_no_date_or_no_zone_is_refused_with_the_cure() {
     for (arguments, pointer, cure) in [
         (
