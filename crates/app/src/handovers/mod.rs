@@ -28,9 +28,12 @@ use windlass_tool::sensitive::Sensitive;
 /// The folder in the data folder, and what the names of its files end with.
 const FOLDER: &str = "handovers";
 const ENDING: &str = ".json";
-/// Files that are read at the start, and bytes of each.
+/// What the name of a file ends with that is still being written.
+const PART_ENDING: &str = ".part";
+/// Files that are read at the start, and bytes of each: a ticket with as many answers as it takes, of four bytes a character, has
+/// fewer.
 const FILES_MAX: usize = 100_000;
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
+const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// Answers to one ticket.
 const REPLIES_MAX: usize = 50;
 const DAY_MS: u64 = 86_400_000;
@@ -272,7 +275,7 @@ impl HandoverDesk {
     fn write(&self, ticket: &Ticket) -> io::Result<()> {
         private::create_folder(&self.folder)?;
         let text = serde_json::to_vec(ticket).map_err(io::Error::other)?;
-        let part = self.folder.join(format!("{}.part", ticket.id));
+        let part = self.folder.join(format!("{}{PART_ENDING}", ticket.id));
         let mut options = private::options();
         options.create(true).truncate(true);
         let mut file = options.open(&part)?;
@@ -466,9 +469,23 @@ fn read_all(folder: &Path) -> io::Result<BTreeMap<String, Ticket>> {
         Err(error) => return Err(error),
     };
     let mut tickets = BTreeMap::new();
-    for entry in entries.take(FILES_MAX) {
+    for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
+        if name
+            .to_str()
+            .is_some_and(|name| name.ends_with(PART_ENDING))
+        {
+            remove_part(&entry.path());
+            continue;
+        }
+        if tickets.len() == FILES_MAX {
+            tracing::warn!(
+                folder = %folder.display(),
+                "there are more than {FILES_MAX} tickets; the others are left out"
+            );
+            break;
+        }
         let id = name.to_str().and_then(|name| name.strip_suffix(ENDING));
         let Some(id) = id.filter(|id| is_id(id)) else {
             continue;
@@ -486,12 +503,23 @@ fn read_all(folder: &Path) -> io::Result<BTreeMap<String, Ticket>> {
     Ok(tickets)
 }
 
+/// What a process that ended has not written to its end.
+fn remove_part(path: &Path) {
+    if let Err(error) = fs::remove_file(path) {
+        tracing::warn!(file = %path.display(), %error, "a ticket that was not written to its end cannot be removed");
+    }
+}
+
 fn read(path: &Path, id: &str) -> Result<Ticket, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mut text = Vec::new();
-    file.take(FILE_BYTES_MAX)
+    let count = file
+        .take(FILE_BYTES_MAX + 1)
         .read_to_end(&mut text)
         .map_err(|error| error.to_string())?;
+    if count as u64 > FILE_BYTES_MAX {
+        return Err(format!("it has more than {FILE_BYTES_MAX} bytes"));
+    }
     Ticket::read(&text, id)
 }
 
@@ -549,6 +577,7 @@ mod tests {
         fs::write(folder.path().join(FOLDER).join("broken.json"), "{").unwrap();
         fs::write(folder.path().join(FOLDER).join("b.part"), "{").unwrap();
         let second = desk(folder.path(), 10);
+        assert!(!folder.path().join(FOLDER).join("b.part").exists());
         assert_eq!(second.list(&tenant, false, 10), (vec![answered], 0));
         assert_eq!(second.list(&tenant, true, 10), (Vec::new(), 0));
         assert_eq!(second.take(new("a", "c", "u"), &tenant), Ok(opened));
@@ -623,6 +652,40 @@ mod tests {
         assert_eq!(third.untold()[0].told, 1);
         third.note_told("a", 2);
         third.take(new("b", "d", "u"), &tenant).unwrap();
+    }
+
+    #[test]
+    fn a_ticket_with_all_the_answers_that_it_takes_survives_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let tenant = TenantId::default();
+        let first = desk(folder.path(), 1);
+        first.take(new("a", "c", "u"), &tenant).unwrap();
+        for number in 0..REPLIES_MAX {
+            let text = format!("{number:04}{}", "\u{1f4e6}".repeat(3_996));
+            let author = "\u{1f4e6}".repeat(100);
+            first
+                .reply(&tenant, "a", Some(author), Sensitive(text))
+                .unwrap();
+        }
+        drop(first);
+        let second = desk(folder.path(), 1);
+        assert_eq!(
+            second.list(&tenant, false, 1).0[0].replies.len(),
+            REPLIES_MAX
+        );
+
+        // What no windlass has written is left where it is.
+        let path = second.path("big");
+        fs::write(
+            &path,
+            vec![b' '; usize::try_from(FILE_BYTES_MAX).unwrap() + 1],
+        )
+        .unwrap();
+        assert!(
+            read(&path, "big")
+                .unwrap_err()
+                .contains("more than 2097152 bytes")
+        );
     }
 
     #[test]

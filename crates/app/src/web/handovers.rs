@@ -169,11 +169,17 @@ async fn tenant(state: &Arc<ServerState>, head: &Parts) -> Result<TenantId, Resp
 fn answer_of(body: &[u8]) -> Result<(Option<String>, Sensitive<String>), String> {
     let body: ReplyBody = crate::body::object(body)
         .map_err(|problem| format!("the body is not {{\"text\": …, \"author\"?: …}}: {problem}"))?;
-    let text = body.text.trim();
+    let text = body.text.trim().replace("\r\n", "\n");
     if text.is_empty() || text.chars().count() > TEXT_CHARACTERS_MAX {
         return Err(format!(
             "text has to have 1 to {TEXT_CHARACTERS_MAX} characters"
         ));
+    }
+    if text
+        .chars()
+        .any(|one| one.is_control() && !matches!(one, '\n' | '\t'))
+    {
+        return Err("text has control characters other than line feeds and tabs".to_owned());
     }
     let author = body.author.as_deref().map(str::trim);
     let author = author.filter(|author| !author.is_empty());
@@ -184,7 +190,7 @@ fn answer_of(body: &[u8]) -> Result<(Option<String>, Sensitive<String>), String>
             "author has more than {AUTHOR_CHARACTERS_MAX} characters, or control characters"
         ));
     }
-    Ok((author.map(str::to_owned), Sensitive(text.to_owned())))
+    Ok((author.map(str::to_owned), Sensitive(text)))
 }
 
 fn bad(problem: &str) -> Response<Body> {

@@ -120,6 +120,7 @@ async fn bad_answers_are_refused_with_what_is_wrong() {
         (json!({"text": "  "}), "1 to 4000 characters"),
         (json!({"text": long}), "1 to 4000 characters"),
         (json!({"text": "T", "author": "a\u{0}b"}), "author"),
+        (json!({"text": "a\u{1}b"}), "control characters"),
         (json!({"text": "T", "auhtor": "Maya"}), "auhtor"),
     ] {
         let refused = reply(&chat.address, &id, None, &body);
