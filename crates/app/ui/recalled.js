@@ -1,5 +1,5 @@
 // Reads a conversation's messages, in the form of the AI SDK in which the server keeps them, as what the page shows: words and
-// calls. Knows no layout.
+// calls; and looks for people's answers in them. Knows no layout.
 import { textOf } from "./dom.js";
 
 const ERROR = /^([A-Z_]+)(?:: ([^]*))?$/;
@@ -33,10 +33,64 @@ export function ticketReplyText({ author, text }) {
   return `**${textOf(author) || "A person of the team"}:** ${textOf(text)}`;
 }
 
-/** The answers of people to one ticket. */
-export function ticketRepliesOf(messages, ticketId) {
-  const parts = (Array.isArray(messages) ? messages : []).flatMap((message) => (Array.isArray(message?.parts) ? message.parts : []));
-  return parts.filter((part) => part?.type === "data-ticket-reply" && part.data?.ticketId === ticketId).map(({ data }) => data);
+/** The tickets of the conversation that is shown, and people's answers, each shown once. */
+export class Tickets {
+  #open = new Set();
+  #shown = new Set();
+  #timer;
+
+  /** `read()` gives the newest messages, if it can; `show(reply)` shows an answer. */
+  constructor(read, show) {
+    Object.assign(this, { read, show });
+  }
+
+  /** Whether one waits for an answer. */
+  get areOpen() {
+    return this.#open.size > 0;
+  }
+
+  opened(id) {
+    if (![...this.#shown].some((said) => said.startsWith(`${id}\n`))) this.#open.add(id);
+    this.#watch();
+  }
+
+  /** The server takes the same words of the same person once. */
+  replied(reply, isShown = false) {
+    const said = [reply.ticketId, reply.author, reply.text].map(textOf).join("\n");
+    this.#open.delete(reply.ticketId);
+    if (!isShown && !this.#shown.has(said)) this.show(reply);
+    this.#shown.add(said);
+    this.#watch();
+  }
+
+  /** Takes what messages say; `areShown` where the transcript has them. */
+  recalled(messages, areShown = true) {
+    for (const part of (Array.isArray(messages) ? messages : []).flatMap((message) => message?.parts)) {
+      if (part?.type === "data-ticket-reply") this.replied(part.data ?? {}, areShown);
+      else if (part?.toolName === "escalate" && part.output?.ticket_id) this.opened(part.output.ticket_id);
+    }
+  }
+
+  /** Another conversation is shown. */
+  forget() {
+    clearTimeout(this.#timer);
+    this.#open = new Set();
+    this.#shown = new Set();
+  }
+
+  /** Also after an answer, since a person may add to it. */
+  #watch() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#look(), this.areOpen ? 15_000 : 60_000);
+  }
+
+  async #look() {
+    const shown = this.#shown;
+    const messages = await this.read().catch(() => null);
+    if (this.#shown !== shown) return;
+    this.recalled(messages, false);
+    this.#watch();
+  }
 }
 
 function callOf({ toolCallId, toolName, state, input, output, errorText, callProviderMetadata }) {

@@ -7,11 +7,7 @@ import { learnServerTime, unixMs } from "./clock.js";
 import { button, textOf } from "./dom.js";
 import { numberOf, readJson } from "./json.js";
 import { ERROR_NOTICES, MICROPHONE_NOTICES, outcomeNotice, SEND_AGAIN_NOTICE, ticketNotice } from "./notices.js";
-import { linesOf, ticketRepliesOf, ticketReplyText } from "./recalled.js";
-
-/** How often the page looks for a person's answer, and for how long. */
-const TICKET_LOOK_MS = 15_000;
-const TICKET_WATCH_MS = 3_600_000;
+import { linesOf, ticketReplyText, Tickets } from "./recalled.js";
 
 /** Why voice is over, by the reasons of the client. */
 const ENDINGS = {
@@ -31,8 +27,7 @@ export class Session {
   #earlier = null;
   /** What is being read of the conversation: an answer to an older question is not shown. */
   #recalling = null;
-  /** When it is looked next whether a person has answered. */
-  #ticketTimer;
+  #tickets;
 
   /** What is the case, for the view and for tests: the voice's state, and `phase`: idle, connecting, live, reconnecting, ended or blocked. */
   state = { phase: "idle" };
@@ -57,6 +52,7 @@ export class Session {
       onTicket: (data) => this.#ticket(data),
       onUnreachable: () => view.reach.lost(),
     });
+    this.#tickets = new Tickets(() => this.#newest(), (reply) => this.#showReply(reply));
   }
 
   get isRunning() {
@@ -108,6 +104,7 @@ export class Session {
       if (line.kind === "words") transcript.receive({ ...line, final: true, isOld: true });
       if (line.kind === "call") calls.recalled(line);
     }
+    this.#tickets.recalled(messages);
     const asked = Array.isArray(questions) ? questions : [];
     asked.forEach((question) => approvals.request(question));
     calls.settle(asked.map(({ callId }) => callId));
@@ -131,6 +128,7 @@ export class Session {
     const lines = linesOf(page.messages);
     this.#view.transcript.earlier(lines.filter(({ kind }) => kind === "words"));
     this.#view.calls.earlier(lines.filter(({ kind }) => kind === "call"));
+    this.#tickets.recalled(page.messages);
     this.#earlier = textOf(page.next) || null;
     this.#view.render();
   }
@@ -155,7 +153,7 @@ export class Session {
     if (this.isRunning) this.#voice.stop();
     this.#chat.forget();
     this.#voice.forgetTyped();
-    clearTimeout(this.#ticketTimer);
+    this.#tickets.forget();
     this.#view.notices.hide("ticket");
     this.#view.notices.hide("recall");
     this.#recalling = null;
@@ -273,7 +271,7 @@ export class Session {
     },
     image: (message) => this.#view.transcript.image(message),
     ticket: (message) => this.#ticket(message),
-    ticket_reply: (message) => this.#ticketReply(message),
+    ticket_reply: (message) => this.#tickets.replied(message),
     timeout: (message) => this.#timeout(message),
     error: (message) => this.#error(message),
     message: ({ type }) => console.debug("ignored a message of an unknown type", type),
@@ -317,28 +315,22 @@ export class Session {
     if (this.state.microphone === "off") this.#voice.startMicrophone();
   }
 
-  /** A person was asked. Their answer comes by voice by itself; without it, it is looked for as long as the conversation is shown. */
+  /** A person was asked. Their answer comes by voice by itself; without it, it is looked for. */
   #ticket({ ticketId, reason }) {
     this.#view.notices.show("ticket", ticketNotice({ reason }));
-    clearTimeout(this.#ticketTimer);
-    const id = this.#conversation.id;
-    const until = Date.now() + TICKET_WATCH_MS;
-    const look = async () => {
-      const mayLook = !document.hidden && !this.isRunning;
-      const page = mayLook ? await this.#conversation.read(null).catch(() => null) : null;
-      if (this.#conversation.id !== id || Date.now() > until) return;
-      const replies = ticketRepliesOf(page?.messages, ticketId);
-      replies.forEach((reply) => this.#ticketReply(reply));
-      if (replies.length === 0) this.#ticketTimer = setTimeout(look, TICKET_LOOK_MS);
-    };
-    this.#ticketTimer = setTimeout(look, TICKET_LOOK_MS);
+    this.#tickets.opened(ticketId);
+  }
+
+  /** The newest messages, where somebody looks and nothing is being said. */
+  async #newest() {
+    const mayLook = !document.hidden && !this.isRunning && !this.#chat.isRunning;
+    return mayLook ? (await this.#conversation.read(null))?.messages : null;
   }
 
   /** A person's answer stands in the transcript, as theirs. */
-  #ticketReply({ author, text }) {
-    clearTimeout(this.#ticketTimer);
-    this.#view.notices.hide("ticket");
-    this.#view.transcript.receive({ role: "assistant", text: ticketReplyText({ author, text }), final: true });
+  #showReply(reply) {
+    if (!this.#tickets.areOpen) this.#view.notices.hide("ticket");
+    this.#view.transcript.receive({ role: "assistant", text: ticketReplyText(reply), final: true });
   }
 
   #timeout({ durationSeconds, timeoutUntil, farewellMessage }) {
