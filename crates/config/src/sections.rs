@@ -702,8 +702,8 @@ section! {
         /// Bytes of all pictures of one message. In a request they take a third more, which `text.request_bytes_max`
         /// has to leave room for.
         images_bytes_max: Whole<0, 33_554_432> = 3_145_728,
-        /// Bytes of all pictures that users have shown, which are files of the data folder for as long as their
-        /// conversations are kept. Beyond them a picture is shown to the model in its own turn alone; 0 keeps none.
+        /// Bytes of all pictures that users have shown, which are files of the data folder until no model was shown them for as
+        /// long as a conversation is kept. Beyond them a picture is shown to the model in its own turn alone; 0 keeps none.
         pictures_bytes_max: Whole<0, 1_000_000_000_000> = 1_073_741_824,
         /// Bytes of last answers that are held in memory while their conversations rest, for clients that send a message
         /// again; those of the one that rests longest go first, and the log has them.

@@ -202,6 +202,24 @@ async fn others_than_this_machine_need_a_programs_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_completion_asks_no_person_whose_answer_nobody_could_read() {
+    let chat = with_all_tools(rule).await;
+    let message = json!({"role": "user", "content": "A person!"});
+    let asked = json!({"model": "any", "messages": [message]}).to_string();
+    let answer = post(&chat.address, "/v1/chat/completions", asked.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let offered = json!(chat.model.seen()[0]["tools"]).to_string();
+    assert!(offered.contains("rank_results"), "{offered}");
+    assert!(!offered.contains("escalate"), "{offered}");
+    // A model that asks for it all the same is told that it is not there.
+    let read = read_by_model(&chat);
+    assert!(read.contains("there is no tool"), "{read}");
+    let listed = json_of(&get(&chat.address, "/api/tickets"));
+    assert_eq!(listed["tickets"], json!([]));
+    chat.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn another_tenant_neither_sees_nor_answers_a_ticket() {
     let chat = with_all_tools(rule).await;
     let data = chat.data.path();
