@@ -339,26 +339,25 @@ impl HandoverDesk {
     pub(crate) async fn follow(self: Arc<Self>, mut is_over: watch::Receiver<bool>) {
         let mut tried: BTreeMap<String, Tried> = BTreeMap::new();
         loop {
-            self.remove_old(&mut self.lock(), clock::now_unix_ms());
-            let unsent = self.unsent();
-            tried.retain(|id, _| unsent.contains_key(id));
             let now = Instant::now();
-            let due = |id: &String| tried.get(id).map_or(now, |tried| tried.again_at);
-            let next = unsent.values().min_by_key(|ticket| due(&ticket.id));
-            let pause = next.map_or(PAUSE_MAX, |ticket| {
-                due(&ticket.id).saturating_duration_since(now)
-            });
+            let desk = self.clone();
+            // Files are removed on the way.
+            let looking = tokio::task::spawn_blocking(move || desk.next_unsent(tried, now)).await;
+            let next;
+            // An error says that the runtime is over.
+            let Ok(looked) = looking else { return };
+            (tried, next) = looked;
             let sending = async {
-                match next {
-                    Some(ticket) if pause.is_zero() => self.send(ticket, &tried).await,
-                    Some(_) | None => {
-                        tokio::select! {
-                            () = self.opened.notified() => {}
-                            () = tokio::time::sleep(pause.min(PAUSE_MAX)) => {}
-                        }
-                        None
-                    }
+                let pause = match next {
+                    Some(Due::Now(ticket)) => return self.send(&ticket, &tried).await,
+                    Some(Due::At(again_at)) => again_at.saturating_duration_since(now),
+                    None => PAUSE_MAX,
+                };
+                tokio::select! {
+                    () = self.opened.notified() => {}
+                    () = tokio::time::sleep(pause.min(PAUSE_MAX)) => {}
                 }
+                None
             };
             let failed = tokio::select! {
                 // An error says that the server is gone, too.
@@ -371,30 +370,44 @@ impl HandoverDesk {
         }
     }
 
-    /// Open tickets that the webhook has not taken; none where there is no webhook.
-    fn unsent(&self) -> BTreeMap<String, Ticket> {
+    /// Removes old tickets; which ticket the webhook is told of next, none where there is no webhook; and what is known of those that
+    /// were sent in vain and still wait.
+    fn next_unsent(
+        &self,
+        mut tried: BTreeMap<String, Tried>,
+        now: Instant,
+    ) -> (BTreeMap<String, Tried>, Option<Due>) {
+        let mut tickets = self.lock();
+        self.remove_old(&mut tickets, clock::now_unix_ms());
         if self.webhook.is_none() {
-            return BTreeMap::new();
+            return (BTreeMap::new(), None);
         }
-        let tickets = self.lock();
-        let unsent = tickets
-            .iter()
-            .filter(|(_, ticket)| ticket.is_open() && !ticket.is_sent);
-        unsent
-            .map(|(id, ticket)| (id.clone(), ticket.clone()))
-            .collect()
+        let is_unsent = |ticket: &Ticket| ticket.is_open() && !ticket.is_sent;
+        tried.retain(|id, _| tickets.get(id).is_some_and(is_unsent));
+        let due = |ticket: &Ticket| tried.get(&ticket.id).map_or(now, |tried| tried.again_at);
+        let unsent = tickets.values().filter(|ticket| is_unsent(ticket));
+        let next = unsent.min_by_key(|ticket| due(ticket)).map(|ticket| {
+            let again_at = due(ticket);
+            match again_at <= now {
+                true => Due::Now(Box::new(ticket.clone())),
+                false => Due::At(again_at),
+            }
+        });
+        (tried, next)
     }
 
     /// When a ticket that was not taken is sent again.
     async fn send(
-        &self,
+        self: &Arc<Self>,
         ticket: &Ticket,
         tried: &BTreeMap<String, Tried>,
     ) -> Option<(String, Tried)> {
         let webhook = self.webhook.as_ref()?;
         match webhook.send(ticket).await {
             Ok(()) => {
-                self.note_sent(&ticket.id);
+                let (desk, id) = (self.clone(), ticket.id.clone());
+                let noted = tokio::task::spawn_blocking(move || desk.note_sent(&id));
+                drop(noted.await);
                 None
             }
             Err(problem) => {
@@ -428,6 +441,12 @@ impl HandoverDesk {
     }
 }
 
+/// When the next ticket is sent.
+enum Due {
+    Now(Box<Ticket>),
+    At(Instant),
+}
+
 /// How often a ticket was sent in vain.
 #[derive(Clone, Copy, Debug)]
 struct Tried {
@@ -449,8 +468,14 @@ struct TenantsDesk {
 
 impl Handovers for TenantsDesk {
     fn open(&self, request: NewHandover) -> CapabilityFuture<Result<Handover, HandoverError>> {
-        let opened = self.desk.take(request, &self.tenant);
-        Box::pin(std::future::ready(opened))
+        let (desk, tenant) = (self.desk.clone(), self.tenant.clone());
+        Box::pin(async move {
+            // A file is written until it is durable.
+            let taken = tokio::task::spawn_blocking(move || desk.take(request, &tenant));
+            let broken =
+                |error: tokio::task::JoinError| Err(HandoverError::Unavailable(error.to_string()));
+            taken.await.unwrap_or_else(broken)
+        })
     }
 
     /// Of any tenant: a ticket's id is that of the change that opened it, which nobody can guess, and what settles the changes of an

@@ -6,17 +6,20 @@ use super::chat::error;
 use super::peer::Peer;
 use super::{ServerState, exceeded, typed};
 use crate::chat::request;
+use crate::world::SharedWorld;
 use axum::body::Body;
 use axum::extract::{Path, Request, State as Extract};
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::json;
+use std::fmt::Display;
 use std::sync::Arc;
+use tokio::task::JoinError;
 use windlass_runtime::result_pictures::keep_pictures;
 use windlass_runtime::shares::{Held, Party};
 use windlass_session::called_back;
 use windlass_store::command::{Command, Reply};
-use windlass_store::{Batch, ConversationRef, Effect, EffectState, StoreUnavailable};
-use windlass_tool::handler::{Callback, CallbackRefused, HandlerResult};
+use windlass_store::{Batch, ConversationRef, Effect, EffectState};
+use windlass_tool::handler::{Callback, CallbackRefused, HandlerResult, may_hold_pictures};
 use windlass_tool::id::EffectId;
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::{Registry, Tool};
@@ -73,12 +76,10 @@ pub(super) async fn take(
         return unknown();
     };
     match read(tool, &effect, &head.headers, &body) {
-        Ok(mut result) => {
-            if let Ok(success) = &mut result {
-                keep_pictures(success, &state.chat.world);
-            }
-            record(&state, &registry, tool, (conversation, effect), result).await
-        }
+        Ok(result) => match with_kept_pictures(result, &state.chat.world).await {
+            Ok(result) => record(&state, &registry, tool, (conversation, effect), result).await,
+            Err(problem) => unavailable(&problem),
+        },
         Err(CallbackRefused::Unsigned(problem)) => {
             tracing::warn!(tool = %tool.id, %problem, "a callback was not believed");
             error(StatusCode::UNAUTHORIZED, "unauthorized", &problem)
@@ -87,6 +88,23 @@ pub(super) async fn take(
             error(StatusCode::BAD_REQUEST, "bad_message", &problem)
         }
     }
+}
+
+/// The same result, whose pictures are files from here on.
+async fn with_kept_pictures(
+    result: HandlerResult,
+    world: &SharedWorld,
+) -> Result<HandlerResult, JoinError> {
+    let mut success = match result {
+        Ok(success) if may_hold_pictures(&success) => success,
+        other => return Ok(other),
+    };
+    let world = world.clone();
+    let keeping = tokio::task::spawn_blocking(move || {
+        keep_pictures(&mut success, &world);
+        success
+    });
+    keeping.await.map(Ok)
 }
 
 /// The message, if it is of the tool's service and about this effect.
@@ -162,7 +180,7 @@ fn unknown() -> Response<Body> {
     )
 }
 
-fn unavailable(problem: &StoreUnavailable) -> Response<Body> {
+fn unavailable(problem: &dyn Display) -> Response<Body> {
     tracing::error!(%problem, "a callback cannot be recorded");
     error(
         StatusCode::SERVICE_UNAVAILABLE,

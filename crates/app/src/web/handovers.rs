@@ -63,7 +63,20 @@ pub(super) async fn list(
             return bad("status is neither open nor all");
         }
     };
-    let (tickets, left_out) = state.handovers.list(&tenant, only_open, LISTED_MAX);
+    let desk = state.handovers.clone();
+    // While a file is written, others wait for the table.
+    let listing = tokio::task::spawn_blocking(move || desk.list(&tenant, only_open, LISTED_MAX));
+    let (tickets, left_out) = match listing.await {
+        Ok(listed) => listed,
+        Err(broken) => {
+            tracing::error!(problem = %broken, "the tickets cannot be listed");
+            return error(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "unavailable",
+                "the tickets cannot be listed now; ask again",
+            );
+        }
+    };
     let tickets: Vec<Value> = tickets.iter().map(Ticket::json).collect();
     let shown = json!({"tickets": tickets, "leftOut": left_out});
     typed("application/json", shown.to_string())

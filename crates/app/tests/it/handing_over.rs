@@ -326,6 +326,14 @@ async fn a_webhook_that_is_down_is_told_after_a_restart_and_again_under_the_same
         assert_eq!(told["data"]["id"], id.as_str());
         assert_eq!(told["data"]["reason"], ticket()["reason"]);
     }
+    let path = second.data.path().join(format!("handovers/{id}.json"));
+    loop {
+        let kept: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        if kept["is_sent"] == true {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
     let data = second.close().await;
     // Once it is taken, nobody is told again.
     let third = chat_in(data, rule, &keys, windlass_handlers::builtin()).await;
