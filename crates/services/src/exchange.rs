@@ -13,6 +13,20 @@ const REASON_CHARACTERS_MAX: usize = 300;
 /// A longer pause is none that a conversation waits for.
 const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
 
+/// What services call a key, an account or a model that they do not take, where their status is that of a wrong request: OpenAI
+/// (<https://platform.openai.com/docs/guides/error-codes>), Gemini (<https://ai.google.dev/gemini-api/docs/troubleshooting>) and Brave.
+const OF_SETUP: [&str; 7] = [
+    "API_KEY_INVALID",
+    "SUBSCRIPTION_TOKEN_INVALID",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "insufficient_quota",
+    "invalid_api_key",
+    "model_not_found",
+];
+/// Gemini's status where it does nothing for the account or its country, whatever is asked.
+const OF_ACCOUNT: &str = "FAILED_PRECONDITION";
+
 /// Where a service is, and what opens it.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
@@ -93,14 +107,13 @@ impl Service {
         if (200..=299).contains(&status) {
             return Ok(body);
         }
-        let told = ToldError::of(&body);
+        let key = self.endpoint.key.as_ref().map(|key| key.expose().as_str());
+        let told = ToldError::of(&body, key);
         let reason = told.reason.unwrap_or_else(|| format!("status {status}"));
         let cause = || format!("{} answered with status {status}: {reason}", self.name);
         Err(match status {
-            // OpenAI has one status for both (<https://platform.openai.com/docs/guides/error-codes>).
-            429 if told.code.as_deref() == Some("insufficient_quota") => {
-                ServiceError::Setup(cause())
-            }
+            // OpenAI has one status for an account without credit and for too many requests.
+            400 | 422 | 429 if told.is_of_setup => ServiceError::Setup(cause()),
             429 => ServiceError::Busy { retry_after_ms },
             400 | 422 => ServiceError::Refused(reason),
             408 | 500..=599 => ServiceError::Unavailable(cause()),
@@ -128,11 +141,13 @@ fn retry_after_ms(answer: &HttpAnswer) -> Option<u64> {
 #[derive(Default)]
 struct ToldError {
     reason: Option<String>,
-    code: Option<String>,
+    /// Whether it is about the key, the account or the model, and not about what was asked.
+    is_of_setup: bool,
 }
 
 impl ToldError {
-    fn of(body: &[u8]) -> Self {
+    /// A reason that repeats the key is not told.
+    fn of(body: &[u8], key: Option<&str>) -> Self {
         let Ok(body) = serde_json::from_slice::<Value>(body) else {
             return Self::default();
         };
@@ -148,11 +163,17 @@ impl ToldError {
         let mut words = words
             .iter()
             .filter_map(|pointer| body.pointer(pointer)?.as_str());
-        let reason = words.next().map(reason).filter(|words| !words.is_empty());
-        let code = body.pointer("/error/code").and_then(Value::as_str);
+        let repeats_key = |words: &str| key.is_some_and(|key| words.contains(key));
+        let words = words.next().filter(|words| !repeats_key(words));
+        let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
+        let details = body.pointer("/error/details").and_then(Value::as_array);
+        let reasons = details.into_iter().flatten();
+        let reasons = reasons.filter_map(|detail| detail.get("reason")?.as_str());
+        let mut codes = text("/error/code").into_iter().chain(reasons);
         Self {
-            reason,
-            code: code.map(str::to_owned),
+            reason: words.map(reason).filter(|words| !words.is_empty()),
+            is_of_setup: text("/error/status") == Some(OF_ACCOUNT)
+                || codes.any(|code| OF_SETUP.contains(&code)),
         }
     }
 }

@@ -107,6 +107,39 @@ fn a_wrong_key_account_model_or_address_is_for_operators_to_mend() {
             assert!(!cause.contains(crate::bench::KEY), "{cause}");
         }
     }
+            (
+                400,
+                json!({"error": {
+                    "code": 400, "message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT",
+                    "details": [
+                        {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID", "domain": "googleapis.com"},
+                        {"@type": "type.googleapis.com/google.rpc.LocalizedMessage", "message": "API key not valid."},
+                    ],
+                }}),
+            ),
+            (
+                400,
+                json!({"error": {
+                    "code": 400, "message": "User location is not supported for the API use.", "status": "FAILED_PRECONDITION",
+                }}),
+            ),
+            (
+                422,
+                json!({"type": "ErrorResponse", "error": {
+                    "code": "SUBSCRIPTION_TOKEN_INVALID", "detail": "The provided subscription token is invalid.", "status": 422,
+                }}),
+            ),
+            (
+                400,
+                json!({"error": {
+                    "code": "billing_hard_limit_reached", "message": "Billing hard limit has been reached",
+                    "type": "invalid_request_error", "param": null,
+                }}),
+            ),
+            (
+                401,
+                json!({"error": {"message": format!("wrong key: {}", crate::bench::KEY)}}),
+            ),
 }
 
 #[test]
