@@ -80,8 +80,10 @@ impl Service {
             // A key goes to no other place.
             redirects: Redirects::Keep,
         };
+        let may_be_charged = matches!(asked, Asked::Post(_));
         let answer = self.http.fetch(request).await;
-        self.judge(answer.map_err(|error| self.no_answer(&error))?)
+        let answer = answer.map_err(|error| self.no_answer(&error))?;
+        self.judge(answer, may_be_charged)
     }
 
     fn no_answer(&self, error: &FetchError) -> ServiceError {
@@ -92,7 +94,7 @@ impl Service {
         }
     }
 
-    fn judge(&self, answer: HttpAnswer) -> Result<Vec<u8>, ServiceError> {
+    fn judge(&self, answer: HttpAnswer, may_be_charged: bool) -> Result<Vec<u8>, ServiceError> {
         let status = answer.status;
         let retry_after_ms = retry_after_ms(&answer);
         let body = match (answer.body, status) {
@@ -116,6 +118,8 @@ impl Service {
             400 | 422 | 429 if told.is_of_setup => ServiceError::Setup(cause()),
             429 => ServiceError::Busy { retry_after_ms },
             400 | 422 => ServiceError::Refused(reason),
+            // What stands between may have given up on a service that goes on.
+            408 | 502..=504 if may_be_charged => ServiceError::Unanswered(cause()),
             408 | 500..=599 => ServiceError::Unavailable(cause()),
             _ => ServiceError::Setup(cause()),
         })
