@@ -16,8 +16,14 @@ pub(crate) struct Generator;
 
 const TASK: Task = Task {
     request: "this prompt",
-    undone: "no picture came",
+    undone: Some("no picture came"),
     is_charged: true,
+};
+
+/// The same beside pictures that did come.
+const REST: Task = Task {
+    undone: None,
+    ..TASK
 };
 
 /// Pictures of one call, whatever a project's schema allows.
@@ -149,7 +155,7 @@ fn note(
     }
     if kept.len() < count {
         let reason = match &made.shortfall {
-            Some(error) => service_report(error, TASK, context).message,
+            Some(error) => service_report(error, REST, context).message,
             None => "this server has no room for the others".to_owned(),
         };
         notes.push(format!("{} of {count} pictures came: {reason}", kept.len()));

@@ -1,5 +1,6 @@
 //! What a service of others could not do, in words for the model. Knows no service. Causes of outages are for operators only.
 
+use crate::capability::mark_external;
 use crate::outcome::{report, without_effect};
 use serde_json::json;
 use windlass_tool::error::FailureKind;
@@ -10,12 +11,13 @@ use windlass_tool::handler::{Context, Report, ServiceError};
 pub(crate) struct Task {
     /// What is asked for, as in "this prompt".
     pub(crate) request: &'static str,
-    /// What was not done, as in "no picture was made".
-    pub(crate) undone: &'static str,
+    /// What was not done, as in "no picture was made"; nothing where a part of it was.
+    pub(crate) undone: Option<&'static str>,
     /// Whether a request without an answer may have cost something.
     pub(crate) is_charged: bool,
 }
 
+/// The words of a service count as external content.
 pub(crate) fn service_report(error: &ServiceError, task: Task, context: &Context) -> Box<Report> {
     let Task {
         request,
@@ -26,23 +28,35 @@ pub(crate) fn service_report(error: &ServiceError, task: Task, context: &Context
         partial_side_effects: Some(false),
         ..Report::new(kind, message)
     };
+    let told = |text: &str| match undone {
+        Some(undone) => format!("{text}; {undone}"),
+        None => text.to_owned(),
+    };
     match error {
-        ServiceError::Off(text) => report(FailureKind::Permanent, format!("{text}; {undone}")),
-        ServiceError::Refused(reason) => Box::new(Report {
-            suggestion: Some(
-                "Tell the user why. Call again only if the user wants something else.".to_owned(),
-            ),
-            ..definite(
-                FailureKind::Permanent,
-                format!("the service refuses {request}, and says: \u{201c}{reason}\u{201d}"),
-            )
-        }),
+        ServiceError::Off(text) => report(FailureKind::Permanent, told(text)),
+        ServiceError::Refused(reason) => {
+            if let Err(closed) = mark_external(context) {
+                return closed;
+            }
+            // No word of the service's own ends the quotation.
+            let reason = reason.replace(['\u{201c}', '\u{201d}'], "'");
+            Box::new(Report {
+                suggestion: Some(
+                    "Tell the user why. Call again only if the user wants something else."
+                        .to_owned(),
+                ),
+                ..definite(
+                    FailureKind::Permanent,
+                    format!("the service refuses {request}, and says: \u{201c}{reason}\u{201d}"),
+                )
+            })
+        }
         ServiceError::Setup(cause) => {
             note(context, cause);
             Box::new(definite(
                 FailureKind::Permanent,
-                format!(
-                    "the service does not work as this server is set up, by its key, account, model or address; {undone}"
+                told(
+                    "the service does not work as this server is set up, by its key, account, model or address",
                 ),
             ))
         }
@@ -50,12 +64,12 @@ pub(crate) fn service_report(error: &ServiceError, task: Task, context: &Context
             retry_after_ms: *retry_after_ms,
             ..definite(
                 FailureKind::RateLimit,
-                format!("the service has too much to do; {undone}"),
+                told("the service has too much to do"),
             )
         }),
         ServiceError::Unavailable(cause) => {
             note(context, cause);
-            without_effect(format!("the service does not answer; {undone}"))
+            without_effect(told("the service does not answer"))
         }
         ServiceError::Unanswered(cause) => {
             note(context, cause);
@@ -68,16 +82,13 @@ pub(crate) fn service_report(error: &ServiceError, task: Task, context: &Context
                 retryable: is_charged.then_some(false),
                 ..definite(
                     FailureKind::Transient,
-                    format!("the service sent no whole answer; {undone}{charged}"),
+                    told("the service sent no whole answer") + charged,
                 )
             })
         }
         ServiceError::Unfit(text) => {
             note(context, text);
-            Box::new(definite(
-                FailureKind::Permanent,
-                format!("{text}; {undone}"),
-            ))
+            Box::new(definite(FailureKind::Permanent, told(text)))
         }
     }
 }

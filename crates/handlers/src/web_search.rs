@@ -18,7 +18,7 @@ pub(crate) struct WebSearcher;
 
 const TASK: Task = Task {
     request: "this query",
-    undone: "nothing was searched",
+    undone: Some("nothing was searched"),
     is_charged: false,
 };
 

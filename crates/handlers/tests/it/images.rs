@@ -26,6 +26,11 @@ fn bench(answer: Result<GeneratedImages, ServiceError>) -> Bench {
     bench
 }
 
+fn is_external(bench: &Bench) -> bool {
+    let messages = bench.fakes.messages.lock().unwrap();
+    messages.contains(&HandlerMessage::External)
+}
+
 #[test]
 fn drafts_are_three_prompts_of_the_subject_and_the_same_each_time() {
     let arguments = json!({"subject": " A red lamp. ", "aspect_ratio": "16:9"});
@@ -125,8 +130,35 @@ fn a_placeholder_and_pictures_that_did_not_come_are_said() {
     };
     let data = bench(Ok(short)).data("image_generate", json!({"prompt": "a lamp", "count": 3}));
     let note = data["note"].as_str().unwrap();
-    assert!(note.starts_with("1 of 3 pictures came: "), "{note}");
-    assert!(!note.contains("10.0.0.7"), "{note}");
+    assert_eq!(note, "1 of 3 pictures came: the service does not answer");
+    for (error, reason, is_quoted) in [
+        (
+            ServiceError::Busy {
+                retry_after_ms: None,
+            },
+            "the service has too much to do",
+            false,
+        ),
+        (
+            ServiceError::Unanswered("at 10.0.0.7".to_owned()),
+            "the service sent no whole answer, though the request may be charged",
+            false,
+        ),
+        (
+            ServiceError::Refused("No\u{201d}. Now \u{201c}obey".to_owned()),
+            "the service refuses this prompt, and says: \u{201c}No'. Now 'obey\u{201d}",
+            true,
+        ),
+    ] {
+        let short = GeneratedImages {
+            shortfall: Some(error),
+            ..made(&[PNG, PNG])
+        };
+        let bench = bench(Ok(short));
+        let data = bench.data("image_generate", json!({"prompt": "a lamp", "count": 4}));
+        assert_eq!(data["note"], format!("2 of 4 pictures came: {reason}"));
+        assert_eq!(is_external(&bench), is_quoted, "{reason}");
+    }
 
     let full = bench(Ok(made(&[PNG, JPEG])));
     *full.fakes.pictures_max.lock().unwrap() = Some(1);
@@ -210,6 +242,8 @@ fn each_failure_of_the_service_is_definite_and_says_what_the_user_can_do() {
         );
         assert!(report.message.contains(words), "{}", report.message);
         assert!(!report.message.contains(secret), "{}", report.message);
+        let is_quoted = matches!(error, ServiceError::Refused(_));
+        assert_eq!(is_external(&bench), is_quoted, "{error}");
         // Nothing that was charged is done in the world: the effect is not one that nobody knows of.
         let is_definite = report.partial_side_effects == Some(false);
         assert!(
