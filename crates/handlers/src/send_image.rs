@@ -1,5 +1,6 @@
 //! `send_image`: shows the user a picture that there is already: one of an allowed host, of the knowledge base, or that a call brought
-//! before. One of another host is fetched and kept, so that the user's browser asks this server alone.
+//! before. One of another host is fetched and kept, so that the user's browser asks this server alone. The address is the model's choice, so
+//! that it leads to public names alone and carries no query: hosts that are allowed for other tools are not asked on its word.
 
 use crate::arguments::{read, require_active, said};
 use crate::capability::{answer, knowledge_report, mark_external};
@@ -17,6 +18,18 @@ pub(crate) struct Sender;
 
 /// Bytes of a picture that is shown.
 const BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Ends of names that are no public ones (RFC 6761, RFC 6762, RFC 8375, and names of networks at home and at work).
+const PRIVATE_ENDS: [&str; 9] = [
+    "arpa",
+    "corp",
+    "home",
+    "internal",
+    "intranet",
+    "lan",
+    "local",
+    "localdomain",
+    "localhost",
+];
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -49,12 +62,12 @@ fn send(invocation: Invocation) -> Outcome<Execution> {
     };
     let caption = caption.as_deref().and_then(said).map(str::to_owned);
     let scheme = image_url.split_once("://").map(|(scheme, _)| scheme);
-    match scheme.map(str::to_ascii_lowercase).as_deref() {
-        Some("http" | "https") => Ok(send_fetched(image_url, caption, context)),
+    match scheme {
+        Some(_) if is_public(&image_url) => Ok(send_fetched(image_url, caption, context)),
         Some(_) => Err(report(
             FailureKind::Validation,
-            "`image_url` has to begin with https:// or http://, or be the id of a record, or the image_url of a \
-             picture that a call brought",
+            "`image_url` has to be https:// with a public name, the usual port and no query, or the id of a record, or \
+             the image_url of a picture that a call brought",
         )),
         None if image_url.starts_with(PICTURES) => Ok(send_kept(image_url, caption, context)),
         None => {
@@ -64,20 +77,51 @@ fn send(invocation: Invocation) -> Outcome<Execution> {
     }
 }
 
-/// One that a call brought before.
+/// Whether an address is one of a public name, over TLS at the usual port, that says nothing but a path.
+fn is_public(url: &str) -> bool {
+    const SCHEME: &str = "https://";
+    let Some((scheme, rest)) = url.split_at_checked(SCHEME.len()) else {
+        return false;
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.strip_suffix(":443").unwrap_or(authority);
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"?#\\".contains(&byte);
+    scheme.eq_ignore_ascii_case(SCHEME) && is_public_name(host) && path.bytes().all(is_plain)
+}
+
+/// A name of several labels, of which the last one is no number, so that no spelling of an IP address is one.
+fn is_public_name(host: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let is_label = |label: &str| !label.is_empty() && label.bytes().all(fits);
+    let Some((_, last)) = host.rsplit_once('.') else {
+        return false;
+    };
+    let is_punycode = last
+        .get(..4)
+        .is_some_and(|head| head.eq_ignore_ascii_case("xn--"));
+    host.split('.').all(is_label)
+        && (is_punycode || last.bytes().all(|byte| byte.is_ascii_alphabetic()))
+        && !PRIVATE_ENDS
+            .iter()
+            .any(|end| last.eq_ignore_ascii_case(end))
+}
+
+/// One that a call brought before. What stands in it may be a stranger's.
 fn send_kept(address: String, caption: Option<String>, context: Context) -> Execution {
     let reader = context.caller.reader();
     let found = context.world.picture(&address, &reader, BYTES_MAX);
     answer(found, move |found| {
-        let Some((data, mime_type)) =
-            found.and_then(|data| picture_type(&data).map(|mime_type| (data, mime_type)))
-        else {
+        note_stranger(&context)?;
+        let found = found.and_then(|data| Some((picture_type(&data)?, data)));
+        let Some((mime_type, data)) = found else {
             return Err(report(
                 FailureKind::NotFound,
                 "there is no such picture, or it is not kept any more",
             ));
         };
-        show_kept(&data, mime_type, caption, &context)
+        // Its address ends; one that is shown anew begins anew.
+        let address = context.world.keep_picture(&data).unwrap_or(address);
+        show(address, mime_type, caption, &context)
     })
 }
 
@@ -129,9 +173,12 @@ fn send_fetched(url: String, caption: Option<String>, context: Context) -> Execu
         )],
         body: Vec::new(),
         timeout_ms: context.left_ms(),
-        redirects: Redirects::Follow,
+        // Another place was not looked at.
+        redirects: Redirects::Keep,
     });
     answer(fetched, move |fetched| {
+        // Whether there is a picture, and what is said of it, is the host's word, too.
+        note_stranger(&context)?;
         let data = picture_of(fetched, &context)?;
         let Some(mime_type) = picture_type(&data) else {
             return Err(report(
@@ -139,35 +186,41 @@ fn send_fetched(url: String, caption: Option<String>, context: Context) -> Execu
                 "what is at this address is no PNG, JPEG or WebP",
             ));
         };
-        show_kept(&data, mime_type, caption, &context)
+        let Some(address) = context.world.keep_picture(&data) else {
+            return Err(report(
+                FailureKind::Permanent,
+                "the picture cannot be shown: this server has no room for pictures, or keeps none",
+            ));
+        };
+        show(address, mime_type, caption, &context)
     })
-}
-
-/// Its address is a new one, since the one that a model knows ends.
-fn show_kept(data: &[u8], mime_type: &str, caption: Option<String>, context: &Context) -> Outcome {
-    note_stranger(context)?;
-    let Some(address) = context.world.keep_picture(data) else {
-        return Err(report(
-            FailureKind::Permanent,
-            "the picture cannot be shown: this server has no room for pictures, or keeps none",
-        ));
-    };
-    show(address, mime_type, caption, context)
 }
 
 /// The bytes of a picture, if the answer is one.
 fn picture_of(fetched: Result<HttpAnswer, FetchError>, context: &Context) -> Outcome<Vec<u8>> {
     let answer = match fetched {
         Ok(answer) => answer,
-        // The words name the host and the configuration that would allow it.
-        Err(FetchError::Refused(cause)) => return Err(report(FailureKind::Permanent, cause)),
+        // The causes may name addresses within this network.
+        Err(FetchError::Refused(cause)) => {
+            note(context, &cause);
+            return Err(report(
+                FailureKind::Permanent,
+                "this server may not fetch from that host; its operator allows hosts in `handlers.allow_fetch`",
+            ));
+        }
         Err(FetchError::Unreachable(cause) | FetchError::Unanswered(cause)) => {
-            let _ = context.audit("picture_not_fetched", json!({"cause": cause}));
+            note(context, &cause);
             return Err(without_effect("the host of the picture does not answer"));
         }
     };
     match answer.status {
         200..=299 => {}
+        300..=399 => {
+            return Err(report(
+                FailureKind::Permanent,
+                "the address names another place, and no picture is fetched from there",
+            ));
+        }
         404 | 410 => {
             return Err(report(
                 FailureKind::NotFound,
@@ -183,7 +236,7 @@ fn picture_of(fetched: Result<HttpAnswer, FetchError>, context: &Context) -> Out
     }
     let said = answer.header("content-type").map(str::to_owned);
     let data = answer.body.map_err(|incomplete| {
-        let _ = context.audit("picture_not_fetched", json!({"cause": incomplete.problem}));
+        note(context, &incomplete.problem);
         report(
             FailureKind::Permanent,
             "the picture did not come whole: it broke off, or is too large",
@@ -214,6 +267,11 @@ fn picture_of(fetched: Result<HttpAnswer, FetchError>, context: &Context) -> Out
         )),
         None => Ok(data),
     }
+}
+
+fn note(context: &Context, cause: &str) {
+    // An audit that is closed cannot change what the caller is told.
+    let _ = context.audit("picture_not_fetched", json!({"cause": cause}));
 }
 
 fn show(address: String, mime_type: &str, caption: Option<String>, context: &Context) -> Outcome {

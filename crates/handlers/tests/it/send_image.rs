@@ -65,7 +65,7 @@ fn a_picture_of_an_allowed_host_is_fetched_kept_and_shown_from_here() {
             (asked[0].method.as_str(), asked[0].url.as_str()),
             ("GET", ADDRESS)
         );
-        assert_eq!(asked[0].redirects, Redirects::Follow);
+        assert_eq!(asked[0].redirects, Redirects::Keep);
         assert_eq!(asked[0].timeout_ms, 10_000);
     }
 }
@@ -83,7 +83,7 @@ fn what_is_no_picture_or_not_allowed_is_not_shown() {
     for (answer, kind, words) in [
         (
             Err(FetchError::Refused(
-                "shop.example is no place that tools may ask; list it in `handlers.allow_fetch`"
+                "shop.example is at 10.0.0.7, which is private; list that address itself"
                     .to_owned(),
             )),
             FailureKind::Permanent,
@@ -98,6 +98,11 @@ fn what_is_no_picture_or_not_allowed_is_not_shown() {
             Err(FetchError::Unanswered("10.0.0.7 is slow".to_owned())),
             FailureKind::Transient,
             "does not answer",
+        ),
+        (
+            Ok(answered(302, None, b"")),
+            FailureKind::Permanent,
+            "another place",
         ),
         (
             Ok(answered(404, None, b"")),
@@ -138,11 +143,16 @@ fn what_is_no_picture_or_not_allowed_is_not_shown() {
         assert!(!report.message.contains("10.0.0.7"), "{}", report.message);
         assert_eq!(bench.client_messages(), [] as [Value; 0]);
         assert!(bench.fakes.pictures.lock().unwrap().is_empty());
+        assert!(is_external(&bench), "{}", report.message);
     }
-    for other in ["javascript://alert(1)", "file:///etc/passwd", "data://x"] {
-        let report = Bench::new(Mode::Text).report("send_image", json!({"image_url": other}));
-        assert_eq!(report.kind, FailureKind::Validation, "{other}");
-    }
+    let cause = "shop.example is at 10.0.0.7".to_owned();
+    let refused = bench_of_host(Err(FetchError::Refused(cause.clone())));
+    refused.report("send_image", json!({"image_url": ADDRESS}));
+    let (event, data) = refused.audit_lines().pop().unwrap();
+    assert_eq!(
+        (event.as_str(), data),
+        ("picture_not_fetched", json!({"cause": cause}))
+    );
     let full = bench_of_host(Ok(answered(200, None, PNG)));
     *full.fakes.pictures_max.lock().unwrap() = Some(0);
     let report = full.report("send_image", json!({"image_url": ADDRESS}));
@@ -150,20 +160,70 @@ fn what_is_no_picture_or_not_allowed_is_not_shown() {
 }
 
 #[test]
+fn an_address_that_is_not_public_or_carries_more_than_a_path_asks_nobody() {
+    for other in [
+        "javascript://alert(1)",
+        "file:///etc/passwd",
+        "data://x",
+        "http://shop.example/lamp.png",
+        "https://",
+        "https:///lamp.png",
+        "https://localhost/lamp.png",
+        "https://shop/lamp.png",
+        "https://shop.localhost/lamp.png",
+        "https://metadata.google.INTERNAL/lamp.png",
+        "https://printer.local/lamp.png",
+        "https://router.home.arpa/lamp.png",
+        "https://127.0.0.1/lamp.png",
+        "https://127.1/lamp.png",
+        "https://10.0.0.0x7/lamp.png",
+        "https://2130706433/lamp.png",
+        "https://169.254.169.254/latest",
+        "https://[::1]/lamp.png",
+        "https://localhost./lamp.png",
+        "https://shop.example:8443/lamp.png",
+        "https://user@shop.example/lamp.png",
+        "https://shop.example@localhost/lamp.png",
+        "https://shop.example/lamp.png?said=secret",
+        "https://shop.example?said=secret",
+        "https://shop.example/lamp.png#said",
+        "https://shop.example\\@localhost/lamp.png",
+        "https://shop.example/a b.png",
+        "https://sh\u{f6}p.example/lamp.png",
+    ] {
+        let bench = bench_of_host(Ok(answered(200, None, PNG)));
+        let report = bench.report("send_image", json!({"image_url": other}));
+        assert_eq!(report.kind, FailureKind::Validation, "{other}");
+        assert!(bench.fakes.hosts_asked.lock().unwrap().is_empty());
+        assert_eq!(bench.client_messages(), [] as [Value; 0], "{other}");
+    }
+    for public in [
+        "HTTPS://Shop.Example:443/a/b.png",
+        "https://a-1.shop.xn--p1ai/%20.png",
+        "https://shop.example",
+    ] {
+        let bench = bench_of_host(Ok(answered(200, None, PNG)));
+        bench.succeed("send_image", json!({"image_url": public}));
+    }
+}
+
+#[test]
 fn a_picture_that_a_call_brought_is_shown_again_without_a_request() {
     let bench = Bench::new(Mode::Text);
     bench.fakes.pictures.lock().unwrap().push(PNG.to_vec());
     let success = bench.succeed("send_image", json!({"image_url": "/pictures/1"}));
-    // Under an address of its own: the one that the model knows may have ended.
+    // It has an address that lasts from now on.
     assert_eq!(success.content, [part("/pictures/2")]);
     assert_eq!(
         bench.client_messages(),
         [json!({"type": "image", "url": "/pictures/2"})]
     );
-    assert!(is_external(&bench), "what stands in it is a stranger's");
-    assert!(bench.fakes.hosts_asked.lock().unwrap().is_empty());
+    assert!(is_external(&bench), "what stands in it may be a stranger's");
     let report = bench.report("send_image", json!({"image_url": "/pictures/3"}));
     assert_eq!(report.kind, FailureKind::NotFound);
+    *bench.fakes.pictures_max.lock().unwrap() = Some(0);
+    let success = bench.succeed("send_image", json!({"image_url": "/pictures/1"}));
+    assert_eq!(success.content, [part("/pictures/1")]);
 }
 
 #[test]
