@@ -11,6 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 /// The part of a name behind the key, by which other programs see whose events these are.
 const UID_DOMAIN: &str = "@windlass";
 
+/// Characters of a title that users are shown.
+pub const TITLE_CHARACTERS_SHOWN: usize = 200;
+
 /// One change of a calendar.
 #[derive(Clone, Debug)]
 pub struct Change<'a> {
@@ -205,11 +208,18 @@ impl<'a> Target<'a> {
             (Some(_), _) | (None, None) => event.start.timestamp(zone),
         };
         let begins = begins.ok_or(EditError::NotFound)?;
-        match known.trim() == title.trim() && start.is_none_or(|start| start == begins) {
+        match is_titled(known, title) && start.is_none_or(|start| start == begins) {
             true => Ok(()),
             false => Err(EditError::Different { start: begins }),
         }
     }
+}
+
+/// Whether an event is named by its title, or by the beginning that is shown of a long one.
+pub fn is_titled(title: &str, named: &str) -> bool {
+    let beginning: String = title.chars().take(TITLE_CHARACTERS_SHOWN).collect();
+    let named = named.trim();
+    title.trim() == named || beginning.trim() == named
 }
 
 /// The occurrence of a series that has this name.

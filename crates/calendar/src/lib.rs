@@ -12,7 +12,7 @@ mod rule;
 mod slots;
 mod zone;
 
-pub use edit::{Change, EditError, Kind, NewEvent, Scope};
+pub use edit::{Change, EditError, Kind, NewEvent, Scope, TITLE_CHARACTERS_SHOWN, is_titled};
 pub use event::{Attendee, Clock, Event, Moment, Status};
 pub use expand::{ExpandError, Occurrence, expand};
 pub use folder::{Folder, FolderError, Found, NameProblem, PRIMARY};

@@ -8,6 +8,12 @@ use windlass_tool::handler::{CalendarError, CalendarEvent, Context, Report};
 /// Characters of a description that an answer shows.
 const DESCRIPTION_CHARACTERS_MAX: usize = 500;
 
+/// Characters of a title and of a place. `windlass_calendar::is_titled` knows an event by as many of its title.
+const LINE_CHARACTERS_MAX: usize = 200;
+
+/// Guests of an event that an answer names.
+const ATTENDEES_MAX: usize = 20;
+
 /// Taken times that a refusal names.
 const BUSY_MAX: usize = 20;
 
@@ -16,26 +22,39 @@ pub(crate) fn event(event: &CalendarEvent) -> Value {
     let mut object = Map::new();
     object.insert("event_id".into(), event.id.as_str().into());
     object.insert("calendar".into(), event.calendar.as_str().into());
-    object.insert("title".into(), event.title.clone().into());
+    let title = event.title.as_deref();
+    let title = title.map(|title| beginning(title, LINE_CHARACTERS_MAX));
+    object.insert("title".into(), title.into());
     object.insert("start".into(), event.start.as_str().into());
     object.insert("end".into(), event.end.as_str().into());
     object.insert("all_day".into(), event.is_all_day.into());
     object.insert("status".into(), status(event).into());
-    object.insert("attendees".into(), event.attendees.as_slice().into());
+    let (attendees, others) = event
+        .attendees
+        .split_at(event.attendees.len().min(ATTENDEES_MAX));
+    let attendees: Vec<String> = (attendees.iter())
+        .map(|attendee| beginning(attendee, LINE_CHARACTERS_MAX))
+        .collect();
+    object.insert("attendees".into(), attendees.into());
+    if !others.is_empty() {
+        object.insert("attendees_left_out".into(), others.len().into());
+    }
     if let Some(link) = &event.link {
         object.insert("conference_link".into(), link.as_str().into());
     }
     if let Some(location) = &event.location {
-        object.insert("location".into(), location.as_str().into());
+        let location = beginning(location, LINE_CHARACTERS_MAX);
+        object.insert("location".into(), location.into());
     }
     if let Some(description) = &event.description {
-        let beginning: String = description
-            .chars()
-            .take(DESCRIPTION_CHARACTERS_MAX)
-            .collect();
-        object.insert("description".into(), beginning.into());
+        let description = beginning(description, DESCRIPTION_CHARACTERS_MAX);
+        object.insert("description".into(), description.into());
     }
     Value::Object(object)
+}
+
+fn beginning(text: &str, characters_max: usize) -> String {
+    text.chars().take(characters_max).collect()
 }
 
 fn status(event: &CalendarEvent) -> &'static str {

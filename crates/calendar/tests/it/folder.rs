@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use std::fs;
 use tempfile::TempDir;
 use windlass_calendar::{
-    Change, EditError, Folder, FolderError, Kind, NewEvent, PRIMARY, Scope, expand,
+    Change, EditError, Folder, FolderError, Kind, NewEvent, PRIMARY, Scope, expand, is_titled,
 };
 
 const TITLE: &str = "Chat; with, everybody\nEND:VEVENT";
@@ -450,4 +450,14 @@ fn a_change_that_could_not_be_read_back_is_not_made() {
         "{made:?}"
     );
     assert_eq!(bench.text(), before);
+}
+
+#[test]
+fn a_long_title_is_named_by_the_beginning_that_is_shown() {
+    let title = "ä".repeat(300);
+    for (characters, is_it) in [(300, true), (200, true), (199, false), (201, false)] {
+        let named: String = title.chars().take(characters).collect();
+        assert_eq!(is_titled(&title, &named), is_it, "{characters}");
+    }
+    assert!(is_titled(" Lunch\n", "Lunch") && !is_titled("Lunch", ""));
 }

@@ -102,6 +102,33 @@ fn events_are_listed_with_the_ids_that_changes_need() {
 }
 
 #[test]
+fn an_event_is_shown_within_limits_and_what_is_left_out_is_counted() {
+    for tool in ["calendar_list_events", "calendar_create_event"] {
+        let bench = bench(Mode::Text);
+        {
+            let mut event = bench.fakes.calendar.lock().unwrap();
+            event.title = Some("\u{e4}".repeat(1_000));
+            event.location = Some("l".repeat(1_000));
+            event.description = Some("d".repeat(1_000));
+            event.attendees = vec!["a".repeat(1_000); 150];
+        }
+        let event = match tool {
+            "calendar_list_events" => bench.data(tool, range())["items"][0].clone(),
+            _ => bench.data(tool, arguments(tool))["event"].clone(),
+        };
+        let length = |value: &Value| value.as_str().unwrap().chars().count();
+        assert_eq!(length(&event["title"]), 200);
+        assert_eq!(length(&event["location"]), 200);
+        assert_eq!(length(&event["description"]), 500);
+        assert_eq!(event["attendees"].as_array().unwrap().len(), 20);
+        assert_eq!(length(&event["attendees"][0]), 200);
+        assert_eq!(event["attendees_left_out"], 130);
+    }
+    let data = bench(Mode::Text).data("calendar_list_events", range());
+    assert_eq!(data["items"][0]["attendees_left_out"], Value::Null);
+}
+
+#[test]
 fn a_change_is_made_under_the_key_of_its_effect_and_found_by_it() {
     for tool in CHANGES {
         let bench = bench(Mode::Text);

@@ -8,7 +8,7 @@ use crate::calendar_terms::{different, digest, not_found, owner, span, time};
 use crate::conference::{Conferences, Meeting};
 use crate::settling::{Kind, Request, RequestError};
 use serde_json::{Value, json};
-use windlass_calendar::{PRIMARY, Span};
+use windlass_calendar::{PRIMARY, Span, is_titled};
 use windlass_tool::handler::{
     CalendarChange, CalendarChangeKind, CalendarError, CalendarEvent, LinkTrouble,
 };
@@ -388,7 +388,7 @@ impl Account {
         let at = event.span(&self.settings.zone).ok_or_else(not_found)?;
         let title = event.summary.as_deref().unwrap_or_default();
         let is_it =
-            title.trim() == named.title.trim() && named.start.is_none_or(|start| start == at.start);
+            is_titled(title, named.title) && named.start.is_none_or(|start| start == at.start);
         match is_it {
             true => Ok(at),
             false => Err(different(&self.shown(at.start))),
@@ -413,7 +413,7 @@ impl Account {
             && meets(&from)
             && !busy.is_empty()
         {
-            let found = self.found(calendar, at, None).await?;
+            let found = self.found(calendar, at, None, usize::MAX).await?;
             if let Some(problem) = found.problems.first() {
                 return Err(CalendarError::Unavailable(problem.clone()));
             }

@@ -16,6 +16,12 @@ use windlass_tool::handler::{
 /// Events of one page, and pages of one calendar in one answer.
 const PAGE_EVENTS: usize = 100;
 const PAGES_MAX: usize = 10;
+/// What is read of a page and of its events.
+const FIELDS: &str = "nextPageToken,items(id,etag,status,summary,description,location,start,end,recurrence,recurringEventId,transparency,\
+attendees(email,self,responseStatus),extendedProperties/private,hangoutLink,\
+conferenceData(createRequest/status,entryPoints(entryPointType,uri)))";
+/// Guests of an event that are read. Of one with more Google tells the calendar's own alone.
+const ATTENDEES_MAX: usize = 100;
 /// Calendars of one question (<https://developers.google.com/workspace/calendar/api/v3/reference/freebusy/query>).
 const CALENDARS_MAX: usize = 50;
 
@@ -24,7 +30,10 @@ type Named<'a> = (&'a str, &'a str);
 
 /// Events of a range.
 pub(super) struct Found {
+    /// By their start, without those that are cancelled or another's.
     pub(super) events: Vec<Event>,
+    /// Later ones, where there are more than were asked for.
+    left_out: usize,
     /// What was not read, for operators.
     pub(super) problems: Vec<String>,
 }
@@ -67,7 +76,7 @@ impl Account {
         let owner = self.owner(&request.user_id);
         for (name, id) in &calendars {
             if request.with_texts {
-                let found = self.found(id, range, None).await?;
+                let found = self.found(id, range, None, usize::MAX).await?;
                 problems.extend(found.problems);
                 for event in found.events.iter().filter(|event| event.is_busy()) {
                     let span = event.span(&settings.zone);
@@ -113,21 +122,21 @@ impl Account {
     pub(super) async fn events(&self, request: &EventsRequest) -> Result<EventList, CalendarError> {
         let (range, calendars) = self.read_range(&request.range)?;
         let owner = self.owner(&request.user_id);
-        let (mut events, mut problems) = (Vec::new(), Vec::new());
+        let (mut events, mut problems, mut left_out) = (Vec::new(), Vec::new(), 0);
         for (name, id) in &calendars {
-            let found = self.found(id, range, owner.as_deref()).await?;
+            let found = self
+                .found(id, range, owner.as_deref(), request.events_max)
+                .await?;
             problems.extend(found.problems);
+            left_out += found.left_out;
             for event in &found.events {
-                // Google was asked for the user's own events alone, and is not believed in that.
-                if event.is_of(owner.as_deref()) && !event.is_cancelled() {
-                    let start = event.span(&self.settings.zone).map(|span| span.start);
-                    events.extend(start.zip(self.told(name, event, owner.as_deref())));
-                }
+                let start = event.span(&self.settings.zone).map(|span| span.start);
+                events.extend(start.zip(self.told(name, event, owner.as_deref())));
             }
+            events.sort_by_key(|(start, _)| *start);
+            left_out += events.len().saturating_sub(request.events_max);
+            events.truncate(request.events_max);
         }
-        events.sort_by_key(|(start, _)| *start);
-        let left_out = events.len().saturating_sub(request.events_max);
-        events.truncate(request.events_max);
         Ok(EventList {
             zone: self.settings.zone_name.clone(),
             events: events.into_iter().map(|(_, event)| event).collect(),
@@ -165,22 +174,26 @@ impl Account {
         taken.collect()
     }
 
-    /// The events that touch a range, occurrences of series one by one.
+    /// The events that touch a range, occurrences of series one by one; the earliest where there are more than `events_max`.
     pub(super) async fn found(
         &self,
         calendar_id: &str,
         range: Span,
         owner: Option<&str>,
+        events_max: usize,
     ) -> Result<Found, CalendarError> {
         let mut found = Found {
             events: Vec::new(),
+            left_out: 0,
             problems: Vec::new(),
         };
         let mut token: Option<String> = None;
         for _ in 0..PAGES_MAX {
             let mut url = format!(
-                "{}?singleEvents=true&orderBy=startTime&maxResults={PAGE_EVENTS}&timeMin={}&timeMax={}",
+                "{}?singleEvents=true&orderBy=startTime&maxResults={PAGE_EVENTS}&maxAttendees={ATTENDEES_MAX}&fields={}\
+                 &timeMin={}&timeMax={}",
                 self.events_url(calendar_id),
+                escaped(FIELDS),
                 escaped(&utc(range.start)),
                 escaped(&utc(range.end)),
             );
@@ -203,10 +216,11 @@ impl Account {
             };
             for item in page.items {
                 match serde_json::from_value::<Event>(item) {
+                    // Google was asked for the user's own events alone, and is not believed in that.
+                    Ok(event) if event.is_cancelled() || !event.is_of(owner) => {}
                     Ok(event) if event.span(&self.settings.zone).is_some() => {
                         found.events.push(event);
                     }
-                    Ok(event) if event.is_cancelled() => {}
                     Ok(_) | Err(_) => {
                         let problem = "an event has no times that can be read";
                         found.problems.push(problem.to_owned());
@@ -214,6 +228,10 @@ impl Account {
                     }
                 }
             }
+            let start = |event: &Event| event.span(&self.settings.zone).map(|span| span.start);
+            found.events.sort_by_key(start);
+            found.left_out += found.events.len().saturating_sub(events_max);
+            found.events.truncate(events_max);
             token = page.next_page_token.filter(|token| !token.is_empty());
             if token.is_none() {
                 return Ok(found);

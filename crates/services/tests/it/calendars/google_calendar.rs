@@ -178,7 +178,8 @@ fn pages_are_read_to_a_limit_and_what_is_left_out_is_said() {
         ..Desk::default()
     };
     let calendars = desk.calendars(Links::Nobody);
-    for number in 0..250 {
+    desk.put(other("early", "09:00", "09:30"));
+    for number in 1..250 {
         desk.put(other(&format!("event{number:04}"), "10:00", "11:00"));
     }
     desk.put(json!({"id": "broken", "start": {"dateTime": "never"}}).take_times());
@@ -192,6 +193,14 @@ fn pages_are_read_to_a_limit_and_what_is_left_out_is_said() {
     };
     let found = ask();
     assert_eq!((found.events.len(), found.left_out), (20, 230));
+    assert_eq!(found.events[0].id, "early");
+    let asked = desk.server.asked("list");
+    assert_eq!(asked[0].parameter("maxAttendees"), Some("100"));
+    let fields = asked[0].parameter("fields").unwrap();
+    for name in ["nextPageToken,items(id,", "extendedProperties/private"] {
+        assert!(fields.contains(name), "{fields}");
+    }
+    assert!(!fields.contains(' '), "{fields}");
     assert_eq!(found.problems, ["an event has no times that can be read"]);
     assert_eq!(desk.server.asked("list").len(), 3);
     for number in 250..1_200 {
