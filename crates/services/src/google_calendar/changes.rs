@@ -25,6 +25,23 @@ struct NewEvent<'a> {
     with_link: bool,
 }
 
+/// What an event says after it was made.
+struct Wanted<'a> {
+    title: &'a str,
+    attendees: &'a [String],
+    with_link: bool,
+}
+
+impl NewEvent<'_> {
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            title: self.title,
+            attendees: self.attendees,
+            with_link: self.with_link,
+        }
+    }
+}
+
 /// The event that is named to be moved or cancelled, and as what.
 struct Named<'a> {
     id: &'a str,
@@ -103,20 +120,30 @@ impl Account {
     ) -> Result<Option<CalendarEvent>, CalendarError> {
         let change = change_of(&request.key);
         let owner = self.owner(&request.user_id);
-        let told = |event: &Event| self.changed(event, owner.as_deref());
+        let told = |event: &Event, title: &str| self.changed(event, title, owner.as_deref());
         match &request.kind {
-            CalendarChangeKind::Create { with_link, .. } => {
+            CalendarChangeKind::Create {
+                title,
+                attendees,
+                with_link,
+                ..
+            } => {
+                let wanted = Wanted {
+                    title,
+                    attendees,
+                    with_link: *with_link,
+                };
                 let event = self.event(&change).await?;
                 let event = event.filter(|event| is_made_by(event, &change));
-                Ok(event.map(|event| self.with_link(&event, *with_link)))
+                Ok(event.map(|event| self.made(&event, &wanted)))
             }
-            CalendarChangeKind::Move { id, .. } => {
+            CalendarChangeKind::Move { id, title, .. } => {
                 let event = match self.event(id).await {
                     Err(CalendarError::NotFound(_)) => None,
                     event => event?,
                 };
                 match event {
-                    Some(event) if event.has_change(&change) => Ok(Some(told(&event))),
+                    Some(event) if event.has_change(&change) => Ok(Some(told(&event, title))),
                     Some(event) if event.is_bare() => Err(CalendarError::Unsettled(
                         "the event was deleted, and does not say whether it was moved before"
                             .to_owned(),
@@ -126,6 +153,7 @@ impl Account {
             }
             CalendarChangeKind::Cancel {
                 id,
+                title,
                 is_whole_series,
                 ..
             } => {
@@ -141,7 +169,7 @@ impl Account {
                 let is_it = |event: &Event| {
                     event.is_cancelled() && (event.is_bare() || event.is_of(owner.as_deref()))
                 };
-                Ok(event.filter(is_it).map(|event| told(&event)))
+                Ok(event.filter(is_it).map(|event| told(&event, title)))
             }
         }
     }
@@ -154,7 +182,7 @@ impl Account {
     ) -> Result<CalendarEvent, CalendarError> {
         // An earlier attempt may have made it, and would take the time now.
         if let Some(event) = self.event(change).await? {
-            return self.made_before(change, &event, new.with_link);
+            return self.made_before(change, &event, new);
         }
         let event = {
             let _only_one = match self.settings.overlaps {
@@ -163,14 +191,18 @@ impl Account {
             };
             self.require_free(new.span, None).await?;
             match self.insert(change, maker, new).await {
+                // The id is this change's own, so that an attempt before has made the event, whatever the look says.
                 Err(RequestError::Status { status: 409, .. }) => {
-                    let event = self.event(change).await?.ok_or_else(|| {
+                    let unsettled =
+                        |error: CalendarError| CalendarError::Unsettled(error.to_string());
+                    let event = self.event(change).await.map_err(unsettled)?;
+                    let event = event.ok_or_else(|| {
                         let cause = "the id of the new event is taken, and there is no such event";
-                        CalendarError::Unavailable(cause.to_owned())
+                        CalendarError::Unsettled(cause.to_owned())
                     })?;
-                    return self.made_before(change, &event, new.with_link);
+                    return self.made_before(change, &event, new).map_err(unsettled);
                 }
-                made => made.map_err(refusal)?,
+                made => made.map_err(refusal_of_change)?,
             }
         };
         // Only the attempt that made the event makes its meeting, so that no repeat makes another one.
@@ -180,11 +212,9 @@ impl Account {
             }
             Links::Meet if new.with_link && event.link().is_none() && event.awaits_link() => {
                 let later = self.event(change).await.ok().flatten();
-                Ok(self.with_link(&later.unwrap_or(event), true))
+                Ok(self.made(&later.unwrap_or(event), &new.wanted()))
             }
-            Links::Nobody | Links::Meet | Links::Service(_) => {
-                Ok(self.with_link(&event, new.with_link))
-            }
+            Links::Nobody | Links::Meet | Links::Service(_) => Ok(self.made(&event, &new.wanted())),
         }
     }
 
@@ -225,7 +255,10 @@ impl Account {
         let with_meeting = Request::json("POST", url, &body, Kind::Changes);
         match self.ask(with_meeting).await {
             // A calendar that has no Meet refuses the whole; the event does not depend on it.
-            Err(RequestError::Status { status: 400, .. }) => self.ask(plain).await,
+            Err(RequestError::Status {
+                status: 400,
+                reason,
+            }) if names(&reason, "conference") => self.ask(plain).await,
             made => made,
         }
     }
@@ -235,10 +268,10 @@ impl Account {
         &self,
         change: &str,
         event: &Event,
-        with_link: bool,
+        new: &NewEvent<'_>,
     ) -> Result<CalendarEvent, CalendarError> {
         match is_made_by(event, change) {
-            true => Ok(self.with_link(event, with_link)),
+            true => Ok(self.made(event, &new.wanted())),
             false => Err(CalendarError::Refused(
                 "the id of the new event is another event's".to_owned(),
             )),
@@ -258,18 +291,18 @@ impl Account {
             end: new.span.end,
         });
         let Ok(link) = link.await else {
-            return self.with_link(&event, true);
+            return self.made(&event, &new.wanted());
         };
         let body = json!({
             "location": link,
             "extendedProperties": {"private": {LINK: link}},
         });
         match self.patch(&event, &body).await {
-            Ok(Attempt::Made(event)) => self.with_link(&event, true),
+            Ok(Attempt::Made(event)) => self.made(&event, &new.wanted()),
             Ok(Attempt::Outdated) | Err(_) => CalendarEvent {
                 link: Some(link),
                 link_trouble: Some(LinkTrouble::Unwritten),
-                ..self.changed(&event, None)
+                ..self.made(&event, &new.wanted())
             },
         }
     }
@@ -283,7 +316,7 @@ impl Account {
         for _ in 0..ATTEMPTS {
             let event = self.event(named.id).await?.ok_or_else(not_found)?;
             if event.has_change(change) {
-                return Ok(self.changed(&event, named.owner.as_deref()));
+                return Ok(self.changed(&event, named.title, named.owner.as_deref()));
             }
             if event.is_cancelled() || event.is_series() {
                 return Err(not_found());
@@ -305,7 +338,9 @@ impl Account {
                 body["end"]["date"] = Value::Null;
             }
             match self.patch(&event, &body).await? {
-                Attempt::Made(event) => return Ok(self.changed(&event, named.owner.as_deref())),
+                Attempt::Made(event) => {
+                    return Ok(self.changed(&event, named.title, named.owner.as_deref()));
+                }
                 Attempt::Outdated => {}
             }
         }
@@ -319,10 +354,12 @@ impl Account {
     ) -> Result<CalendarEvent, CalendarError> {
         for _ in 0..ATTEMPTS {
             let event = self.event(named.id).await?.ok_or_else(not_found)?;
-            if event.is_cancelled() && !is_whole_series {
+            if event.is_cancelled()
+                && (!is_whole_series || self.has_no_series(named.id, &event).await?)
+            {
                 let may_see = event.is_bare() || event.is_of(named.owner.as_deref());
                 return match may_see {
-                    true => Ok(self.changed(&event, named.owner.as_deref())),
+                    true => Ok(self.changed(&event, named.title, named.owner.as_deref())),
                     false => Err(not_found()),
                 };
             }
@@ -346,10 +383,20 @@ impl Account {
             }
             return Ok(CalendarEvent {
                 is_cancelled: true,
-                ..self.changed(&target, named.owner.as_deref())
+                ..self.changed(&target, named.title, named.owner.as_deref())
             });
         }
         Err(contended())
+    }
+
+    /// Whether a cancelled event is no occurrence of a series that goes on.
+    async fn has_no_series(&self, id: &str, event: &Event) -> Result<bool, CalendarError> {
+        let series = series_of(id, Some(event));
+        if series == id {
+            return Ok(true);
+        }
+        let series = self.event(&series).await?;
+        Ok(series.is_none_or(|series| series.is_cancelled()))
     }
 
     /// Changes the event if it is still as it was looked at
@@ -443,11 +490,12 @@ impl Account {
         }
     }
 
-    /// The event of a change, without texts that others may have written into it: those are shown where events are listed. One of which
-    /// nothing but its id is left was cancelled.
-    fn changed(&self, event: &Event, owner: Option<&str>) -> CalendarEvent {
+    /// The event of a change, with the title that the change names and without texts that others may have written into it since: those are
+    /// shown where events are listed. One of which nothing but its id is left was cancelled.
+    fn changed(&self, event: &Event, title: &str, owner: Option<&str>) -> CalendarEvent {
         match self.told(PRIMARY, event, owner) {
             Some(told) => CalendarEvent {
+                title: told.title.map(|_| title.to_owned()),
                 description: None,
                 location: None,
                 link: None,
@@ -462,9 +510,10 @@ impl Account {
         }
     }
 
-    /// The event of its maker, with what is wrong with the link that it was to have.
-    fn with_link(&self, event: &Event, with_link: bool) -> CalendarEvent {
-        let link = event.link();
+    /// The event of its maker: what the change asked for, whatever others have written into it since, and what is wrong with the link that
+    /// it was to have.
+    fn made(&self, event: &Event, wanted: &Wanted<'_>) -> CalendarEvent {
+        let link = event.made_link();
         let trouble = match (&link, &self.settings.links) {
             (Some(_), _) => None,
             (None, Links::Nobody) => Some(LinkTrouble::NoService),
@@ -474,9 +523,11 @@ impl Account {
         let is_place = |place: &String| link.as_ref() == Some(place);
         CalendarEvent {
             location: event.location.clone().filter(is_place),
-            link_trouble: trouble.filter(|_| with_link),
+            link_trouble: trouble.filter(|_| wanted.with_link),
             link,
-            ..self.changed(event, None)
+            title: Some(wanted.title.to_owned()),
+            attendees: wanted.attendees.to_vec(),
+            ..self.changed(event, wanted.title, None)
         }
     }
 }
@@ -527,8 +578,37 @@ fn outdated(error: RequestError) -> Result<Attempt, CalendarError> {
         RequestError::Status {
             status: 404 | 410, ..
         } => Err(not_found()),
-        error => Err(refusal(error)),
+        error => Err(refusal_of_change(error)),
     }
+}
+
+/// Of a change, a bad request is one whose arguments Google does not take. Its words are not told, because nobody vouches for them.
+fn refusal_of_change(error: RequestError) -> CalendarError {
+    let RequestError::Status {
+        status: 400,
+        reason,
+    } = &error
+    else {
+        return refusal(error);
+    };
+    let (pointer, message) = match names(reason, "attendee") || names(reason, "email") {
+        true => (
+            "/attendees",
+            "the calendar does not take one of the addresses in attendees; nothing was changed",
+        ),
+        false => (
+            "",
+            "the calendar does not take the event as these arguments have it; nothing was changed",
+        ),
+    };
+    CalendarError::Invalid {
+        pointer,
+        message: message.to_owned(),
+    }
+}
+
+fn names(reason: &str, word: &str) -> bool {
+    reason.to_ascii_lowercase().contains(word)
 }
 
 fn contended() -> CalendarError {

@@ -16,6 +16,8 @@ pub(super) const OWNER: &str = "windlassOwner";
 pub(super) const CHANGES: &str = "windlassChanges";
 /// The link of a conference that is not Google's.
 pub(super) const LINK: &str = "windlassLink";
+/// Where Google's own conferences are.
+const MEET: &str = "https://meet.google.com/";
 /// Changes that an event remembers. A value has at most 1,024 characters
 /// (<https://developers.google.com/workspace/calendar/api/guides/extended-properties>).
 const CHANGES_MAX: usize = 24;
@@ -175,6 +177,13 @@ impl Event {
             .or(video.map(|entry| entry.uri.as_str()))
             .or(self.hangout_link.as_deref());
         checked(link?)
+    }
+
+    /// The same where it is one of those that are made with an event: ours, or Meet's. Others may have written any.
+    pub(super) fn made_link(&self) -> Option<String> {
+        let is_ours = self.private(LINK).is_some();
+        let link = self.link()?;
+        (is_ours || link.starts_with(MEET)).then_some(link)
     }
 
     /// Whether Google is still at making its conference.

@@ -15,6 +15,8 @@ enum Told {
     Unavailable,
     Limited(u64),
     Refused,
+    /// Of an argument that is not taken.
+    Invalid,
     /// Nobody knows.
     Unsettled,
 }
@@ -25,6 +27,7 @@ fn told<T>(answer: &Result<T, CalendarError>) -> Told {
         Err(CalendarError::Unavailable(_)) => Told::Unavailable,
         Err(CalendarError::Limited { retry_after_ms }) => Told::Limited(*retry_after_ms),
         Err(CalendarError::Refused(_)) => Told::Refused,
+        Err(CalendarError::Invalid { pointer: "", .. }) => Told::Invalid,
         Err(CalendarError::Unsettled(_)) => Told::Unsettled,
         Err(error) => panic!("{error:?}"),
     }
@@ -76,7 +79,7 @@ fn of_changes() -> Vec<(Vec<Fault>, Told)> {
         (vec![before(dated)], Told::Limited(9_000)),
         (
             vec![before(End::Status(400, "no JSON", &[]))],
-            Told::Refused,
+            Told::Invalid,
         ),
         (vec![before(server_error())], Told::Unsettled),
         (vec![after(server_error())], Told::Unsettled),
@@ -175,7 +178,9 @@ fn check(step: Step, request: &'static str, faults: &[Fault], expected: Told) {
     match expected {
         Told::Done => assert!(was_made, "{case}"),
         Told::Unsettled => {}
-        Told::Unavailable | Told::Limited(_) | Told::Refused => assert!(!was_made, "{case}"),
+        Told::Unavailable | Told::Limited(_) | Told::Refused | Told::Invalid => {
+            assert!(!was_made, "{case}");
+        }
     }
     // The ledger looks before anything is tried again.
     let found = now(calendars.find(change.clone())).unwrap();
@@ -233,6 +238,33 @@ fn the_id_of_an_event_that_exists_already_is_read_and_compared() {
     let refused = now(calendars.change(create.clone()));
     assert_eq!(told(&refused), Told::Refused);
     assert_eq!(now(calendars.find(create)), Ok(None));
+}
+
+#[test]
+fn an_id_that_is_taken_leaves_a_change_open_where_the_look_after_it_fails() {
+    let missing = || before(End::Status(404, "{}", &[]));
+    for look in [
+        missing(),
+        before(End::Status(500, "", &[])),
+        before(End::Status(403, FORBIDDEN, &[])),
+        before(End::Status(429, "", &[("Retry-After", "2")])),
+        before(End::Lost),
+        after(End::Cut),
+        after(End::Garbage),
+    ] {
+        let (desk, create) = Step::Create.begin();
+        let calendars = desk.calendars(Links::Nobody);
+        let case = format!("{look:?}");
+        // The look before the insert finds nothing, because the attempt before is still on its way.
+        desk.server.breaks("get", missing());
+        desk.server
+            .breaks("insert", after(End::Status(409, "{}", &[])));
+        desk.server.breaks("get", look);
+        let open = now(calendars.change(create.clone()));
+        assert_eq!(told(&open), Told::Unsettled, "{case}");
+        assert!(!desk.server.has_faults(), "{case}");
+        assert!(now(calendars.find(create)).unwrap().is_some(), "{case}");
+    }
 }
 
 #[test]

@@ -375,7 +375,76 @@ fn an_occurrence_is_moved_and_cancelled_alone_and_a_series_as_a_whole() {
     assert!(now(calendars.change(whole.clone())).unwrap().is_cancelled);
     assert_eq!(desk.state().events["weekly"]["status"], "cancelled");
     assert_eq!(list(&calendars, "ada"), []);
-    assert!(now(calendars.find(whole)).unwrap().unwrap().is_cancelled);
+    assert!(
+        now(calendars.find(whole.clone()))
+            .unwrap()
+            .unwrap()
+            .is_cancelled
+    );
+    // Another change that asks for what is done finds it done, of the series as of one event.
+    for kind in [whole.kind, cancel("weekly_20261130T130000Z", "14:00")] {
+        let again = now(calendars.change(change("k3", kind))).unwrap();
+        assert!(again.is_cancelled);
+    }
+}
+
+#[test]
+fn a_series_goes_on_where_an_occurrence_of_it_was_cancelled_before() {
+    let desk = Desk {
+        only_own: false,
+        ..Desk::default()
+    };
+    desk.put(json!({
+        "id": "weekly", "summary": "Lunch", "recurrence": ["RRULE:FREQ=WEEKLY"],
+        "start": {"dateTime": "2026-11-23T12:00:00+01:00"}, "end": {"dateTime": "2026-11-23T13:00:00+01:00"},
+    }));
+    desk.put(json!({
+        "id": "weekly_20261130T110000Z", "status": "cancelled", "recurringEventId": "weekly",
+    }));
+    let calendars = desk.calendars(Links::Nobody);
+    let whole = CalendarChangeKind::Cancel {
+        id: "weekly_20261130T110000Z".into(),
+        title: "Lunch".into(),
+        start: "2026-11-30T12:00:00+01:00".into(),
+        is_whole_series: true,
+    };
+    let refused = now(calendars.change(change("k1", whole)));
+    assert!(
+        matches!(refused, Err(CalendarError::NotFound(_))),
+        "{refused:?}"
+    );
+    assert_eq!(desk.state().events["weekly"]["status"], Value::Null);
+}
+
+#[test]
+fn an_event_with_a_long_title_is_named_by_the_beginning_that_is_shown() {
+    let desk = Desk {
+        only_own: false,
+        ..Desk::default()
+    };
+    let title = format!("{} {}", "\u{e4}".repeat(199), "end".repeat(100));
+    let mut theirs = other("theirs", "12:00", "13:00");
+    theirs["summary"] = title.as_str().into();
+    desk.put(theirs);
+    let calendars = desk.calendars(Links::Nobody);
+    let named = |characters: usize, start: &str, end: &str| CalendarChangeKind::Move {
+        id: "theirs".into(),
+        title: title.chars().take(characters).collect(),
+        start: format!("2026-11-30T{start}:00+01:00"),
+        end: format!("2026-11-30T{end}:00+01:00"),
+    };
+    let other = now(calendars.change(change("k1", named(150, "14:00", "15:00"))));
+    assert!(
+        matches!(other, Err(CalendarError::Different(_))),
+        "{other:?}"
+    );
+    for (key, characters, start, end) in [
+        ("k2", 200, "14:00", "15:00"),
+        ("k3", 199, "15:00", "16:00"),
+        ("k4", usize::MAX, "16:00", "17:00"),
+    ] {
+        now(calendars.change(change(key, named(characters, start, end)))).unwrap();
+    }
 }
 
 #[test]
