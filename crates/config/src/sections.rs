@@ -11,6 +11,7 @@ use super::values::{
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use windlass_calendar::PRIMARY;
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
 use windlass_provider::profile::{GEMINI_LIVE_MODEL, ProfileChange, TextTransport};
 use windlass_provider::provider_tools::ProviderTool;
@@ -1087,6 +1088,13 @@ impl Calendar {
                 "service",
                 "needs credentials; set calendar.google.service_account, or client_id, client_secret and refresh_token \
                  beside it",
+            ));
+        }
+        if google.calendars.keys().any(|name| name.as_str() == PRIMARY) {
+            return Err((
+                "google.calendars.primary",
+                "is of no use, because calendar.google.calendar_id is the calendar that tools call primary; leave one of the \
+                 two out",
             ));
         }
         if google.subject.is_some() && google.service_account.is_none() {

@@ -217,6 +217,11 @@ fn a_mistake_is_said_in_one_line_with_its_place() {
              calendar.google.service_account; leave it out",
         ),
         (
+            "[calendar.google]\ncalendars = { primary = \"desk@example.org\", team = \"t\" }",
+            "calendar.google.calendars.primary has the value … (from windlass.toml:2), which is of no use, \
+             because calendar.google.calendar_id is the calendar that tools call primary; leave one of the two out",
+        ),
+        (
             "[calendar]\nconference = \"meet\"",
             "calendar.conference has the value \"meet\" (from windlass.toml:2), which needs Google Calendar; set \
              calendar.service = \"google\", or write zoom or none",
