@@ -23,7 +23,7 @@ pub(crate) fn event(event: &CalendarEvent) -> Value {
     object.insert("event_id".into(), event.id.as_str().into());
     object.insert("calendar".into(), event.calendar.as_str().into());
     let title = event.title.as_deref();
-    let title = title.map(|title| beginning(title, LINE_CHARACTERS_MAX));
+    let title = title.map(line);
     object.insert("title".into(), title.into());
     object.insert("start".into(), event.start.as_str().into());
     object.insert("end".into(), event.end.as_str().into());
@@ -32,9 +32,7 @@ pub(crate) fn event(event: &CalendarEvent) -> Value {
     let (attendees, others) = event
         .attendees
         .split_at(event.attendees.len().min(ATTENDEES_MAX));
-    let attendees: Vec<String> = (attendees.iter())
-        .map(|attendee| beginning(attendee, LINE_CHARACTERS_MAX))
-        .collect();
+    let attendees: Vec<String> = (attendees.iter()).map(|attendee| line(attendee)).collect();
     object.insert("attendees".into(), attendees.into());
     if !others.is_empty() {
         object.insert("attendees_left_out".into(), others.len().into());
@@ -43,7 +41,7 @@ pub(crate) fn event(event: &CalendarEvent) -> Value {
         object.insert("conference_link".into(), link.as_str().into());
     }
     if let Some(location) = &event.location {
-        let location = beginning(location, LINE_CHARACTERS_MAX);
+        let location = line(location);
         object.insert("location".into(), location.into());
     }
     if let Some(description) = &event.description {
@@ -51,6 +49,11 @@ pub(crate) fn event(event: &CalendarEvent) -> Value {
         object.insert("description".into(), description.into());
     }
     Value::Object(object)
+}
+
+/// A title, a place or an address, as far as it is shown.
+pub(crate) fn line(text: &str) -> String {
+    beginning(text, LINE_CHARACTERS_MAX)
 }
 
 fn beginning(text: &str, characters_max: usize) -> String {

@@ -2,7 +2,7 @@
 //! is the calendars' to say.
 
 use crate::arguments::{read, require_active};
-use crate::calendar::{calendar_report, note_problems};
+use crate::calendar::{calendar_report, line, note_problems};
 use crate::capability::{answer, mark_external};
 use crate::outcome::{Outcome, ready};
 use serde::Deserialize;
@@ -121,7 +121,7 @@ fn taken(event: &CalendarEvent, details: bool) -> Value {
     object.insert("status".into(), status.into());
     object.insert("calendar".into(), event.calendar.as_str().into());
     let title = event.title.as_deref().filter(|_| details);
-    object.insert("title".into(), title.into());
+    object.insert("title".into(), title.map(line).into());
     if title.is_some() {
         object.insert("attendees".into(), event.attendees.len().into());
     }

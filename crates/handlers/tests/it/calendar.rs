@@ -126,6 +126,12 @@ fn an_event_is_shown_within_limits_and_what_is_left_out_is_counted() {
     }
     let data = bench(Mode::Text).data("calendar_list_events", range());
     assert_eq!(data["items"][0]["attendees_left_out"], Value::Null);
+    let taken = bench(Mode::Text);
+    taken.fakes.calendar.lock().unwrap().title = Some("t".repeat(1_000));
+    let mut asked = range();
+    asked["include_details"] = true.into();
+    let data = taken.data("calendar_get_availability", asked);
+    assert_eq!(data["existing_events"][0]["title"], "t".repeat(200));
 }
 
 #[test]
