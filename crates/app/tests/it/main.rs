@@ -33,6 +33,7 @@ mod doctor;
 mod doors;
 mod first_start;
 mod floods;
+mod front_desk;
 mod google_calendar;
 mod gpt_live;
 mod handing_over;

@@ -39,6 +39,9 @@ pub const UNBUFFERED: [(&str, &str); 2] =
 /// Said where the user answers what was answered already, so that a turn never ends without words.
 const ANSWERED_BEFORE: &str = "This was answered before. Nothing more was done.";
 
+/// Said where the user's answer leads to a new question.
+const ASKED_ANEW: &str = "Something has changed since you were asked, so that nothing was done. Please answer the new question.";
+
 /// Takes what is ready to go out and leaves the buffer empty.
 pub trait Outlet: Send {
     fn send(&mut self, bytes: &mut Vec<u8>);
@@ -68,6 +71,8 @@ pub struct UiStream<O> {
     ended: Vec<CallNumber>,
     /// What was written came of an earlier answer of the user's.
     is_repeated: bool,
+    /// An answer of the user's led to a new question.
+    is_asked_anew: bool,
 }
 
 impl<O: Outlet> UiStream<O> {
@@ -89,6 +94,7 @@ impl<O: Outlet> UiStream<O> {
             undecided: Vec::new(),
             ended: Vec::new(),
             is_repeated: false,
+            is_asked_anew: false,
         }
     }
 
@@ -286,6 +292,8 @@ impl<O: Outlet> UiStream<O> {
             }
             // In a message of its own it would be the end of a call that the client does not have there.
             Some(call) if self.continues && !self.ended.contains(&call) => {
+                let asks = response.error_type() == Some(ErrorType::ConfirmationRequired);
+                self.is_asked_anew |= asks && self.awaits_approval;
                 self.outcome(call, response);
                 self.is_repeated = true;
             }
@@ -516,7 +524,11 @@ impl<O: Outlet> TurnSink for UiStream<O> {
             });
         }
         if self.is_repeated && self.texts == 0 {
-            self.words(ANSWERED_BEFORE);
+            let words = match self.is_asked_anew {
+                true => ASKED_ANEW,
+                false => ANSWERED_BEFORE,
+            };
+            self.words(words);
         }
         self.end_step();
         if let Some(message) = &end.voice_session_start {

@@ -164,6 +164,32 @@ fn a_change_of_mind_while_the_question_is_open_asks_anew() {
 }
 
 #[test]
+fn a_no_to_the_question_before_leaves_the_newer_one_to_be_changed_again() {
+    check(
+        &calendar(),
+        TODAY,
+        r#"
+        user: Book lunch with Anna on 1 July 2027 at 1 pm, anna@example.org
+        calls: calendar_create_event {"attendees":["anna@example.org"],"end_time":"2027-07-01T14:00:00+02:00","start_time":"2027-07-01T13:00:00+02:00","title":"Lunch with Anna"}
+        gives: {"ok":false,"error":{"type":"CONFIRMATION_REQUIRED","message":"calendar_create_event runs only after the user has confirmed it"},"meta":{}}
+        says: calendar_create_event waits for your yes: nothing has been done yet.
+        user: Actually, make it 2 pm.
+        calls: calendar_create_event {"attendees":["anna@example.org"],"end_time":"2027-07-01T15:00:00+02:00","start_time":"2027-07-01T14:00:00+02:00","title":"Lunch with Anna"}
+        gives: {"ok":false,"error":{"type":"CONFIRMATION_REQUIRED","message":"calendar_create_event runs only after the user has confirmed it"},"meta":{}}
+        says: calendar_create_event waits for your yes: nothing has been done yet. Please say no to the question before it.
+        user: (Notice of the system, not of the user:)\n(A message of the system, not of the user.) The user was asked whether calendar_create_event may run with {"attendees":["anna@example.org"],"end_time":"2027-07-01T14:00:00+02:00","include_zoom_link":true,"start_time":"2027-07-01T13:00:00+02:00","title":"Lunch with Anna"} and said no. It has not run. Do not call it again unless the user asks for it.
+        says: You said no to calendar_create_event, and it has not run.
+        user: Actually, make it 3 pm.
+        calls: calendar_create_event {"attendees":["anna@example.org"],"end_time":"2027-07-01T16:00:00+02:00","start_time":"2027-07-01T15:00:00+02:00","title":"Lunch with Anna"}
+        gives: {"ok":false,"error":{"type":"CONFIRMATION_REQUIRED","message":"calendar_create_event was done before, at 2026-11-28T11:29:00.000Z with {\"title\":\"Lunch with Anna\"}. It was not done again: the user is being asked whether to do it once more"},"meta":{}}
+        says: calendar_create_event was done before, and was not done again: it waits for your yes to do it once more. Please say no to the question before it.
+        user: (Notice of the system, not of the user:)\n(A message of the system, not of the user.) The user approved the call of calendar_create_event, and it has run. Its result: {"status":"success","data":{"event":{"event_id":"e1","calendar":"primary","title":"Lunch with Anna","start":"2027-07-01T15:00:00+02:00","end":"2027-07-01T16:00:00+02:00","all_day":false,"status":"confirmed","attendees":["anna@example.org"]}}}
+        says: You said yes. “Lunch with Anna” is in the calendar: Thursday 1 July 2027, 15:00 to 16:00.
+        "#,
+    );
+}
+
+#[test]
 fn what_is_asked_twice_is_told_as_the_program_tells_it() {
     check(
         &calendar(),

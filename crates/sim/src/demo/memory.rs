@@ -22,7 +22,7 @@ pub(super) struct Slot {
     pub(super) end: String,
 }
 
-/// An event, as it was listed.
+/// An event, as it was listed or made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Event {
     pub(super) id: String,
@@ -174,6 +174,10 @@ impl Memory {
                 if let Some(event) = event {
                     self.offers.clear();
                     self.events.retain(|other| other.id != event.id);
+                    if self.events.len() == KEPT_MAX {
+                        self.events.remove(0);
+                    }
+                    self.events.push(event.clone());
                     self.focus = Some(event);
                 }
             }

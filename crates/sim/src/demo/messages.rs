@@ -47,6 +47,8 @@ pub(super) enum Notice {
     /// The user said no, with a reason in their own words.
     Denied {
         tool: String,
+        /// What it would have run with.
+        arguments: Value,
         reason: Option<String>,
     },
     /// A call of before has its result now.
@@ -172,7 +174,7 @@ fn without_warning(text: &str) -> &str {
 fn denied(text: &str) -> Option<(Notice, &str)> {
     let rest = text.strip_prefix("The user was asked whether ")?;
     let (tool, rest) = name(rest);
-    let (_, rest) = json(rest.strip_prefix(" may run with ")?)?;
+    let (arguments, rest) = json(rest.strip_prefix(" may run with ")?)?;
     let rest = rest.trim_start().strip_prefix("and said no")?;
     let (reason, rest) = match rest.strip_prefix(", with this reason in the user's own words: ") {
         Some(quoted) => {
@@ -190,6 +192,7 @@ fn denied(text: &str) -> Option<(Notice, &str)> {
         .unwrap_or(rest);
     let notice = Notice::Denied {
         tool: tool.to_owned(),
+        arguments,
         reason,
     };
     Some((notice, rest))
@@ -250,12 +253,15 @@ pub(super) fn told(notice: &Notice, told: impl Fn(&str, &Outcome) -> String) -> 
                 "You said yes to {tool}, and nobody knows whether it has happened. Please look for yourself before it is done again."
             ),
         },
-        Notice::Denied { tool, reason: None } => {
+        Notice::Denied {
+            tool, reason: None, ..
+        } => {
             format!("You said no to {tool}, and it has not run.")
         }
         Notice::Denied {
             tool,
             reason: Some(reason),
+            ..
         } => {
             let reason = super::words::shortened(reason.trim());
             format!("You said no to {tool}, and it has not run. Your words were: “{reason}”.")
@@ -304,6 +310,7 @@ mod tests {
             [
                 Notice::Denied {
                     tool: "pay".into(),
+                    arguments: json!({}),
                     reason: None
                 },
                 Notice::Approved {
@@ -324,6 +331,7 @@ mod tests {
         let message = read(&text);
         let expected = Notice::Denied {
             tool: "pay".into(),
+            arguments: json!({"text": "10"}),
             reason: Some(reason.into()),
         };
         assert_eq!(message.notices, [expected]);

@@ -63,6 +63,8 @@ struct Draft {
     example: Option<Example>,
     /// The newest at the end.
     messages: Vec<String>,
+    /// What the newest call of it was made with.
+    arguments: Map<String, Value>,
     /// Of a change of an event: which one.
     event: Option<Event>,
     /// Events among which the user is to choose.
@@ -104,6 +106,8 @@ pub struct Model {
     memory: Memory,
     /// A change that the user is being asked about.
     proposal: Option<Draft>,
+    /// What the user is still asked about from before, as far as is known.
+    asked_before: Vec<Map<String, Value>>,
     /// The tool that a choice among what was offered last is for.
     choice_for: Option<&'static str>,
     /// What the user said last.
@@ -136,6 +140,8 @@ const HEARD_CHARACTERS_MAX: usize = 10_000;
 const MESSAGES_MAX: usize = 8;
 /// How often the user is asked for one call before it is left.
 const ROUNDS_MAX: usize = 3;
+/// Questions from before that a denial is looked for among.
+const QUESTIONS_MAX: usize = 8;
 /// Examples that are named to a user who asks what there is.
 const EXAMPLES_MAX: usize = 2;
 /// A longer example is none to name.
@@ -208,7 +214,18 @@ impl Model {
                 Fate::Ended(outcome) => (tool, Some(outcome)),
                 Fate::AtWork | Fate::Unknown => (tool, None),
             },
-            Notice::Denied { tool, .. } => (tool, None),
+            Notice::Denied {
+                tool, arguments, ..
+            } => {
+                let before = self.asked_before.iter();
+                let mut before = before.map(|asked| is_part(asked, arguments));
+                if let Some(index) = before.position(|is_meant| is_meant) {
+                    // The question that came after it is still open.
+                    self.asked_before.remove(index);
+                    return;
+                }
+                (tool, None)
+            }
             Notice::Ended { tool, outcome } => (tool, Some(outcome)),
             Notice::Other(_) => return,
         };
@@ -521,6 +538,10 @@ impl Model {
         world: &World<'_>,
     ) -> Vec<Reply> {
         let tool = draft.tool.clone();
+        let draft = Draft {
+            arguments: arguments.clone(),
+            ..draft
+        };
         self.stage = Stage::Using {
             tool: tool.clone(),
             draft: Some(draft),
@@ -555,12 +576,17 @@ impl Model {
             Outcome::Asked(message) => {
                 let told = results::told(tool, &Outcome::Asked(message), now);
                 let earlier = std::mem::replace(&mut self.proposal, draft);
-                let is_changed = earlier.is_some_and(|earlier| {
+                let is_changed = earlier.as_ref().is_some_and(|earlier| {
                     let now = self.proposal.as_ref();
                     now.is_some_and(|now| {
                         now.tool == earlier.tool && now.messages.len() > earlier.messages.len()
                     })
                 });
+                let asked = self.proposal.as_ref().map(|now| &now.arguments);
+                if let Some(earlier) = earlier.filter(|earlier| asked != Some(&earlier.arguments)) {
+                    self.asked_before.truncate(QUESTIONS_MAX - 1);
+                    self.asked_before.insert(0, earlier.arguments);
+                }
                 match is_changed {
                     true => say(format!("{told} Please say no to the question before it.")),
                     false => say(told),
@@ -739,6 +765,14 @@ fn said_in_guide(text: &str, world: &World<'_>) -> Option<&'static str> {
     let is_said = |example: &&Example| phrases::words(&example.said) == words;
     let mut said = world.examples.iter().filter(is_said);
     said.find_map(|example| Some(skills::of_tool(&example.tool)?.tool))
+}
+
+/// Whether a call that was denied was made with these arguments. The program adds those that have defaults.
+fn is_part(arguments: &Map<String, Value>, denied: &Value) -> bool {
+    !arguments.is_empty()
+        && arguments
+            .iter()
+            .all(|(name, value)| denied.get(name) == Some(value))
 }
 
 /// Leaves only pages that have a word of what was asked: the others are not to be cited.

@@ -130,6 +130,11 @@ pub(super) fn told(tool: &str, outcome: &Outcome, now: Option<&Zoned>) -> String
         Outcome::Asked(Some(message)) if message.contains("is being asked already") => {
             "You are being asked about that already: nothing has been done yet.".to_owned()
         }
+        Outcome::Asked(Some(message)) if message.contains("It was not done again") => {
+            format!(
+                "{tool} was done before, and was not done again: it waits for your yes to do it once more."
+            )
+        }
         Outcome::Asked(Some(message)) => shortened(&words::sentence(&to_user(message))),
         Outcome::Failure(problem) => shortened(&format!(
             "{tool} gave no result: {}",

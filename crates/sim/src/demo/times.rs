@@ -264,9 +264,17 @@ pub(super) fn parsed(text: &str, now: Option<&Zoned>) -> Option<Zoned> {
     Some(moment.to_zoned(zone))
 }
 
-/// `Monday 30 November, 14:00 to 15:00`, with the second day where it is another one.
+/// `Monday 30 November, 14:00 to 15:00`, with the second day where it is another one, and with the year where it is not this one.
 pub(super) fn told(start: &str, end: &str, now: Option<&Zoned>) -> String {
-    let day = |moment: DateTime| moment.strftime("%A %-d %B").to_string();
+    let day = |moment: DateTime| {
+        let is_this_year = now.is_none_or(|now| now.year() == moment.year());
+        let form = if is_this_year {
+            "%A %-d %B"
+        } else {
+            "%A %-d %B %Y"
+        };
+        moment.strftime(form).to_string()
+    };
     let hour = |moment: DateTime| moment.strftime("%H:%M").to_string();
     let civil = |text: &str| parsed(text, now).map(|moment| moment.datetime());
     match (civil(start), civil(end)) {
