@@ -31,6 +31,7 @@ mod crowds;
 mod disk_full;
 mod doctor;
 mod doors;
+mod every_built_in_tool;
 mod first_start;
 mod floods;
 mod front_desk;

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 const PAGE: &str = "https://met.example/1";
 
 /// A search service that finds a page for a storm and nothing else.
-fn search_service() -> String {
+pub(crate) fn search_service() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/res/v1", listener.local_addr().unwrap());
     thread::spawn(move || {
