@@ -312,6 +312,10 @@ fn an_event_is_moved_and_cancelled_once_the_user_agrees() {
         says: CANCEL
         yes: 8
         says: You said yes. “Tea” is cancelled: Wednesday 5 July 2090, 13:00 to 14:00.
+        user: Cancel the Tea
+        says: I find no such event in the next 31 days. If it is later, please say on which day.
+        user: Cancel the Tea on 5 July 2090
+        says: I find no such event in the calendar then.
         user: What do I have on 5 July 2090?
         says: You have “Kick-off”, Wednesday 5 July 2090, 18:00 to 19:00.
         ",

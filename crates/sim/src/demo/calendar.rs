@@ -331,7 +331,10 @@ impl Model {
         let sought = sought(&draft.tool, first, now);
         let found = self.memory.sought(&sought, now);
         match found.as_slice() {
-            [] => say("I find no such event in the calendar."),
+            [] if sought.times.is_empty() => say(format!(
+                "I find no such event in the next {DAYS_SEARCHED} days. If it is later, please say on which day."
+            )),
+            [] => say("I find no such event in the calendar then."),
             [only] => {
                 draft.event = Some(only.clone());
                 self.change_event(draft, world)

@@ -236,7 +236,7 @@ fn an_event_is_found_by_its_title_and_among_several_by_a_choice() {
         user: Cancel the dentist appointment
         calls: calendar_list_events {"end_date":"2026-12-29T00:00:00+01:00","max_results":50,"start_date":"2026-11-28T12:30:00+01:00"}
         gives: {"ok":true,"data":{"items":[{"event_id":"a","title":"Project meeting","start":"2026-11-30T14:00:00+01:00","end":"2026-11-30T14:30:00+01:00"}]}}
-        says: I find no such event in the calendar.
+        says: I find no such event in the next 31 days. If it is later, please say on which day.
         "#,
     );
 }

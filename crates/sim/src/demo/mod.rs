@@ -583,6 +583,7 @@ impl Model {
                     })
                 });
                 let asked = self.proposal.as_ref().map(|now| &now.arguments);
+                self.asked_before.retain(|before| asked != Some(before));
                 if let Some(earlier) = earlier.filter(|earlier| asked != Some(&earlier.arguments)) {
                     self.asked_before.truncate(QUESTIONS_MAX - 1);
                     self.asked_before.insert(0, earlier.arguments);
