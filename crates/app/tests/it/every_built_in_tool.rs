@@ -57,6 +57,8 @@ enum Again {
 enum Waits {
     /// A service: with the key of the call's time limit, and how a call ends that has no answer within it.
     Service(&'static str, &'static str),
+    /// A host with a public name, of which a test has none.
+    Public,
     /// Nobody: it is answered while it is called, so that no limit is ever reached.
     Inline,
     /// Nobody outside the process: it computes, or reads and writes the server's own disk.
@@ -66,12 +68,14 @@ enum Waits {
 use Again::{Asks, Over, Runs, Shut};
 use Consent::{Asked, Free};
 use Modes::{Both, Text, Voice};
-use Waits::{Inline, Process, Service};
+use Waits::{Inline, Process, Public, Service};
 
 const RANGE: &str = r#"{"start_date":"2090-07-05T08:00:00Z","end_date":"2090-07-05T12:00:00Z"}"#;
 const NO_RANGE: &str = r#"{"start_date":"2090-07-05T12:00:00Z","end_date":"2090-07-05T08:00:00Z"}"#;
 const READ: &str = "TRANSIENT";
 const WRITTEN: &str = "OUTCOME_UNKNOWN";
+/// The request and the call have one limit; whichever is noticed first, nothing is said to have been done.
+const PAID: &str = "TRANSIENT or OUTCOME_UNKNOWN";
 const LIMIT_MS: &str = "200";
 
 #[rustfmt::skip]
@@ -117,10 +121,10 @@ const ROWS: [Row; 20] = [
         modes: Text, consent: Free, again: Runs, waits: Inline },
     Row { tool: "image_generate", fits: r#"{"prompt":"a lamp"}"#, unfit: r#"{"prompt":"a lamp","count":5}"#,
         modes: Text, consent: Free, again: Runs,
-        waits: Service("tools.image_generate.timeout_ms", WRITTEN) },
+        waits: Service("tools.image_generate.timeout_ms", PAID) },
     Row { tool: "send_image", fits: r#"{"image_url":"PICTURE"}"#, unfit: r#"{"image_url":"file:///etc/passwd"}"#,
         modes: Both, consent: Free, again: Runs,
-        waits: Service("tools.send_image.timeout_ms", READ) },
+        waits: Public },
     Row { tool: "web_search", fits: r#"{"query":"storm"}"#, unfit: r#"{"query":"storm","top_k":0}"#,
         modes: Both, consent: Free, again: Runs,
         waits: Service("tools.web_search.timeout_ms", READ) },
@@ -257,8 +261,11 @@ impl Scene {
     }
 }
 
-fn expect_error(row: &Row, result: &Value, kind: &str) {
-    assert_eq!(result["error"]["type"], kind, "{}: {result}", row.tool);
+/// `kinds` is one kind of error, or several with `or` between them.
+fn expect_error(row: &Row, result: &Value, kinds: &str) {
+    let found = result["error"]["type"].as_str().unwrap_or_default();
+    let is_one = kinds.split(" or ").any(|kind| kind == found);
+    assert!(is_one, "{}, not {kinds}: {result}", row.tool);
 }
 
 /// Has a call that fits carried out, by way of a user who first says no, where the user is asked.
@@ -397,12 +404,11 @@ async fn a_call_to_a_service_that_is_silent_ends_at_its_limit() {
     ];
     keys.extend(ROWS.iter().filter_map(|row| match row.waits {
         Service(key, _) => Some((key, LIMIT_MS)),
-        Inline | Process => None,
+        Inline | Process | Public => None,
     }));
     let scene = Scene::open(&keys).await;
     let wait = |row: &Row, ends: &str| {
-        let picture = format!("{url}/lamp.png");
-        let arguments = row.fits.replace("EVENT", "e").replace("PICTURE", &picture);
+        let arguments = row.fits.replace("EVENT", "e");
         let ended = carry_out(&scene, row, &arguments);
         expect_error(row, &ended, ends);
         if row.again == Asks {
