@@ -63,7 +63,7 @@ test("the demo model keeps a calendar in writing: it asks, makes the event and l
       await page.getByRole("button", { name: /^Yes, go ahead/ }).click();
       await page.getByText("You said yes. “Tea with Anna” is in the calendar").first().waitFor();
       await say("What do I have on 2030-12-02?");
-      await page.getByText("You have “Tea with Anna”, Monday 2 December, 10:00 to 11:00.").first().waitFor();
+      await page.getByText("You have “Tea with Anna”, Monday 2 December 2030, 10:00 to 11:00.").first().waitFor();
     });
   } finally {
     await server.close();
