@@ -158,87 +158,37 @@ fn way_out(config: &Config, addresses: &[&WebAddress]) -> Result<Arc<dyn Http>, 
         proxy_resolves_names: config.handlers.proxy_resolves_names,
     };
     let ways = addresses.iter().map(|address| {
-        let origin = origin(address.as_str());
-        let place = place(origin).ok_or_else(|| {
+        let address = address.as_str();
+        let place = Endpoint::of_url(address).ok_or_else(|| {
             Failure::Failed(format!(
-                "{origin} is no place that can be asked; name a host"
+                "{address} is no place that can be asked; name a host"
             ))
         })?;
-        let fetcher = Fetcher::new(Places::Named(place), limits(), Arc::new(SystemResolver));
-        Ok((origin.to_owned(), WayOut(fetcher)))
+        let places = Places::Named(place.clone());
+        let fetcher = Fetcher::new(places, limits(), Arc::new(SystemResolver));
+        Ok((place, WayOut(fetcher)))
     });
     Ok(Arc::new(ServicePlaces(
         ways.collect::<Result<_, Failure>>()?,
     )))
 }
 
-/// Scheme, host and port of an address.
-fn origin(address: &str) -> &str {
-    let host = address.find("://").map_or(0, |at| at + "://".len());
-    let end = address[host..]
-        .find('/')
-        .map_or(address.len(), |at| host + at);
-    &address[..end]
-}
-
-/// The host with the port that its scheme means where it names none.
-fn place(origin: &str) -> Option<Endpoint> {
-    let (scheme, host) = origin.split_once("://")?;
-    let has_port = match host.rsplit_once(':') {
-        Some((_, port)) => port.bytes().all(|byte| byte.is_ascii_digit()),
-        None => false,
-    };
-    match (has_port, scheme) {
-        (true, _) => host.parse().ok(),
-        (false, "https") => format!("{host}:443").parse().ok(),
-        (false, _) => format!("{host}:80").parse().ok(),
-    }
-}
-
-/// A way out for each origin.
-struct ServicePlaces(Vec<(String, WayOut)>);
+/// A way out to each place.
+struct ServicePlaces(Vec<(Endpoint, WayOut)>);
 
 impl Http for ServicePlaces {
     fn fetch(&self, request: HttpRequest) -> CapabilityFuture<Result<HttpAnswer, FetchError>> {
-        let own = origin(&request.url);
-        match self.0.iter().find(|(known, _)| known == own) {
+        let asked = Endpoint::of_url(&request.url);
+        let known = self
+            .0
+            .iter()
+            .find(|(known, _)| asked.as_ref() == Some(known));
+        match known {
             Some((_, way)) => way.fetch(request),
             None => {
-                let refusal = FetchError::Refused(format!("{own} is not the service's address"));
-                Box::pin(std::future::ready(Err(refusal)))
+                let refusal = "this is not the service's address".to_owned();
+                Box::pin(std::future::ready(Err(FetchError::Refused(refusal))))
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{origin, place};
-
-    #[test]
-    fn an_address_leads_to_its_host_and_port_alone() {
-        for (address, known, shown) in [
-            (
-                "https://a.example/v3",
-                "https://a.example",
-                Some("a.example:443"),
-            ),
-            (
-                "http://127.0.0.1:8080",
-                "http://127.0.0.1:8080",
-                Some("127.0.0.1:8080"),
-            ),
-            (
-                "http://a.example/x:1/y",
-                "http://a.example",
-                Some("a.example:80"),
-            ),
-            ("https://[::1]/v3", "https://[::1]", Some("[::1]:443")),
-            ("a.example/v3", "a.example", None),
-        ] {
-            assert_eq!(origin(address), known);
-            let place = place(known).map(|place| place.to_string());
-            assert_eq!(place.as_deref(), shown, "{address}");
         }
     }
 }

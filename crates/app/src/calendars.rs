@@ -280,7 +280,7 @@ impl Files {
         }
     }
 
-    /// The link of an event that is told again: where this program has written one, and not another's place.
+    /// The link of an event that is repeated: where this program has written one, and not another's place.
     fn link_of(&self, change: &CalendarChange, found: &Found) -> Option<String> {
         let location = found.location.as_deref();
         let link = location
@@ -292,7 +292,7 @@ impl Files {
     }
 
     /// An event for which no link is made now.
-    fn told_again(&self, found: Found, change: &CalendarChange) -> CalendarEvent {
+    fn repeated(&self, found: Found, change: &CalendarChange) -> CalendarEvent {
         let link = self.link_of(change, &found);
         self.told(found, &change.kind, link)
     }
@@ -384,7 +384,7 @@ impl Calendars for FileCalendars {
                 Box::pin(async move { Ok(files.linked(service, &request, found).await) })
             }
             (made, _) => {
-                let made = made.map(|found| files.told_again(found, &request));
+                let made = made.map(|found| files.repeated(found, &request));
                 Box::pin(std::future::ready(made))
             }
         }
@@ -397,8 +397,8 @@ impl Calendars for FileCalendars {
         let files = &self.0;
         let found = files.folder.find(PRIMARY, &change.key);
         let found = found.map_err(|error| files.refusal(error));
-        let told = |found: Found| files.told_again(found, &change);
-        Box::pin(std::future::ready(found.map(|found| found.map(told))))
+        let repeated = |found: Found| files.repeated(found, &change);
+        Box::pin(std::future::ready(found.map(|found| found.map(repeated))))
     }
 }
 

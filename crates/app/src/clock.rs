@@ -109,9 +109,7 @@ impl UserZone {
             }
         }
     }
-}
 
-impl UserZone {
     /// The name by which it was found.
     pub(crate) fn name(&self) -> &str {
         self.0.iana_name().unwrap_or_default()

@@ -49,7 +49,7 @@ use windlass_store::{
     Batch, HeldFolder, OpenError, SqliteStore, Store, StoreLimits, StoreUnavailable,
 };
 use windlass_tool::kind::Mode;
-use windlass_tool::registry::{Registry, Tool};
+use windlass_tool::registry::Registry;
 
 pub use crate::toolbox::Handlers;
 pub use windlass_config as config;
@@ -142,7 +142,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         &is_over,
     );
     let telling = chat.clone();
-    tokio::spawn(telling.follow_ticket_replies(handovers.clone(), is_over.clone()));
+    tokio::spawn(telling.deliver_ticket_replies_until_over(handovers.clone(), is_over.clone()));
     let registry = toolbox.load().of(Mode::Text).all().registry.clone();
     let offered = suggestions(choice, &knowledge, &registry).await;
     let host = Arc::new(VoiceHost {
@@ -509,11 +509,6 @@ fn info(
     registry: &Registry,
     suggestions: Vec<String>,
 ) -> Info {
-    let text_provider = text_provider::name(config.text_provider);
-    let for_writing = |tool: &Arc<Tool>| {
-        let is_steering = tool.id.as_str() == "start_voice_session";
-        !is_steering && tool.allows(Mode::Text) && !tool.allows(Mode::Voice)
-    };
     Info {
         name: "Windlass",
         version: env!("CARGO_PKG_VERSION"),
@@ -527,10 +522,10 @@ fn info(
         demo: choice == Choice::Demo,
         suggestions,
         text: TextInfo {
-            provider: text_provider,
+            provider: text_provider::name(config.text_provider),
             model: text_provider::model_name(config),
             available: has_text,
-            typed: has_text && (text_provider != "demo" || registry.tools().any(for_writing)),
+            typed: has_text && text_provider::answers_typed(config.text_provider, registry),
         },
     }
 }

@@ -1,7 +1,6 @@
 //! The services that make pictures and search the web for built-in tools, as the configuration names them: each has a way out to its own
 //! place alone, whatever `handlers.allow_fetch` lists. Knows no tool.
 
-use http::Uri;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_config::{Config, ImageService, Name, SearchService, Secret, WebAddress};
@@ -123,7 +122,7 @@ impl Way<'_> {
             body_bytes_max: self.answer_bytes_max,
             proxy_resolves_names: self.config.handlers.proxy_resolves_names,
         };
-        let places = Places::Named(place(address)?);
+        let places = Places::Named(Place::of_url(address)?);
         let fetcher = Fetcher::new(places, limits, Arc::new(SystemResolver));
         let endpoint = Endpoint {
             address: address.to_owned(),
@@ -131,17 +130,6 @@ impl Way<'_> {
         };
         Some(make(Arc::new(WayOut(fetcher)), endpoint))
     }
-}
-
-/// Host and port of an address that the configuration has checked.
-fn place(address: &str) -> Option<Place> {
-    let uri: Uri = address.parse().ok()?;
-    let usual_port = match uri.scheme_str()? {
-        "https" => 443,
-        _ => 80,
-    };
-    let port = uri.port_u16().unwrap_or(usual_port);
-    format!("{}:{port}", uri.host()?).parse().ok()
 }
 
 /// A service that cannot be asked; the text says what to set.

@@ -19,6 +19,8 @@ use windlass_runtime::transport::http::{HttpClient, HttpLimits};
 use windlass_session::model::Thinking;
 use windlass_sim::runner::Options;
 use windlass_sim::text as simulator;
+use windlass_tool::kind::Mode;
+use windlass_tool::registry::{Registry, STEERING_TOOLS, Tool};
 use windlass_tool::sensitive::Sensitive;
 
 const OPENAI_URL: &str = "https://api.openai.com/v1";
@@ -38,6 +40,16 @@ pub(crate) fn name(provider: TextProvider) -> &'static str {
         TextProvider::Openai => "openai",
         TextProvider::Demo => "demo",
     }
+}
+
+/// Whether it answers what is typed while nobody talks. The demo model does where there is a tool for writing alone: what is typed begins a
+/// voice session else, which shows more.
+pub(crate) fn answers_typed(provider: TextProvider, registry: &Registry) -> bool {
+    let is_for_writing = |tool: &Arc<Tool>| {
+        let is_steering = STEERING_TOOLS.contains(&tool.id.as_str());
+        !is_steering && tool.allows(Mode::Text) && !tool.allows(Mode::Voice)
+    };
+    provider != TextProvider::Demo || registry.tools().any(is_for_writing)
 }
 
 /// The first model's id.

@@ -10,6 +10,7 @@ const ONLY_DATE_TIME = new RegExp(`^${DATE_TIME.source}$`);
 const ONLY_DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
 const PLACES = new RegExp(`(?<![\\w-])${DATE_TIME.source}(?![\\w:])|[{[]`, "g");
 export const DAY = { weekday: "short", year: "numeric", month: "short", day: "numeric" };
+export const CLOCK = { hour: "numeric", minute: "2-digit" };
 
 /** "startTime" and "start_time" as "Start time". */
 export function label(name) {
@@ -105,7 +106,7 @@ function timeWords(text) {
   if (time === null) return null;
   const { at, isDay, isLocal, second, fraction } = time;
   if (isDay) return inWords(at, { ...DAY, month: "long", timeZone: "UTC" });
-  const exact = { ...DAY, hour: "numeric", minute: "2-digit" };
+  const exact = { ...DAY, ...CLOCK };
   if (second !== 0 || fraction !== "") exact.second = "2-digit";
   if (fraction !== "") exact.fractionalSecondDigits = 3;
   return inWords(at, isLocal ? { ...exact, timeZone: "UTC" } : { ...exact, timeZoneName: "short" });
@@ -118,7 +119,7 @@ export function inWords(at, options) {
 
 /** The time of day, for people. */
 export function clockTime(unixMs) {
-  return inWords(unixMs, { hour: "numeric", minute: "2-digit" });
+  return inWords(unixMs, CLOCK);
 }
 
 /** The time of day where it is today's, else the day. */

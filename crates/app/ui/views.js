@@ -2,7 +2,7 @@
 // of things with the same few members. They are known by their shape, whichever tool brought them. Knows no call.
 import { button, element, link, shorten, textOf, webAddress } from "./dom.js";
 import { NumberText, numberOf } from "./json.js";
-import { DAY, fillFields, flat, inWords, label, readTime, valueNode } from "./values.js";
+import { CLOCK, DAY, fillFields, flat, inWords, label, readTime, valueNode } from "./values.js";
 
 /** Rows that stand there at once; others come on a click, and those beyond are counted. */
 const ROWS_FIRST = 10;
@@ -16,7 +16,6 @@ const TEXT_CHARACTERS_MAX = 280;
 const DETAIL_CHARACTERS_MAX = 80;
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
-const CLOCK = { hour: "numeric", minute: "2-digit" };
 
 // Names of members, without capitals and signs: "start_time" and "startTime" are one.
 const STARTS = ["start", "starttime", "startsat", "startdate"];

@@ -441,6 +441,30 @@ section! {
     }
 }
 
+impl Images {
+    /// Else what has to be set before pictures are made.
+    pub fn lacks(&self) -> Option<&'static str> {
+        let has_key = self.api_key.is_some() || self.url.is_some();
+        (self.service != ImageService::Local && !has_key)
+            .then_some("set images.api_key, or images.url to a server without one")
+    }
+}
+
+impl Search {
+    /// Else what has to be set before anything is found.
+    pub fn lacks(&self) -> Option<&'static str> {
+        match self.service {
+            SearchService::None => {
+                Some("set search.service to brave, tavily or openai, and search.api_key")
+            }
+            _ if self.api_key.is_none() && self.url.is_none() => {
+                Some("set search.api_key, or search.url to a server without one")
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Who makes pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -703,8 +727,8 @@ section! {
         /// Bytes of all pictures of one message. In a request they take a third more, which `text.request_bytes_max`
         /// has to leave room for.
         images_bytes_max: Whole<0, 33_554_432> = 3_145_728,
-        /// Bytes of all pictures that users have shown, which are files of the data folder until no model was shown them for as
-        /// long as a conversation is kept. Beyond them a picture is shown to the model in its own turn alone; 0 keeps none.
+        /// Bytes of all pictures that users have shown or that results brought. They are files of the data folder until nobody,
+        /// user or model, was shown them for as long as a conversation is kept. Beyond them a picture is shown to the model in its own turn alone; 0 keeps none.
         pictures_bytes_max: Whole<0, 1_000_000_000_000> = 1_073_741_824,
         /// Bytes of last answers that are held in memory while their conversations rest, for clients that send a message
         /// again; those of the one that rests longest go first, and the log has them.

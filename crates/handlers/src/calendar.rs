@@ -11,6 +11,9 @@ const DESCRIPTION_CHARACTERS_MAX: usize = 500;
 /// Characters of a title and of a place. `windlass_calendar::is_titled` knows an event by as many of its title.
 const LINE_CHARACTERS_MAX: usize = 200;
 
+/// Characters of a guest's address (RFC 5321 allows 254).
+const ADDRESS_CHARACTERS_MAX: usize = 320;
+
 /// Guests of an event that an answer names.
 const ATTENDEES_MAX: usize = 20;
 
@@ -29,13 +32,14 @@ pub(crate) fn event(event: &CalendarEvent) -> Value {
     object.insert("end".into(), event.end.as_str().into());
     object.insert("all_day".into(), event.is_all_day.into());
     object.insert("status".into(), status(event).into());
-    let (attendees, others) = event
-        .attendees
-        .split_at(event.attendees.len().min(ATTENDEES_MAX));
-    let attendees: Vec<String> = (attendees.iter()).map(|attendee| line(attendee)).collect();
+    // A part of an address is another address.
+    let is_whole = |address: &&String| address.chars().count() <= ADDRESS_CHARACTERS_MAX;
+    let attendees = event.attendees.iter().filter(is_whole).take(ATTENDEES_MAX);
+    let attendees: Vec<&str> = attendees.map(String::as_str).collect();
+    let left_out = event.attendees.len() - attendees.len();
     object.insert("attendees".into(), attendees.into());
-    if !others.is_empty() {
-        object.insert("attendees_left_out".into(), others.len().into());
+    if left_out > 0 {
+        object.insert("attendees_left_out".into(), left_out.into());
     }
     if let Some(link) = &event.link {
         object.insert("conference_link".into(), link.as_str().into());
@@ -51,7 +55,7 @@ pub(crate) fn event(event: &CalendarEvent) -> Value {
     Value::Object(object)
 }
 
-/// A title, a place or an address, as far as it is shown.
+/// A title or a place, as far as it is shown.
 pub(crate) fn line(text: &str) -> String {
     beginning(text, LINE_CHARACTERS_MAX)
 }

@@ -1,6 +1,6 @@
 //! `send_image`: shows the user a picture that there is already: one of an allowed host, of the knowledge base, or that a call brought
 //! before. One of another host is fetched and kept, so that the user's browser asks this server alone. The address is the model's choice, so
-//! that it leads to public names alone and carries no query: hosts that are allowed for other tools are not asked on its word.
+//! that it leads to allowed hosts with public names alone, carries no query, and is asked without any key.
 
 use crate::arguments::{read, require_active, said};
 use crate::capability::{answer, knowledge_report, mark_external};
@@ -225,6 +225,11 @@ fn picture_of(fetched: Result<HttpAnswer, FetchError>, context: &Context) -> Out
             return Err(report(
                 FailureKind::NotFound,
                 "there is no picture at this address",
+            ));
+        }
+        408 | 429 | 500..=599 => {
+            return Err(without_effect(
+                "the host of the picture does not give it now; try again in a moment",
             ));
         }
         status => {

@@ -15,7 +15,14 @@ fn kept(base64: &str, world: &dyn World) -> Option<ContentPart> {
     if base64.len() / 4 * 3 > BYTES_MAX {
         return None;
     }
-    let data = base64_simd::forgiving_decode_to_vec(base64.as_bytes()).ok()?;
+    // The alphabet for addresses is read as the usual one.
+    let usual = |byte: u8| match byte {
+        b'-' => b'+',
+        b'_' => b'/',
+        byte => byte,
+    };
+    let base64: Vec<u8> = base64.bytes().map(usual).collect();
+    let data = base64_simd::forgiving_decode_to_vec(&base64).ok()?;
     // What it is said to be may be wrong, and a model's provider refuses the whole request then.
     let mime_type = picture_type(&data)?;
     let url = world.keep_picture(&data)?;

@@ -111,6 +111,7 @@ impl Service {
         }
         let key = self.endpoint.key.as_ref().map(|key| key.expose().as_str());
         let told = ToldError::of(&body, key);
+        let is_own = told.reason.is_some();
         let reason = told.reason.unwrap_or_else(|| format!("status {status}"));
         let cause = || format!("{} answered with status {status}: {reason}", self.name);
         Err(match status {
@@ -118,8 +119,10 @@ impl Service {
             400 | 422 | 429 if told.is_of_setup => ServiceError::Setup(cause()),
             429 => ServiceError::Busy { retry_after_ms },
             400 | 422 => ServiceError::Refused(reason),
-            // What stands between may have given up on a service that goes on.
-            408 | 502..=504 if may_be_charged => ServiceError::Unanswered(cause()),
+            // The service itself says that it has too much to do.
+            503 if is_own => ServiceError::Unavailable(cause()),
+            // It may have failed after its work, or what stands between may have given up on one that goes on.
+            408 | 500..=599 if may_be_charged => ServiceError::Unanswered(cause()),
             408 | 500..=599 => ServiceError::Unavailable(cause()),
             _ => ServiceError::Setup(cause()),
         })

@@ -18,26 +18,26 @@ const LEG_MS: u64 = 60_000;
 impl ChatHost {
     /// Writes the answers of a ticket up to one, by its place, that the conversation has not been told, and that one. False where
     /// there is no such conversation any more.
-    pub(crate) async fn tell_ticket_replies(
+    pub(crate) async fn deliver_ticket_replies(
         &self,
         desk: &Arc<HandoverDesk>,
         ticket: &Ticket,
         place: usize,
     ) -> Result<bool, StoreUnavailable> {
-        let mut is_told = false;
-        for place in ticket.told.min(place)..=place {
-            is_told = self.tell_ticket_reply(ticket, place).await?;
+        let mut is_delivered = false;
+        for place in ticket.delivered_count.min(place)..=place {
+            is_delivered = self.deliver_ticket_reply(ticket, place).await?;
         }
         let (desk, id) = (desk.clone(), ticket.id.clone());
-        // What cannot be noted is told once more, which changes nothing.
-        let noted = tokio::task::spawn_blocking(move || desk.note_told(&id, place + 1));
+        // An answer whose delivery cannot be noted is delivered once more, which changes nothing.
+        let noted = tokio::task::spawn_blocking(move || desk.note_delivered(&id, place + 1));
         drop(noted.await);
-        Ok(is_told)
+        Ok(is_delivered)
     }
 
     /// Tells the conversations what they have not been told, also of answers that an earlier process had taken, with growing pauses
     /// while the log takes nothing. Until the server is over.
-    pub(crate) async fn follow_ticket_replies(
+    pub(crate) async fn deliver_ticket_replies_until_over(
         self: Arc<Self>,
         desk: Arc<HandoverDesk>,
         mut is_over: watch::Receiver<bool>,
@@ -45,14 +45,14 @@ impl ChatHost {
         let following = async {
             let mut failures = None;
             loop {
-                failures = match self.tell_all(&desk).await {
+                failures = match self.deliver_all(&desk).await {
                     Ok(()) => None,
                     Err(problem) => {
                         tracing::warn!(%problem, "an answer to a ticket cannot be told yet");
                         Some(failures.map_or(0, |failures: u32| failures.saturating_add(1)))
                     }
                 };
-                desk.until_untold(failures).await;
+                desk.wait_for_delivery(failures).await;
             }
         };
         tokio::select! {
@@ -62,19 +62,22 @@ impl ChatHost {
         }
     }
 
-    async fn tell_all(&self, desk: &Arc<HandoverDesk>) -> Result<(), StoreUnavailable> {
-        for ticket in desk.untold() {
+    async fn deliver_all(&self, desk: &Arc<HandoverDesk>) -> Result<(), StoreUnavailable> {
+        let reading = desk.clone();
+        // Others write files while they hold the table.
+        let reading = tokio::task::spawn_blocking(move || reading.undelivered());
+        for ticket in reading.await.unwrap_or_default() {
             let Some(last) = ticket.replies.len().checked_sub(1) else {
                 continue;
             };
-            self.tell_ticket_replies(desk, &ticket, last).await?;
+            self.deliver_ticket_replies(desk, &ticket, last).await?;
         }
         Ok(())
     }
 
     /// Writes an answer of a ticket, by its place, into the log of the conversation, once. False where there is no such conversation
     /// any more.
-    async fn tell_ticket_reply(
+    async fn deliver_ticket_reply(
         &self,
         ticket: &Ticket,
         place: usize,
@@ -85,7 +88,7 @@ impl ChatHost {
         let store = self.conversations.store();
         let id = &ticket.conversation_id;
         let known = store.conversation(&ticket.tenant, id)?;
-        // What is left of one that its user has deleted has an empty log, and stays so.
+        // A conversation that its user has deleted has an empty log, and nothing is written to it.
         let Some(known) = known.filter(|known| known.first_entry <= known.last_entry) else {
             return Ok(false);
         };
@@ -115,11 +118,11 @@ impl ChatHost {
                     leg: leg.leg.clone(),
                     mode: Mode::Text,
                     client_id: ClientId::new(name.as_str()),
-                    // Nobody can show it: the leg is gone before anybody could see it.
+                    // The token opens nothing: the leg is gone before anybody could see it.
                     resume_token: ids::digest(name.as_bytes()),
                     expires_in_ms: LEG_MS,
                 })),
-                // What a person wrote is text of others.
+                // The answer is text of others.
                 Command::Taint,
                 Command::Append {
                     leg: leg.clone(),
@@ -129,8 +132,12 @@ impl ChatHost {
             ],
         };
         let replies = self.ledger().apply(batch).await?;
-        Ok(replies
+        let is_written = replies
             .iter()
-            .any(|reply| matches!(reply, Reply::Appended(_))))
+            .any(|reply| matches!(reply, Reply::Appended(_)));
+        if !is_written {
+            tracing::error!(ticket = %ticket.id, "the log of the conversation refuses an answer to a ticket; store.entry_bytes_max may be too small");
+        }
+        Ok(is_written)
     }
 }

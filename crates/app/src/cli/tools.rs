@@ -8,7 +8,7 @@ use crate::project::Extra;
 use crate::toolbox::{self, ARTIFACT_FILE, Handlers};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use windlass_config::{Config, ImageService, SearchService};
+use windlass_config::Config;
 
 /// A tool as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ struct Listed {
     writes: bool,
     asks: bool,
     kind: String,
-    /// What it belongs to, of a built-in tool that not every project has.
+    /// The group by which `tool add` names it; built-in tools of every project have none.
     extra: Option<Extra>,
     is_on: bool,
 }
@@ -29,6 +29,7 @@ pub(super) fn run(arguments: &ToolsArguments, handlers: &Handlers) -> Result<(),
         ("--kb", "folders.knowledge", &arguments.kb),
     ]);
     let config = Arc::new(load_config(&arguments.file, flags)?);
+    toolbox::expect_tools(&config)?;
     let artifact = config.folders.data.join(ARTIFACT_FILE);
     let vocabularies = vocabularies_of_folder(&config);
     let compilation = toolbox::compile(&config, &artifact, handlers, &vocabularies);
@@ -61,7 +62,7 @@ fn off(on: &[Listed]) -> Vec<Listed> {
         .collect()
 }
 
-/// Of a manifest, or of a schema as it is written.
+/// Reads a manifest, or a schema as it is written.
 fn listed(manifest: &Value, is_on: bool) -> Listed {
     let id = manifest["toolId"].as_str().unwrap_or_default().to_owned();
     let modes = manifest["allowedModes"].as_array();
@@ -88,26 +89,12 @@ fn listed(manifest: &Value, is_on: bool) -> Listed {
     }
 }
 
-/// What is missing for a tool that is on.
+/// The setting that an active tool still needs.
 fn missing(tool: &Listed, config: &Config) -> Option<&'static str> {
-    if !tool.is_on {
-        return None;
-    }
-    let (images, search) = (&config.images, &config.search);
-    match tool.id.as_str() {
-        "web_search" if search.service == SearchService::None => {
-            Some("set search.service to brave, tavily or openai")
-        }
-        "web_search" if search.api_key.is_none() && search.url.is_none() => {
-            Some("set search.api_key")
-        }
-        "image_generate"
-            if images.service != ImageService::Local
-                && images.api_key.is_none()
-                && images.url.is_none() =>
-        {
-            Some("set images.api_key")
-        }
+    match tool.extra.filter(|_| tool.is_on)? {
+        Extra::Search => config.search.lacks(),
+        // Drafts and pictures that there are need no service.
+        Extra::Images if tool.id == "image_generate" => config.images.lacks(),
         _ => None,
     }
 }
@@ -126,7 +113,7 @@ fn print_text(tools: &[Listed], config: &Config) {
             (None, Some(extra), true) => format!("needs {}", extra.needs()),
             (None, Some(extra), false) => {
                 let needs = extra.needs();
-                format!("windlass tool add {}; needs {needs}", extra.name())
+                format!("needs {needs}; windlass tool add {}", extra.name())
             }
             (None, None, _) if tool.kind == "builtin" => "built in".to_owned(),
             (None, None, _) => format!("of this project, {}", tool.kind),

@@ -48,7 +48,7 @@ pub(crate) struct HandoverDesk {
     webhook: Option<Webhook>,
     opened: Notify,
     /// An answer could not be told.
-    untold: Notify,
+    delivery_due: Notify,
 }
 
 struct DeskLimits {
@@ -99,7 +99,7 @@ impl HandoverDesk {
             tickets: Mutex::new(tickets),
             webhook: Webhook::of(config)?,
             opened: Notify::new(),
-            untold: Notify::new(),
+            delivery_due: Notify::new(),
         }))
     }
 
@@ -298,35 +298,38 @@ impl HandoverDesk {
 impl HandoverDesk {
     /// Tickets with answers that their conversations have not been told: the process that took them ended before, or the log took
     /// nothing.
-    pub(crate) fn untold(&self) -> Vec<Ticket> {
+    pub(crate) fn undelivered(&self) -> Vec<Ticket> {
         let tickets = self.lock();
-        let untold = tickets.values().filter(|ticket| ticket.has_untold());
-        untold.cloned().collect()
+        let undelivered = tickets.values().filter(|ticket| ticket.has_undelivered());
+        undelivered.cloned().collect()
     }
 
     /// The conversation has the first `count` answers. Where this cannot be written, they are told once more after a restart, which
     /// changes nothing.
-    pub(crate) fn note_told(&self, id: &str, count: usize) {
+    pub(crate) fn note_delivered(&self, id: &str, count: usize) {
         let mut tickets = self.lock();
-        let Some(ticket) = tickets.get_mut(id).filter(|ticket| ticket.told < count) else {
+        let Some(ticket) = tickets
+            .get_mut(id)
+            .filter(|ticket| ticket.delivered_count < count)
+        else {
             return;
         };
-        ticket.told = count;
+        ticket.delivered_count = count;
         if let Err(error) = self.write(ticket) {
             tracing::warn!(ticket = id, %error, "that an answer was told cannot be stored");
         }
     }
 
-    /// An answer is to be told later.
-    pub(crate) fn tell_later(&self) {
-        self.untold.notify_one();
+    /// An answer is to be delivered later.
+    pub(crate) fn deliver_later(&self) {
+        self.delivery_due.notify_one();
     }
 
     /// Waits until there is one, so long at most.
-    pub(crate) async fn until_untold(&self, failures: Option<u32>) {
+    pub(crate) async fn wait_for_delivery(&self, failures: Option<u32>) {
         let pause = failures.map_or(PAUSE_MAX, pause_after);
         tokio::select! {
-            () = self.untold.notified() => {}
+            () = self.delivery_due.notified() => {}
             () = tokio::time::sleep(pause) => {}
         }
     }
@@ -478,11 +481,15 @@ impl Handovers for TenantsDesk {
         })
     }
 
-    /// Of any tenant: a ticket's id is that of the change that opened it, which nobody can guess, and what settles the changes of an
-    /// earlier process asks for those of all tenants.
+    /// The lookup spans tenants: what settles the changes of an earlier process asks for all of them, and nobody can guess the id.
     fn find(&self, id: String) -> CapabilityFuture<Result<Option<Handover>, HandoverError>> {
-        let found = self.desk.lock().get(&id).map(Ticket::handover);
-        Box::pin(std::future::ready(Ok(found)))
+        let desk = self.desk.clone();
+        Box::pin(async move {
+            // Others write files while they hold the table.
+            let found = move || desk.lock().get(&id).map(Ticket::handover);
+            let found = tokio::task::spawn_blocking(found).await;
+            found.map_err(|error| HandoverError::Unavailable(error.to_string()))
+        })
     }
 }
 
@@ -566,7 +573,7 @@ mod tests {
             tickets: Mutex::new(read_all(&folder.join(FOLDER)).unwrap()),
             webhook: None,
             opened: Notify::new(),
-            untold: Notify::new(),
+            delivery_due: Notify::new(),
         }
     }
 
@@ -644,7 +651,7 @@ mod tests {
             open(id, tenant).unwrap();
         }
         desk.reply(&other, "oa", None, said("Yes.")).unwrap();
-        desk.note_told("oa", 1);
+        desk.note_delivered("oa", 1);
         // Its own wait, and another's answered one stays.
         assert!(open("c", &own).is_err());
         assert_eq!(desk.list(&other, false, 10).0.len(), 2);
@@ -659,23 +666,23 @@ mod tests {
         let tenant = TenantId::default();
         let first = desk(folder.path(), 1);
         first.take(new("a", "c", "u"), &tenant).unwrap();
-        assert_eq!(first.untold(), Vec::new());
+        assert_eq!(first.undelivered(), Vec::new());
         first.reply(&tenant, "a", None, said("Yes.")).unwrap();
         // Nothing makes room for others before.
         assert!(first.take(new("b", "d", "u"), &tenant).is_err());
         drop(first);
 
         let second = desk(folder.path(), 1);
-        assert_eq!(second.untold().len(), 1);
-        second.note_told("a", 1);
-        assert_eq!(second.untold(), Vec::new());
+        assert_eq!(second.undelivered().len(), 1);
+        second.note_delivered("a", 1);
+        assert_eq!(second.undelivered(), Vec::new());
         drop(second);
 
         let third = desk(folder.path(), 1);
-        assert_eq!(third.untold(), Vec::new());
+        assert_eq!(third.undelivered(), Vec::new());
         third.reply(&tenant, "a", None, said("And.")).unwrap();
-        assert_eq!(third.untold()[0].told, 1);
-        third.note_told("a", 2);
+        assert_eq!(third.undelivered()[0].delivered_count, 1);
+        third.note_delivered("a", 2);
         third.take(new("b", "d", "u"), &tenant).unwrap();
     }
 
@@ -728,7 +735,7 @@ mod tests {
         open("e", "e", "v").unwrap();
         assert!(refusal(open("x", "f", "w")).contains("escalation.tickets_max"));
         desk.reply(&tenant, "b", None, said("Yes.")).unwrap();
-        desk.note_told("b", 1);
+        desk.note_delivered("b", 1);
         open("f", "f", "w").unwrap();
         let (left, _) = desk.list(&tenant, false, 10);
         assert!(left.iter().all(|ticket| ticket.id != "b"));

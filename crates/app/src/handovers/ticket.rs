@@ -31,8 +31,8 @@ pub(crate) struct Ticket {
     pub(crate) replies: Vec<Written>,
     /// How many of them, from the first on, the conversation has been told.
     #[serde(default)]
-    pub(crate) told: usize,
-    /// The webhook has taken it.
+    pub(crate) delivered_count: usize,
+    /// The webhook has accepted the ticket.
     #[serde(default)]
     pub(crate) is_sent: bool,
 }
@@ -61,7 +61,7 @@ impl Ticket {
             opened_at_unix_ms: now_unix_ms,
             changed_at_unix_ms: now_unix_ms,
             replies: Vec::new(),
-            told: 0,
+            delivered_count: 0,
             is_sent: false,
         }
     }
@@ -85,11 +85,11 @@ impl Ticket {
 
     /// Somebody has answered, and the conversation has every answer.
     pub(super) fn is_settled(&self) -> bool {
-        !self.is_open() && !self.has_untold()
+        !self.is_open() && !self.has_undelivered()
     }
 
-    pub(super) fn has_untold(&self) -> bool {
-        self.told < self.replies.len()
+    pub(super) fn has_undelivered(&self) -> bool {
+        self.delivered_count < self.replies.len()
     }
 
     pub(super) fn handover(&self) -> Handover {

@@ -4,7 +4,6 @@
 use super::ticket::Ticket;
 use crate::clock;
 use crate::failure::Failure;
-use http::Uri;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +42,7 @@ impl Webhook {
         let key = SigningKey::parse(secret.sensitive().expose())
             .map_err(|unfit| refuse(&unfit.to_string()))?;
         let url = url.as_str().to_owned();
-        let place = place(&url).ok_or_else(|| {
+        let place = Endpoint::of_url(&url).ok_or_else(|| {
             Failure::Failed(
                 "escalation.webhook: it names no host; write https://host/path".to_owned(),
             )
@@ -97,15 +96,4 @@ impl Webhook {
             Err(error) => Err(error.to_string()),
         }
     }
-}
-
-/// Host and port of a web address.
-fn place(url: &str) -> Option<Endpoint> {
-    let uri: Uri = url.parse().ok()?;
-    let usual = match uri.scheme_str()? {
-        "https" => 443,
-        _ => 80,
-    };
-    let port = uri.port_u16().unwrap_or(usual);
-    format!("{}:{port}", uri.host()?).parse().ok()
 }

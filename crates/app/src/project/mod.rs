@@ -162,9 +162,9 @@ impl Extra {
     /// What has to be there for it.
     pub(crate) fn needs(self) -> &'static str {
         match self {
-            Self::Calendar => "nothing; credentials for Google Calendar, Zoom or Meet",
-            Self::Images => "nothing for placeholders; a key for pictures by Gemini or OpenAI",
-            Self::Escalate => "nothing; a webhook where people are to be told at once",
+            Self::Calendar => "nothing (Google Calendar, Zoom and Meet: credentials)",
+            Self::Images => "nothing (pictures by Gemini or OpenAI: a key)",
+            Self::Escalate => "nothing (to tell people at once: a webhook)",
             Self::Search => "a key of Brave, Tavily or a model that searches",
             Self::Contacts | Self::Ranking | Self::Blocks | Self::Context | Self::Memory => {
                 "nothing"
@@ -172,7 +172,7 @@ impl Extra {
         }
     }
 
-    /// What the tool with this id belongs to.
+    /// The group that has this tool.
     pub(crate) fn of_tool(id: &str) -> Option<Self> {
         let directory = id.replace('_', "-");
         let has = |extra: &Self| extra.tools().iter().any(|(name, _, _)| *name == directory);

@@ -138,11 +138,11 @@ pub(super) async fn reply(
     };
     let id = ticket.id.clone();
     let (chat, desk) = (state.chat.clone(), state.handovers.clone());
-    // It is told also where the person has gone before that.
+    // Delivery goes on if the person disconnects.
     let told = tokio::spawn(async move {
-        let told = chat.tell_ticket_replies(&desk, &ticket, place).await;
+        let told = chat.deliver_ticket_replies(&desk, &ticket, place).await;
         if told.is_err() {
-            desk.tell_later();
+            desk.deliver_later();
         }
         told
     });
@@ -169,7 +169,7 @@ async fn tenant(state: &Arc<ServerState>, head: &Parts) -> Result<TenantId, Resp
         {
             Ok(known.proven.tenant)
         }
-        Ok(None) if state.is_local_alone => Ok(TenantId::default()),
+        Ok(None) if state.is_local_alone && !is_anothers(head) => Ok(TenantId::default()),
         Ok(_) => Err(error(
             StatusCode::FORBIDDEN,
             "forbidden",
@@ -177,6 +177,18 @@ async fn tenant(state: &Arc<ServerState>, head: &Parts) -> Result<TenantId, Resp
         )),
         Err(problem) => Err(access::refused(&NoCaller::Refused(problem))),
     }
+}
+
+/// Whether a request names somebody whom nobody knows, or came through a proxy.
+fn is_anothers(head: &Parts) -> bool {
+    let names = [
+        "authorization",
+        "forwarded",
+        "via",
+        "x-forwarded-for",
+        "x-real-ip",
+    ];
+    names.iter().any(|name| head.headers.contains_key(*name))
 }
 
 fn answer_of(body: &[u8]) -> Result<(Option<String>, Sensitive<String>), String> {

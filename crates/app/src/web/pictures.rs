@@ -35,7 +35,7 @@ pub(super) async fn serve(
     let files = state.chat.pictures.clone();
     let read = tokio::task::spawn_blocking(move || files.read_data(&hash, BYTES_MAX)).await;
     let found = read.ok().flatten();
-    // A type that a browser shows as something else is none.
+    // Other types are refused: a browser could run them.
     let found = found.and_then(|data| Some((picture_type(&data)?, data)));
     let Some((mime_type, data)) = found else {
         return none();

@@ -575,7 +575,7 @@ fn tools_that_a_project_has_not_are_listed_with_what_they_need_and_written_on_de
     assert_eq!(after.len(), before.len());
     assert!(is_on(&after, "web_search") && is_on(&after, "escalate"));
     let search = text.lines().find(|line| line.contains("web_search"));
-    let missing = "set search.service to brave, tavily or openai";
+    let missing = "set search.service to brave, tavily or openai, and search.api_key";
     assert!(search.unwrap().ends_with(missing), "{text}");
 
     let json = run_in_desk(&["tools", "--format", "json"]);

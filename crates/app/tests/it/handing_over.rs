@@ -144,7 +144,7 @@ async fn an_answer_that_was_stored_before_a_crash_comes_into_the_chat() {
     // As a process leaves it that ends between storing and telling.
     let path = data.path().join(format!("handovers/{id}.json"));
     let mut ticket: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    assert_eq!(ticket["told"], 0);
+    assert_eq!(ticket["delivered_count"], 0);
     ticket["replies"] = json!([{"author": "Maya", "text": "On its way.", "at_unix_ms": 1}]);
     fs::write(&path, ticket.to_string()).unwrap();
     // Nor has it ended what it was writing.
@@ -168,7 +168,7 @@ async fn an_answer_that_was_stored_before_a_crash_comes_into_the_chat() {
     assert_eq!(shown.body.matches("data-ticket-reply").count(), 1);
     let data = second.close().await;
     let ticket: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    assert_eq!(ticket["told"], 1);
+    assert_eq!(ticket["delivered_count"], 1);
     let part = data.path().join(format!("handovers/{id}.part"));
     assert!(!part.exists());
 }

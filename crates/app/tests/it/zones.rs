@@ -167,12 +167,14 @@ fn a_handler_reads_the_zone_that_the_client_says_or_else_that_of_its_ticket() {
                 _ => &read["data"]["params"]["context"]["time"],
             };
             assert_eq!(time["zone"], zone, "{read}");
-            let offset = match zone.as_str() {
-                Some("Asia/Tokyo") => "+09:00",
-                Some(_) => "+0",
-                None => "",
+            let offsets: &[&str] = match zone.as_str() {
+                Some("Asia/Tokyo") => &["+09:00"],
+                Some(_) => &["+01:00", "+02:00"],
+                None => &["+", "-"],
             };
-            assert!(time["now"].as_str().unwrap().contains(offset), "{time}");
+            let (_, clock) = time["now"].as_str().unwrap().split_once('T').unwrap();
+            let has_one = offsets.iter().any(|offset| clock.contains(offset));
+            assert!(has_one, "{time}");
             if kind == "script" {
                 assert_eq!(read["data"]["frozen"], true);
             }

@@ -39,6 +39,11 @@ impl Endpoint {
         })
     }
 
+    /// The same of a URL as it is written.
+    pub fn of_url(url: &str) -> Option<Self> {
+        Self::of(&url.parse().ok()?)
+    }
+
     /// The one that is named, or the usual one.
     pub(super) fn port(&self) -> u16 {
         self.port.unwrap_or(if self.is_secure { 443 } else { 80 })

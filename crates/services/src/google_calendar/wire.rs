@@ -143,9 +143,10 @@ impl Event {
         owner.is_none() || self.private(OWNER) == owner
     }
 
-    /// Whether it is one of which nothing but its id is left.
+    /// Whether it is a deleted one of which Google tells the id alone.
     pub(super) fn is_bare(&self) -> bool {
-        self.is_cancelled() && self.extended_properties.private.is_empty()
+        let has_time = self.start.date.is_some() || self.start.date_time.is_some();
+        self.is_cancelled() && self.extended_properties.private.is_empty() && !has_time
     }
 
     fn private(&self, name: &str) -> Option<&str> {

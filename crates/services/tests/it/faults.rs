@@ -155,7 +155,7 @@ fn a_wrong_key_account_model_or_address_is_for_operators_to_mend() {
 }
 
 #[test]
-fn a_busy_service_says_when_to_come_back_and_a_broken_one_has_done_nothing() {
+fn a_busy_service_says_when_to_come_back_and_a_broken_one_may_have_charged() {
     for (name, ask) in SERVICES {
         for (header, retry_after_ms) in [
             ("7", Some(7_000)),
@@ -169,10 +169,11 @@ fn a_busy_service_says_when_to_come_back_and_a_broken_one_has_done_nothing() {
         let is_post = name != "Brave";
         for (status, is_open) in [
             (408, is_post),
-            (500, false),
+            (500, is_post),
             (502, is_post),
             (503, is_post),
             (504, is_post),
+            (524, is_post),
         ] {
             let error = error_of(ask, Reply::with(status, &[], b"<html>Bad gateway"));
             let is_told = match is_open {
@@ -182,7 +183,14 @@ fn a_busy_service_says_when_to_come_back_and_a_broken_one_has_done_nothing() {
             assert!(is_told, "{name}: {error:?}");
         }
         let broken_off = Reply::truncated(500, &told("internal")[0]);
-        let error = error_of(ask, broken_off);
+        let is_told = match (is_post, error_of(ask, broken_off)) {
+            (true, ServiceError::Unanswered(_)) | (false, ServiceError::Unavailable(_)) => true,
+            (_, _) => false,
+        };
+        assert!(is_told, "{name}");
+        // Its own word that it has too much to do is believed.
+        let busy = told("overloaded")[0].to_string();
+        let error = error_of(ask, Reply::with(503, &[], busy.as_bytes()));
         assert!(matches!(error, ServiceError::Unavailable(_)), "{error:?}");
         let error = ask(nowhere());
         assert!(matches!(error, ServiceError::Unavailable(_)), "{error:?}");

@@ -207,8 +207,8 @@ impl Model {
             let reader = skills::of_tool(CANCEL_EVENT).and_then(|skill| skill.parameters.first());
             let said = reader.and_then(|parameter| (parameter.read)(&series, &known));
             let whole = match (event.recurs(), said) {
-                (false, _) => json!(false),
-                (true, Some(whole)) => whole,
+                (_, Some(whole)) => whole,
+                (false, None) => json!(false),
                 (true, None) => {
                     let asked = "whether only this one or the whole series is meant";
                     return self.ask_for(draft, "whole_series", asked, world);

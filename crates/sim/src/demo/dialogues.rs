@@ -477,7 +477,17 @@ fn the_other_built_in_tools_are_called_in_plain_words() {
 #[test]
 fn fram_and_its_questions_stay_with_the_knowledge_base() {
     let mut tools = calendar();
-    tools.extend(declared(&["extract-contacts", "rank-results"]));
+    tools.extend(declared(&[
+        "escalate",
+        "extract-contacts",
+        "format-datetime",
+        "get-context",
+        "image-draft-prompt",
+        "image-generate",
+        "query-tool-memory",
+        "rank-results",
+        "send-image",
+    ]));
     tools.extend([
         own(SEARCH, json!({"properties": {"query": {}}})),
         own(WEB_SEARCH, json!({"properties": {"query": {}}})),
@@ -488,6 +498,11 @@ fn fram_and_its_questions_stay_with_the_knowledge_base() {
         "What event ended the voyage?",
         "When is the museum open?",
         "Who called the meeting?",
+        "Find the people who sailed with Amundsen",
+        "Is there someone who survived?",
+        "What is kept in the museum?",
+        "What time is the museum open?",
+        "What events led to the race?",
     ];
     for question in SUGGESTIONS.into_iter().chain(others) {
         let replies = Model::new().hear(question, &world);

@@ -58,10 +58,14 @@ impl Event {
         format!("“{title}”, {}", told(&self.start, &self.end, now))
     }
 
-    /// An occurrence's id has its time behind the series'.
+    /// An occurrence's id has its time behind the series', after `/` in files and after `_` at Google.
     pub(super) fn recurs(&self) -> bool {
-        let last = self.id.rsplit_once('/').map(|(_, last)| last);
-        last.is_some_and(|last| last.starts_with(|sign: char| sign.is_ascii_digit()))
+        let last = self.id.rsplit_once(['/', '_']).map(|(_, last)| last);
+        let is_time = |last: &str| {
+            let day = last.as_bytes().get(..8);
+            day.is_some_and(|day| day.iter().all(u8::is_ascii_digit))
+        };
+        last.is_some_and(is_time)
     }
 }
 

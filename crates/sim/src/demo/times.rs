@@ -42,6 +42,8 @@ pub(super) struct Times {
     pub(super) minutes: Option<i64>,
     /// How much later something is to be; earlier where it is negative.
     pub(super) shift_minutes: Option<i64>,
+    /// A day was said that nobody here can read: an hour beside it is not the next one of the clock.
+    has_unread_day: bool,
 }
 
 impl Times {
@@ -57,6 +59,7 @@ impl Times {
         reader.read();
         let mut times = reader.times;
         times.settle_halves();
+        times.settle_days();
         if now.is_none() {
             times.days.clear();
             times.hours.clear();
@@ -71,6 +74,15 @@ impl Times {
             if later.is_empty() { earlier } else { later }
         }
         let is_whole = !later.instants.is_empty();
+        let is_of_earlier = later.days.is_empty() && !is_whole;
+        // A new hour is of the day that was said with the old one.
+        let mut earlier_days = self.days;
+        if let Some(instant) = self.instants.first().filter(|_| earlier_days.is_empty())
+            && let Ok(to) = instant.date().tomorrow()
+        {
+            let from = instant.date();
+            earlier_days.push(Days { from, to });
+        }
         let says_more = !later.days.is_empty() || !later.hours.is_empty() || later.part.is_some();
         let says_hour = !later.hours.is_empty() || later.part.is_some();
         Self {
@@ -81,7 +93,7 @@ impl Times {
             days: if is_whole {
                 later.days
             } else {
-                newer(self.days, later.days)
+                newer(earlier_days, later.days)
             },
             hours: if is_whole {
                 later.hours
@@ -91,7 +103,13 @@ impl Times {
             part: if says_hour { later.part } else { self.part },
             minutes: later.minutes.or(self.minutes),
             shift_minutes: later.shift_minutes.or(self.shift_minutes),
+            has_unread_day: later.has_unread_day || self.has_unread_day && is_of_earlier,
         }
+    }
+
+    /// Whether a day was said, and none that can be read.
+    fn misses_day(&self) -> bool {
+        self.has_unread_day && self.days.is_empty() && self.instants.is_empty()
     }
 
     /// Neither a day nor an hour.
@@ -125,6 +143,9 @@ impl Times {
         if let Some(instant) = self.instants.first() {
             return Some(instant.clone());
         }
+        if self.misses_day() {
+            return None;
+        }
         let (now, time) = (now?, self.first_hour()?);
         let day = match self.days.first() {
             Some(days) => days.from,
@@ -138,7 +159,15 @@ impl Times {
     pub(super) fn end(&self, start: &Zoned) -> Option<Zoned> {
         let instant = self.instants.get(1).filter(|end| *end > start);
         let said = self.hours.iter().find(|hour| hour.is_end);
-        let said = said.and_then(|hour| at(start, start.date(), hour.time));
+        let said = said.and_then(|hour| {
+            let same_day = at(start, start.date(), hour.time)?;
+            if same_day > *start {
+                return Some(same_day);
+            }
+            // Past midnight.
+            let next_day = at(start, start.date().tomorrow().ok()?, hour.time)?;
+            (next_day <= later(start, 12 * 60)?).then_some(next_day)
+        });
         instant
             .cloned()
             .or_else(|| said.filter(|end| end > start))
@@ -153,7 +182,7 @@ impl Times {
         if let Some(instant) = self.instants.first() {
             return Some(instant.clone());
         }
-        if self.days.is_empty() && self.hours.is_empty() {
+        if self.misses_day() || self.days.is_empty() && self.hours.is_empty() {
             return None;
         }
         let day = self.days.first().map_or(start.date(), |days| days.from);
@@ -167,6 +196,9 @@ impl Times {
             return Some((start.clone(), end));
         }
         let now = now?;
+        if self.misses_day() {
+            return None;
+        }
         if !self.hours.is_empty() {
             let start = self.start(Some(now))?;
             let end = self.end(&start).or_else(|| later(&start, MINUTES_USUAL))?;
@@ -200,17 +232,56 @@ impl Times {
             .rev()
             .find(|hour| hour.is_certain && hour.is_end);
         let end = certain.map(|hour| hour.time);
+        let mut hours = self.hours.iter();
+        let start = hours.find(|hour| hour.is_certain && !hour.is_end);
+        let start = start.map(|hour| hour.time);
         for said in self.hours.iter_mut().filter(|hour| !hour.is_certain) {
             let afternoon = said.time.checked_add(12.hours()).ok();
-            let is_usual = (1..8).contains(&said.time.hour());
+            let is_usual = (0..8).contains(&said.time.hour());
             let is_after_noon = match end {
                 Some(end) => afternoon.is_some_and(|afternoon| afternoon < end),
+                // `from 8 pm to 11`
+                None if said.is_end && start.is_some_and(|start| said.time <= start) => {
+                    afternoon > start
+                }
                 None => is_late || is_usual && !is_early,
             };
             if let Some(afternoon) = afternoon.filter(|_| is_after_noon && said.time.hour() < 12) {
                 said.time = afternoon;
             }
         }
+    }
+}
+
+impl Times {
+    /// `Friday next week`: the day counts, in the stretch that was said with it.
+    fn settle_days(&mut self) {
+        let is_stretch = |days: &Days| days.from.tomorrow().is_ok_and(|next| next < days.to);
+        let (stretches, single): (Vec<Days>, Vec<Days>) =
+            self.days.iter().copied().partition(is_stretch);
+        let ([stretch], [day]) = (stretches.as_slice(), single.as_slice()) else {
+            return;
+        };
+        let is_within = |date: &Date| stretch.from <= *date && *date < stretch.to;
+        let mut dates = stretch.from.series(1.days()).take_while(is_within);
+        let is_week = stretch
+            .from
+            .checked_add(7.days())
+            .is_ok_and(|end| stretch.to <= end);
+        let found = match is_within(&day.from) {
+            true => Some(day.from),
+            false => dates.find(|date| match is_week {
+                true => date.weekday() == day.from.weekday(),
+                false => date.day() == day.from.day(),
+            }),
+        };
+        self.days = match found.and_then(|from| Some((from, from.tomorrow().ok()?))) {
+            Some((from, to)) => vec![Days { from, to }],
+            None => {
+                self.has_unread_day = true;
+                Vec::new()
+            }
+        };
     }
 }
 
@@ -366,8 +437,28 @@ impl Reader<'_> {
                 .or_else(|| self.part_of_day())
                 .or_else(|| self.length())
                 .or_else(|| self.hour());
+            if used.is_none() && self.may_say_day() {
+                self.times.has_unread_day = true;
+            }
             self.at += used.unwrap_or(1).max(1);
         }
+    }
+
+    /// Whether the word here, which nothing has read, looks like a part of a date: `31 February`, `the 5th`, `12/05`, `5.12.`
+    fn may_say_day(&self) -> bool {
+        let word = self.word(0);
+        let is_figure = |word: &str| word.starts_with(|sign: char| sign.is_ascii_digit());
+        if world::month(word).is_some() {
+            return is_figure(self.before(1)) || is_figure(self.word(1));
+        }
+        let figures = word.trim_end_matches(|sign: char| sign.is_alphabetic());
+        let is_ordinal = ["st", "nd", "rd", "th"].contains(&&word[figures.len()..]);
+        let parts: Vec<&str> = word.split(['/', '.']).collect();
+        let is_written = parts.len() >= 2
+            && parts
+                .iter()
+                .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+        is_figure(word) && (is_ordinal || is_written || world::month(self.word(1)).is_some())
     }
 
     /// The word so far behind this one; empty behind the end.
@@ -430,7 +521,11 @@ impl Reader<'_> {
             ("this" | "next" | "coming", "week" | "weekend" | "month") => return self.stretch(),
             ("weekend", _) => return self.stretch(),
             _ => {
-                if let Some(weekday) = weekday(word) {
+                let short = match word {
+                    "sat" | "sun" => self.is_short_day(),
+                    _ => true,
+                };
+                if let Some(weekday) = weekday(word).filter(|_| short) {
                     let back = self.before(1) == "last";
                     let date = today.nth_weekday(if back { -1 } else { 1 }, weekday).ok()?;
                     (date, 1)
@@ -441,6 +536,18 @@ impl Reader<'_> {
         };
         self.one_day(date)?;
         Some(used)
+    }
+
+    fn is_day_word(&self, ahead: usize) -> bool {
+        let word = self.word(ahead);
+        ["today", "tomorrow", "now"].contains(&word) || weekday(word).is_some()
+    }
+
+    /// `sat` and `sun` are other words, too.
+    fn is_short_day(&self) -> bool {
+        let leads = ["on", "this", "next", "coming", "until", "by"].contains(&self.before(1));
+        let next = self.word(1);
+        leads || next == "at" || next.starts_with(|sign: char| sign.is_ascii_digit())
     }
 
     /// `this week`, `next month`, `the weekend`
@@ -456,6 +563,10 @@ impl Reader<'_> {
         let (from, to) = match unit {
             "week" if is_next => (monday, monday.checked_add(7.days()).ok()?),
             "week" => (today, monday),
+            "weekend" if is_next => (
+                monday.checked_add(5.days()).ok()?,
+                monday.checked_add(7.days()).ok()?,
+            ),
             "weekend" => (monday.checked_sub(2.days()).ok()?.max(today), monday),
             _ if is_next => {
                 let first = today.last_of_month().tomorrow().ok()?;
@@ -571,6 +682,11 @@ impl Reader<'_> {
         }
         let minutes = amount.round() as i64;
         match (self.before(1), self.word(used)) {
+            // `for two hours after 3 pm`
+            ("for", "after") => {
+                self.times.minutes = Some(minutes);
+                Some(used)
+            }
             (_, "later" | "after" | "back") | ("by", _) => {
                 let earlier = self
                     .words
@@ -587,9 +703,24 @@ impl Reader<'_> {
                 let now = self.now?;
                 let moment = later(now, minutes)?;
                 match minutes % (24 * 60) {
+                    // `Monday in two weeks`
+                    0 if !self.times.days.is_empty() => {
+                        self.times.days.clear();
+                        self.times.has_unread_day = true;
+                    }
                     0 => self.one_day(moment.date())?,
                     _ => self.times.instants.push(moment),
                 }
+                Some(used)
+            }
+            (_, "ago") if minutes >= 24 * 60 => Some(used + 1),
+            // `two weeks from tomorrow`: what follows is no day of its own.
+            (_, "from") if minutes >= 24 * 60 && self.is_day_word(used + 1) => {
+                self.times.has_unread_day = true;
+                Some(self.words.len() - self.at)
+            }
+            // `once a week`
+            (before, _) if minutes >= 24 * 60 && !["for", "lasting", "takes"].contains(&before) => {
                 Some(used)
             }
             _ => {
@@ -703,8 +834,8 @@ fn weekday(word: &str) -> Option<Weekday> {
         "wednesday" | "wed" | "wednesdays" => Weekday::Wednesday,
         "thursday" | "thu" | "thurs" | "thursdays" => Weekday::Thursday,
         "friday" | "fri" | "fridays" => Weekday::Friday,
-        "saturday" | "saturdays" => Weekday::Saturday,
-        "sunday" | "sundays" => Weekday::Sunday,
+        "saturday" | "saturdays" | "sat" => Weekday::Saturday,
+        "sunday" | "sundays" | "sun" => Weekday::Sunday,
         _ => return None,
     })
 }
@@ -831,7 +962,21 @@ mod tests {
             ("tomorrow", "none"),
             ("with 3 people", "none"),
             ("room 101", "none"),
-            ("31 February at 9", "2026-11-29T09:00:00+01:00"),
+            // A day that nobody can read is asked about.
+            ("31 February at 9", "none"),
+            ("book the 5th at 9", "none"),
+            ("12/05 at 9", "none"),
+            ("on 5.12. at 9", "none"),
+            ("two weeks from tomorrow at 9", "none"),
+            (
+                "I wrote 2 days ago, tomorrow at 12",
+                "2026-11-29T12:00:00+01:00",
+            ),
+            ("Sat at 9", "2026-12-05T09:00:00+01:00"),
+            ("next week on Friday at 10", "2026-12-04T10:00:00+01:00"),
+            ("Tuesday next week at 10", "2026-12-01T10:00:00+01:00"),
+            ("next month on the 5th at 9", "2026-12-05T09:00:00+01:00"),
+            ("at quarter to one", "2026-11-28T12:45:00+01:00"),
             ("", "none"),
         ] {
             assert_eq!(start(text), expected, "{text}");
@@ -902,6 +1047,26 @@ mod tests {
                 "2026-11-29T16:30:00+01:00",
             ),
             (
+                "tomorrow from 8 pm to 11",
+                "2026-11-29T20:00:00+01:00",
+                "2026-11-29T23:00:00+01:00",
+            ),
+            (
+                "tomorrow from 10 pm to 2 am",
+                "2026-11-29T22:00:00+01:00",
+                "2026-11-30T02:00:00+01:00",
+            ),
+            (
+                "the call we have once a week, tomorrow at 3 pm",
+                "2026-11-29T15:00:00+01:00",
+                "2026-11-29T16:00:00+01:00",
+            ),
+            (
+                "next weekend",
+                "2026-12-05T00:00:00+01:00",
+                "2026-12-07T00:00:00+01:00",
+            ),
+            (
                 "next month",
                 "2026-12-01T00:00:00+01:00",
                 "2027-01-01T00:00:00+01:00",
@@ -947,6 +1112,10 @@ mod tests {
             written(&times.end(&start).unwrap()),
             "2026-11-29T16:30:00+01:00"
         );
+        // A new hour is of the same day.
+        let times = read("2026-12-01T10:00").corrected_by(read("no, at 4 pm"));
+        let start = times.start(Some(&now())).unwrap();
+        assert_eq!(written(&start), "2026-12-01T16:00:00+01:00");
     }
 
     #[test]

@@ -179,7 +179,7 @@ impl Taker<'_> {
         while let Some(at) = mark_in(rest.as_bytes()) {
             let (head, behind) = rest.split_at(at);
             let body = &behind[BASE64.len()..];
-            let length = body.bytes().take_while(|byte| is_base64(*byte)).count();
+            let length = base64_length(body);
             let begin = scheme_in(head).filter(|begin| is_head(&head[*begin..]));
             match begin.filter(|_| length >= WITHIN_MIN) {
                 Some(begin) => {
@@ -237,6 +237,32 @@ fn type_in(head: &str) -> &str {
     match mime_type {
         "" => "text/plain",
         mime_type => mime_type,
+    }
+}
+
+/// The bytes of base64 at the beginning of a text, over the ends of wrapped lines.
+fn base64_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut length = 0;
+    loop {
+        length += bytes[length..]
+            .iter()
+            .take_while(|byte| is_base64(**byte))
+            .count();
+        // A padded end is the end.
+        if bytes[..length].ends_with(b"=") {
+            return length;
+        }
+        let line_end = bytes[length..]
+            .iter()
+            .take_while(|byte| b"\r\n".contains(byte))
+            .count();
+        let line = &bytes[length + line_end..];
+        let is_wrapped = line.iter().take_while(|byte| is_base64(**byte)).count() >= WITHIN_MIN;
+        if line_end == 0 || line_end > 2 || length == 0 || !is_wrapped {
+            return length;
+        }
+        length += line_end;
     }
 }
 

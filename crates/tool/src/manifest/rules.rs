@@ -42,6 +42,8 @@ pub(super) fn check(
         && manifest.side_effects == Some(SideEffects::Writes)
         && manifest.requires_confirmation == Some(false)
         && !is_exempt
+        // Its author has said that doing it twice by mistake harms nobody.
+        && manifest.repeatable != Some(true)
     {
         report.at_pointer(
             Severity::Warning,

@@ -218,6 +218,11 @@ fn fields_agree_with_each_other() {
             "tools/some-tool/schema.json:31:3: warning: this action writes without asking the user (write true, unless the user would expect it to just happen)"
         ],
     );
+    // Twice by mistake harms nobody, its author says.
+    check(
+        json!({"/sideEffects": "writes", "/category": "action", "/repeatable": true}),
+        expect![""],
+    );
 }
 
 #[test]

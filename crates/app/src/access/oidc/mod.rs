@@ -199,7 +199,7 @@ impl ClaimNames {
                     .take(ROLES_MAX)
                     .collect(),
             ),
-            // Nobody is kept out by a zone that does not exist.
+            // An unknown zone is ignored; the user still signs in.
             zone: text(&self.zone)
                 .and_then(|name| UserZone::parse(name).ok().flatten())
                 .map(|zone| zone.name().into()),
