@@ -111,8 +111,8 @@ fn what_is_no_picture_or_not_allowed_is_not_shown() {
         ),
         (
             Ok(answered(500, None, b"")),
-            FailureKind::Permanent,
-            "status 500",
+            FailureKind::Transient,
+            "not give it now",
         ),
         (Ok(broken), FailureKind::Permanent, "did not come whole"),
         (
