@@ -2,6 +2,7 @@
 //! store that it is given.
 
 use crate::ledger::must_not_be_lost;
+use crate::tail::Concerned;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use windlass_store::command::{Command, Reply};
@@ -43,12 +44,13 @@ impl Backlog {
     }
 
     /// Commits batches behind what waits of their conversations. Where one transaction for all fails for a reason that may be
-    /// one batch's own, each gets its own. `told` hears of every batch that was committed, those that had waited too.
+    /// one batch's own, each gets its own. `wake` is given whom the batches concern that were committed, those that had waited too,
+    /// and the new ones that failed: a store can lose its answer after it has committed.
     pub fn commit(
         &mut self,
         store: &dyn Store,
         batches: Vec<Batch>,
-        told: &mut dyn FnMut(&Batch, &[Reply]),
+        wake: &mut dyn FnMut(Concerned),
     ) -> Vec<Committed> {
         if batches.is_empty() && self.kept.is_empty() {
             return Vec::new();
@@ -58,9 +60,7 @@ impl Backlog {
         all.extend(batches);
         let error = match try_commit(store, &all) {
             Ok(replies) => {
-                for (batch, replies) in all.iter().zip(&replies) {
-                    told(batch, replies);
-                }
+                wake_all(&all, &replies, wake);
                 return replies.into_iter().skip(waited).map(Ok).collect();
             }
             Err(error) => error,
@@ -70,14 +70,15 @@ impl Backlog {
         if may_be_ones_own(&error) && (batches.len() > 1 || waited > 0) {
             let committed = batches
                 .into_iter()
-                .map(|batch| self.commit_alone(store, batch, told))
+                .map(|batch| self.commit_alone(store, batch, wake))
                 .collect();
-            self.retry_each(store, told);
+            self.retry_each(store, wake);
             return committed;
         }
         batches
             .into_iter()
             .map(|batch| {
+                Concerned::perhaps(&batch).into_iter().for_each(&mut *wake);
                 self.keep(batch);
                 Err(error.clone())
             })
@@ -89,15 +90,13 @@ impl Backlog {
         &mut self,
         store: &dyn Store,
         batch: Batch,
-        told: &mut dyn FnMut(&Batch, &[Reply]),
+        wake: &mut dyn FnMut(Concerned),
     ) -> Committed {
         let mut all = self.waiting_of(&batch.conversation);
         all.push(batch);
         match try_commit(store, &all) {
             Ok(mut replies) => {
-                for (batch, replies) in all.iter().zip(&replies) {
-                    told(batch, replies);
-                }
+                wake_all(&all, &replies, wake);
                 if let Some(batch) = all.last() {
                     self.kept
                         .retain(|kept| kept.conversation != batch.conversation);
@@ -106,6 +105,7 @@ impl Backlog {
             }
             Err(error) => {
                 if let Some(batch) = all.pop() {
+                    Concerned::perhaps(&batch).into_iter().for_each(wake);
                     self.keep(batch);
                 }
                 Err(error)
@@ -114,7 +114,7 @@ impl Backlog {
     }
 
     /// Tries what waits, one conversation after the other, so that one that the store never takes holds up no other.
-    fn retry_each(&mut self, store: &dyn Store, told: &mut dyn FnMut(&Batch, &[Reply])) {
+    fn retry_each(&mut self, store: &dyn Store, wake: &mut dyn FnMut(Concerned)) {
         let mut tried: Vec<ConversationRef> = Vec::new();
         while tried.len() < FAILURES_MAX {
             let next = self
@@ -127,11 +127,7 @@ impl Backlog {
             let all = self.waiting_of(&conversation);
             self.kept.retain(|kept| kept.conversation != conversation);
             match try_commit(store, &all) {
-                Ok(replies) => {
-                    for (batch, replies) in all.iter().zip(&replies) {
-                        told(batch, replies);
-                    }
-                }
+                Ok(replies) => wake_all(&all, &replies, wake),
                 Err(_) => {
                     // Others are tried before it the next time.
                     self.kept.extend(all);
@@ -166,6 +162,14 @@ impl Backlog {
             self.lost += 1;
         }
         self.kept.push_back(batch);
+    }
+}
+
+fn wake_all(batches: &[Batch], replies: &[Vec<Reply>], wake: &mut dyn FnMut(Concerned)) {
+    for (batch, replies) in batches.iter().zip(replies) {
+        Concerned::of(batch, replies)
+            .into_iter()
+            .for_each(&mut *wake);
     }
 }
 

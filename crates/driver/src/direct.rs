@@ -29,8 +29,8 @@ impl DirectLedger {
 impl Ledger for DirectLedger {
     fn apply(&self, batch: Batch) -> PendingReplies {
         let mut backlog = self.backlog.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut told = |batch: &Batch, replies: &[_]| self.tails.committed(batch, replies);
-        let mut committed = backlog.commit(&*self.store, vec![batch], &mut told);
+        let mut wake = |concerned| self.tails.wake(&concerned);
+        let mut committed = backlog.commit(&*self.store, vec![batch], &mut wake);
         let committed = committed.pop().unwrap_or_else(|| {
             Err(StoreUnavailable::Failed {
                 cause: "nothing was committed".to_owned(),

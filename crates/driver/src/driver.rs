@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use windlass_session::io::{AdmittedCall, AnswerRequest, Input, Output, StoreProblem};
+use windlass_session::io::{AdmittedCall, AnswerRequest, Input, News, Output, StoreProblem};
 use windlass_store::command::{Command, NewLeg, OpenQuestion, Reply, Request, Run};
 use windlass_store::{
     AttemptNumber, Batch, Beginner, ConversationRef, Effect, Entry, EntryNumber, LegRef, NewEntry,
-    Nonce, QuestionNumber, StoreUnavailable, Token, denial_reason,
+    Nonce, Question, QuestionNumber, QuestionState, StoreUnavailable, Token, denial_reason,
 };
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Cause, Failure, Finding, Report as FailureReport};
@@ -551,7 +551,10 @@ impl<E: Executor> Driver<E> {
             Purpose::Request { .. } | Purpose::Answer(_) => {
                 match reply {
                     Some(Reply::Run(run)) => self.grant(run, true),
-                    Some(Reply::Ask(asked)) => self.remember(asked.token.clone()),
+                    Some(Reply::Ask(asked)) => {
+                        self.remember(asked.token.clone());
+                        self.read_again(&asked.question);
+                    }
                     _ => {}
                 }
                 let call = pending.call?;
@@ -630,6 +633,23 @@ impl<E: Executor> Driver<E> {
         if let Some(attempt) = self.log.recorded(effect_id, effect) {
             self.granted
                 .retain(|granted| *granted != (effect_id.clone(), attempt));
+        }
+    }
+
+    /// An answer that was long under way tells of a request that the log has closed by now, and that was read before the core knew
+    /// of it. The core is told once more, behind the answer.
+    fn read_again(&mut self, question: &Question) {
+        if self.log.last_read() <= question.last_entry {
+            return;
+        }
+        let store = self.ledger.store();
+        match store.question_of_number(&self.conversation, question.number) {
+            Ok(Some(question)) if question.state != QuestionState::Open => {
+                let news = News::Question(Box::new(question));
+                self.ready.push_back(Input::News(vec![news]));
+            }
+            Ok(_) => {}
+            Err(error) => self.note(error.to_string()),
         }
     }
 

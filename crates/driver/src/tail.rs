@@ -58,13 +58,7 @@ impl Tails {
         listeners.is_some_and(|listeners| listeners.iter().any(is_it))
     }
 
-    /// Wakes those whom a batch that was committed concerns. Its replies are given before.
-    pub fn committed(&self, batch: &Batch, replies: &[Reply]) {
-        if let Some(concerned) = Concerned::of(batch, replies) {
-            self.wake(&concerned);
-        }
-    }
-
+    /// The replies of the batch are given before.
     pub fn wake(&self, concerned: &Concerned) {
         let mut wakers = Vec::new();
         if let Some(listeners) = self.lock().get(&concerned.conversation) {
@@ -99,21 +93,37 @@ pub struct Concerned {
 }
 
 impl Concerned {
-    /// `None` where the batch says nothing that a leg reads.
+    /// `None` where a batch that was committed says nothing that a leg reads.
     pub fn of(batch: &Batch, replies: &[Reply]) -> Option<Self> {
+        let is_news =
+            |reply: &Reply| matches!(reply, Reply::Appended(entries) if !entries.is_empty());
+        let commands = batch.commands.iter().zip(replies);
+        Self::of_those(
+            batch,
+            commands.map(|(command, reply)| (command, is_news(reply))),
+        )
+    }
+
+    /// The same for a batch of which nobody knows whether it was committed.
+    pub fn perhaps(batch: &Batch) -> Option<Self> {
+        Self::of_those(batch, batch.commands.iter().map(|command| (command, true)))
+    }
+
+    /// Each command with whether entries that it is to append are new.
+    fn of_those<'a>(
+        batch: &Batch,
+        commands: impl Iterator<Item = (&'a Command, bool)>,
+    ) -> Option<Self> {
         let mut all = false;
         let mut all_but: Option<&SessionId> = None;
-        for (command, reply) in batch.commands.iter().zip(replies) {
+        for (command, is_news) in commands {
             match command {
                 // What a leg says, it knows.
-                Command::Append { leg, .. } => {
-                    let is_news = matches!(reply, Reply::Appended(numbers) if !numbers.is_empty());
-                    match all_but {
-                        _ if !is_news => {}
-                        Some(other) if *other != leg.leg => all = true,
-                        Some(_) | None => all_but = Some(&leg.leg),
-                    }
-                }
+                Command::Append { leg, .. } => match all_but {
+                    _ if !is_news => {}
+                    Some(other) if *other != leg.leg => all = true,
+                    Some(_) | None => all_but = Some(&leg.leg),
+                },
                 Command::Open(_)
                 | Command::Attach(_)
                 | Command::Save { .. }

@@ -13,7 +13,6 @@ use tokio::sync::oneshot;
 use windlass_driver::{
     Backlog, Committed, Concerned, Ledger, PendingReplies, Tail, Tails, begins_change,
 };
-use windlass_store::command::Reply;
 use windlass_store::{Batch, ConversationRef, Store, StoreUnavailable};
 use windlass_tool::id::SessionId;
 
@@ -225,10 +224,8 @@ impl Worker {
         let waited = self.backlog.len();
         let (batches, senders): (Vec<Batch>, Vec<_>) = jobs.into_iter().map(Job::split).unzip();
         let mut concerned = Vec::new();
-        let mut told = |batch: &Batch, replies: &[Reply]| {
-            concerned.extend(Concerned::of(batch, replies));
-        };
-        let committed = self.backlog.commit(&*self.store, batches, &mut told);
+        let mut wake = |one: Concerned| concerned.push(one);
+        let committed = self.backlog.commit(&*self.store, batches, &mut wake);
         self.report(waited, &committed);
         // The caller knows the answer before the log tells of it.
         for (sender, committed) in senders.into_iter().zip(committed) {

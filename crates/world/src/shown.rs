@@ -3,6 +3,7 @@
 
 use crate::count::Fault;
 use crate::judge::Rule;
+use crate::mood::StoreMood;
 use crate::notes::AskedFacts;
 use crate::slot::Live;
 use crate::world::World;
@@ -44,8 +45,9 @@ pub(crate) struct Click {
     question: QuestionNumber,
     life: usize,
     call: CallNumber,
+    expires_at_unix_ms: u64,
     at_us: u64,
-    /// It was answered that the request is not open.
+    /// It was answered within its time that the request is not open.
     is_refused: bool,
 }
 
@@ -118,10 +120,13 @@ impl World {
         // It may be answered once more.
         let is_open = error.is_some_and(|error| error.retryable);
         let is_refused = response.error_type() == Some(ErrorType::ConfirmationExpired);
+        let time_unix_ms = self.conversation_time(self.slots[live.slot].conversation);
         self.judge.clicks.retain_mut(|click| {
             let is_it = click.life == id && click.call == call;
-            click.is_refused |= is_it && is_refused;
-            !is_it || is_refused
+            // A process may stand still with an answer, and another one's clock be ahead.
+            let is_in_time = time_unix_ms < click.expires_at_unix_ms;
+            click.is_refused |= is_it && is_refused && is_in_time;
+            !is_it || is_refused && is_in_time
         });
         if !is_open && self.is_client_there(id, live) {
             self.ends_for_client(id, call);
@@ -166,6 +171,7 @@ impl World {
                 question: token.question,
                 life,
                 call,
+                expires_at_unix_ms,
                 at_us: self.now_us,
                 is_refused: false,
             });
@@ -187,7 +193,7 @@ impl World {
             if asked.is_approved || asked.is_denied || asked.is_asked_anew || asked.is_changed {
                 continue;
             }
-            // One of two servers is not told what the other writes: its client learns of it with the click.
+            // One of two servers is not told what the other writes, a withdrawal for one: its client learns of it with the click.
             let is_late = |at_us: u64| at_us + TELLING_US < click.at_us;
             let is_replaced = asked
                 .replaced_us
@@ -197,7 +203,8 @@ impl World {
                 continue;
             };
             // It was done without this request, which the client was told.
-            let is_void = row.state == QuestionState::Closed && row.effect_id.is_some();
+            let is_void = row.state == QuestionState::Closed
+                && (row.effect_id.is_some() || self.had_two_owners);
             if !is_void && !is_replaced {
                 let what = format!("{click:?} came to nothing: {row:?}, {asked:?}");
                 return self.broken(Rule::NoClickIsLost, what);
@@ -222,7 +229,12 @@ impl World {
             && !asked.is_denied
             && !asked.is_changed
             && asked.replaced_us.is_none();
-        let calm = is_settled(asked.changed_us) && is_settled(token.shown_us);
+        let disturbances = self.judge.disturbances.iter().copied();
+        // What the store does not let be read is not known.
+        let calm = self.mood == StoreMood::Up
+            && is_settled(asked.changed_us)
+            && is_settled(token.shown_us)
+            && disturbances.max().is_none_or(is_settled);
         let is_other = asked.question.expires_at_unix_ms != token.expires_at_unix_ms;
         if token.is_open
             && is_there
@@ -231,7 +243,6 @@ impl World {
             && is_other
             // One of two servers is not told what the other writes.
             && !self.had_two_owners
-            && self.was_undisturbed(asked.changed_us)
         {
             let what = format!("{token:?} is shown, and the ledger has {asked:?}");
             self.broken(Rule::TheShownEndIsTheLedgers, what);

@@ -327,8 +327,8 @@ impl QueuedLedger {
         }
         *queue = left;
         drop(queue);
-        let mut told = |batch: &Batch, replies: &[Reply]| self.tails.committed(batch, replies);
-        let committed = lock(&self.backlog).commit(&*self.store, batches, &mut told);
+        let mut wake = |concerned| self.tails.wake(&concerned);
+        let committed = lock(&self.backlog).commit(&*self.store, batches, &mut wake);
         let answered = places.into_iter().zip(committed);
         let answers = answered.map(|((conversation, place), committed)| PendingAnswer {
             conversation,

@@ -6,21 +6,21 @@ use std::future::poll_fn;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use windlass_driver::{Driver, DriverConfig, Ledger, PendingReplies, Tail, Tails};
-use windlass_session::io::{AnswerRequest, Input, Output};
+use windlass_driver::{Concerned, Driver, DriverConfig, Ledger, PendingReplies, Tail, Tails};
+use windlass_session::io::{AnswerRequest, Input, News, Output};
 use windlass_store::command::{
-    AnswerVerdict, Command, Found, FoundState, Record, Reply, Request, RequestOrigin, Run,
-    ToolFacts,
+    AnswerVerdict, Command, Found, FoundState, NewLeg, Record, Reply, Request, RequestOrigin, Run,
+    ToolFacts, WithdrawnQuestion,
 };
 use windlass_store::{
-    Attempt, AttemptNumber, AttemptOutcome, Batch, ConversationRef, Effect, EffectKey, EffectState,
-    EntryEvent, EntryNumber, Epoch, LegRef, LookupState, MemoryStore, NewEntry, Nonce, OwnerId,
-    QuestionNumber, Store, StoreUnavailable,
+    Attempt, AttemptNumber, AttemptOutcome, Batch, Beginner, ConversationRef, Effect, EffectKey,
+    EffectState, EntryEvent, EntryNumber, Epoch, LegRef, LookupState, MemoryStore, NewEntry, Nonce,
+    OwnerId, QuestionNumber, QuestionState, Store, StoreUnavailable,
 };
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::handler::{Finding, Success};
 use windlass_tool::id::{
-    CallNumber, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId,
+    CallNumber, ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId,
 };
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -72,6 +72,8 @@ impl Ledger for Scripted {
 
 struct Bench {
     asked: Arc<Mutex<OpenRequest>>,
+    store: MemoryStore,
+    tails: Tails,
     hands: Hands,
     driver: Driver<Hands>,
 }
@@ -91,14 +93,11 @@ fn bench() -> Bench {
         tails: Tails::default(),
     };
     let asked = ledger.asked.clone();
+    let (store, tails) = (ledger.store.clone(), ledger.tails.clone());
     let hands = Hands::default();
     hands.0.lock().unwrap().holds_lookups = true;
     let config = DriverConfig {
-        conversation: ConversationRef {
-            tenant: TenantId::default(),
-            conversation_id: ConversationId::new("c-1"),
-            user_id: UserId::new("u-1"),
-        },
+        conversation: conversation(),
         leg: leg(),
         registry: registry(),
         after: Some(EntryNumber(0)),
@@ -106,11 +105,36 @@ fn bench() -> Bench {
     Bench {
         driver: Driver::new(config, Arc::new(ledger), hands.clone()),
         asked,
+        store,
+        tails,
         hands,
     }
 }
 
+fn conversation() -> ConversationRef {
+    ConversationRef {
+        tenant: TenantId::default(),
+        conversation_id: ConversationId::new("c-1"),
+        user_id: UserId::new("u-1"),
+    }
+}
+
 impl Bench {
+    /// The store takes what the driver, or somebody else, has asked, and wakes the session.
+    fn commit(&self, commands: Vec<Command>) -> Vec<Reply> {
+        let batch = Batch {
+            conversation: conversation(),
+            commands,
+        };
+        let batches = [batch];
+        let replies = self.store.commit(&batches).unwrap().pop().unwrap();
+        let concerned = Concerned::of(&batches[0], &replies);
+        concerned
+            .iter()
+            .for_each(|concerned| self.tails.wake(concerned));
+        replies
+    }
+
     fn perform(&mut self, output: Output) -> VecDeque<Input> {
         let mut inputs = VecDeque::new();
         assert!(self.driver.perform(output, &mut inputs).is_none());
@@ -137,6 +161,18 @@ impl Bench {
             Poll::Ready(input) => Some(input),
             Poll::Pending => None,
         }
+    }
+
+    /// The states of the questions that the session is told of.
+    fn question_states(&mut self) -> Vec<QuestionState> {
+        let Some(Input::News(news)) = self.poll() else {
+            panic!("there is news");
+        };
+        let state = |one: &News| match one {
+            News::Question(question) => question.state,
+            other => panic!("{other:?}"),
+        };
+        news.iter().map(state).collect()
     }
 
     /// The call, and the reply's name, of a decision.
@@ -434,4 +470,43 @@ fn what_nobody_waits_for_makes_no_input_and_its_trouble_is_for_the_log() {
     assert!(!bench.driver.is_saving());
     assert_eq!(bench.driver.take_problems().len(), 3);
     assert!(bench.driver.take_problems().is_empty());
+}
+
+#[test]
+fn a_request_that_was_closed_while_its_answer_was_under_way_is_told_as_closed_behind_it() {
+    let mut bench = bench();
+    let attach = Command::Attach(Box::new(NewLeg {
+        leg: leg().leg,
+        mode: Mode::Voice,
+        client_id: ClientId::new("client"),
+        resume_token: [0; 32],
+        expires_in_ms: 60_000,
+    }));
+    bench.commit(vec![Command::Open(Beginner::default()), attach]);
+    let request = Request {
+        needs_consent: true,
+        ..request(1)
+    };
+    bench.perform(Output::Request {
+        call: CallNumber(1),
+        request: Box::new(request),
+    });
+    let (_, asked) = bench.last();
+    let Some(Reply::Ask(asked)) = bench.commit(asked).pop() else {
+        panic!("it asks");
+    };
+    assert_eq!(bench.question_states(), [QuestionState::Open]);
+    let (question, last_entry) = (asked.question.number, asked.question.last_entry);
+    bench.commit(vec![Command::Withdraw {
+        leg: leg(),
+        questions: vec![WithdrawnQuestion {
+            question,
+            last_entry,
+        }],
+    }]);
+    assert_eq!(bench.question_states(), [QuestionState::Closed]);
+    bench.answer(0, Reply::Ask(asked));
+    assert_eq!(bench.decided(), Some((1, "Ask".to_owned())));
+    assert_eq!(bench.question_states(), [QuestionState::Closed]);
+    assert!(bench.poll().is_none());
 }

@@ -408,3 +408,29 @@ fn new_conversations_lie_side_by_side_in_the_file() {
     let scattered = log_bytes(|_| ids::random_hex().unwrap());
     assert!(minted * 2 < scattered, "{minted} of {scattered} bytes");
 }
+
+#[test]
+fn a_commit_that_fails_wakes_the_legs_too_as_the_store_may_have_taken_it() {
+    let bench = start(ThreadSettings {
+        retry: Duration::from_secs(60 * 60),
+        ..ThreadSettings::default()
+    });
+    let handle = bench.thread.handle();
+    let of = conversation("c");
+    let mut tails = ["s", "other"].map(|leg| handle.tail(&of, &SessionId::new(leg)));
+    let mut context = Context::from_waker(Waker::noop());
+    bench.disk.is_full.store(true, Ordering::SeqCst);
+    for (command, expected) in [
+        (append(1), [false, true]),
+        (Command::Taint, [false, false]),
+        (request("a"), [true, true]),
+    ] {
+        bench.apply(batch("c", command)).unwrap_err();
+        // The answer comes before the wake.
+        bench.apply(attach("behind")).unwrap_err();
+        let woken = tails
+            .each_mut()
+            .map(|tail| tail.poll_committed(&mut context) == Poll::Ready(()));
+        assert_eq!(woken, expected);
+    }
+}
