@@ -135,6 +135,7 @@ const PLACES: &[CrateRule] = &[
             "windlass-app",
             "windlass-calendar",
             "windlass-driver",
+            "windlass-handlers",
             "windlass-provider",
             "windlass-runtime",
             "windlass-session",

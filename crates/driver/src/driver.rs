@@ -13,7 +13,7 @@ use windlass_session::io::{AdmittedCall, AnswerRequest, Input, News, Output, Sto
 use windlass_store::command::{Command, NewLeg, OpenQuestion, Reply, Request, Run};
 use windlass_store::{
     AttemptNumber, Batch, Beginner, ConversationRef, Effect, Entry, EntryNumber, LegRef, NewEntry,
-    Nonce, Question, QuestionNumber, QuestionState, StoreUnavailable, Token, denial_reason,
+    Nonce, Question, QuestionNumber, StoreUnavailable, Token, denial_reason,
 };
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Cause, Failure, Finding, Report as FailureReport};
@@ -636,16 +636,16 @@ impl<E: Executor> Driver<E> {
         }
     }
 
-    /// An answer that was long under way tells of a request that the log has closed by now, and that was read before the core knew
-    /// of it. The core is told once more, behind the answer.
+    /// An answer that was long under way tells of a request that was closed since, or asked for again, which was read before the
+    /// core knew of it. The core is told once more, behind the answer.
     fn read_again(&mut self, question: &Question) {
         if self.log.last_read() <= question.last_entry {
             return;
         }
         let store = self.ledger.store();
         match store.question_of_number(&self.conversation, question.number) {
-            Ok(Some(question)) if question.state != QuestionState::Open => {
-                let news = News::Question(Box::new(question));
+            Ok(Some(now)) if now.last_entry > question.last_entry => {
+                let news = News::Question(Box::new(now));
                 self.ready.push_back(Input::News(vec![news]));
             }
             Ok(_) => {}

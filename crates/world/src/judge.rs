@@ -215,9 +215,7 @@ impl World {
             true => (one, other),
             false => (other, one),
         };
-        let spellings = &self.intents.spellings;
-        earlier.tool == later.tool
-            && spellings.are_told_apart(&earlier.text, &later.effect_id, &later.text)
+        earlier.tool == later.tool && self.intents.spellings.are_told_apart(earlier, later)
     }
 
     /// Whether the user who approved the one had been told of the other. Of the parts of a trip: of the trip.
@@ -296,22 +294,21 @@ impl World {
         }
         let what = format!("life {id} starts {attempt:?}");
         let conversation = self.slots[live.slot].conversation;
-        let attempt_text = attempt.arguments.get("text");
-        let attempt_text = attempt_text
-            .as_ref()
-            .and_then(Value::as_str)
-            .map(str::to_owned);
         let question = match &attempt.run {
             Some(run) => {
-                let attempt = (run.effect_id.clone(), run.attempt);
-                let is_first = self.judge.started.insert(attempt, self.now_us).is_none();
+                let place = (run.effect_id.clone(), run.attempt);
+                let is_first = self.judge.started.insert(place, self.now_us).is_none();
                 if !is_first {
                     return self.broken(Rule::AnAttemptStartsOnce, what);
                 }
                 let turn = (live.slot, self.slots[live.slot].onsets);
-                if let Some(text) = attempt_text {
-                    self.intents.spellings.note_known(&text, turn, self.now_us);
-                }
+                let spellings = &mut self.intents.spellings;
+                spellings.note_known(
+                    attempt.tool.id.as_str(),
+                    &attempt.arguments,
+                    turn,
+                    self.now_us,
+                );
                 if let Some(number) = run.question {
                     let questions = &mut self.judge.questions_of;
                     let questions = questions.entry(run.effect_id.clone()).or_default();
@@ -587,11 +584,9 @@ impl World {
             for call in past.filter(|past| past.id.is_some() && past.id == answer.id) {
                 call.is_answered = true;
                 self.intents.answered(call.intent);
-                let text = call.arguments.get("text");
-                if let Some(text) = text.as_ref().and_then(Value::as_str)
-                    && is_of_ledger
-                {
-                    self.intents.spellings.note_known(text, turn, self.now_us);
+                if is_of_ledger {
+                    let spellings = &mut self.intents.spellings;
+                    spellings.note_known(&call.name, &call.arguments, turn, self.now_us);
                 }
             }
             let body = &answer.projection.body;

@@ -233,14 +233,8 @@ impl World {
 
     /// The ledger does not take what a session says that people are talking to.
     fn judge_gone(&mut self, place: usize, leg: &LegRef, kind: &str) {
-        // Where there are two, each holds the other one for dead.
-        if self
-            .processes
-            .iter()
-            .filter(|process| process.is_up)
-            .count()
-            > 1
-        {
+        // Where there are two, or have been, each held the other one for dead and wrote over it.
+        if self.had_two_owners || self.serving().len() > 1 {
             return;
         }
         let lives = self.lives.iter().enumerate();

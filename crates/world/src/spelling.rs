@@ -2,6 +2,7 @@
 //! that nothing here compares as the ledger does.
 
 use crate::count::Fault;
+use crate::outside::OutsideRequest;
 use crate::world::World;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -52,13 +53,16 @@ const INVISIBLE: [&str; 3] = ["\u{200b}", "\u{feff}", "\u{2060}"];
 /// A turn of a user, by session slot and onset.
 pub(crate) type SpokenTurn = (usize, u64);
 
+/// A change by its tool, its meaning, and whether its text is written only nearly as others of that meaning.
+type Written = (String, String, bool);
+
 /// How texts were written.
 #[derive(Default)]
 pub(crate) struct Spellings {
     /// By the text: which of [`WORDS`] it is, and whether only nearly.
     texts: BTreeMap<String, (usize, bool)>,
-    /// Since when a change is known in a turn whose words were written so: it began then, or the model was told of it.
-    known: BTreeMap<((usize, bool), SpokenTurn), u64>,
+    /// Since when a change is known in a turn: it began then, or the model was told of it.
+    known: BTreeMap<(Written, SpokenTurn), u64>,
     /// In which turn the ledger was asked for an effect, and when.
     requested: BTreeMap<EffectId, (SpokenTurn, u64)>,
 }
@@ -161,10 +165,21 @@ impl Spellings {
         Some(spelled.meaning())
     }
 
-    /// A change whose text was written so begins, or the model is told of it.
-    pub(crate) fn note_known(&mut self, text: &str, turn: SpokenTurn, at_us: u64) {
-        if let Some(written) = self.texts.get(text) {
-            self.known.entry((*written, turn)).or_insert(at_us);
+    /// A change of these arguments begins, or the model is told of it.
+    pub(crate) fn note_known(
+        &mut self,
+        tool: &str,
+        arguments: &Arguments,
+        turn: SpokenTurn,
+        at_us: u64,
+    ) {
+        let arguments = serde_json::to_value(arguments).unwrap_or_default();
+        let text = arguments.get("text").and_then(Value::as_str);
+        if let Some((_, is_near)) = text.and_then(|text| self.texts.get(text)).copied()
+            && let Some(meaning) = self.meaning_of(&arguments)
+        {
+            let written = (tool.to_owned(), meaning, is_near);
+            self.known.entry((written, turn)).or_insert(at_us);
         }
     }
 
@@ -173,17 +188,22 @@ impl Spellings {
         self.requested.insert(effect.clone(), (turn, at_us));
     }
 
-    /// Whether an effect with a text may be another than an earlier one with a text that means the same: it is written only nearly
-    /// as that, and the earlier one was not known in the turn in which it was asked for.
-    pub(crate) fn are_told_apart(&self, earlier: &str, effect: &EffectId, text: &str) -> bool {
-        let (Some(earlier), Some(later)) = (self.texts.get(earlier), self.texts.get(text)) else {
+    /// Whether a change may be another than an earlier one of the same tool and meaning: it is written only nearly as that, and the
+    /// earlier one was not known in the turn in which it was asked for.
+    pub(crate) fn are_told_apart(&self, earlier: &OutsideRequest, later: &OutsideRequest) -> bool {
+        let is_near = |request: &OutsideRequest| self.texts.get(&request.text).map(|text| text.1);
+        let (Some(was_near), Some(is_near)) = (is_near(earlier), is_near(later)) else {
             return false;
         };
-        let is_known = self.requested.get(effect).is_some_and(|(turn, at_us)| {
-            let known_us = self.known.get(&(*earlier, *turn));
-            known_us.is_some_and(|known_us| known_us < at_us)
-        });
-        earlier.1 != later.1 && !is_known
+        let is_known = self
+            .requested
+            .get(&later.effect_id)
+            .is_some_and(|(turn, at_us)| {
+                let written = (earlier.tool.clone(), earlier.meaning.clone(), was_near);
+                let known_us = self.known.get(&(written, *turn));
+                known_us.is_some_and(|known_us| known_us < at_us)
+            });
+        was_near != is_near && !is_known
     }
 }
 
