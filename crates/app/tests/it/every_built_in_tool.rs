@@ -1,5 +1,6 @@
 //! Every built-in tool through the real pipeline, by one table: a call that works, arguments that do not fit, a mode that is not the
-//! tool's, a service that is silent, the same call again, and a user who says no. Knows no tool's own rules beyond its row.
+//! tool's, a service that is silent, a user who stops it, the same call again, and a user who says no. Knows no tool's own rules beyond
+//! its row.
 
 use crate::chat::{Chat, chat, chunks, question, words};
 use crate::support::http::{HttpAnswer, get, post_with};
@@ -381,27 +382,65 @@ fn a_tool_is_refused_in_a_mode_that_is_not_its_own() {
     }
 }
 
+/// The keys under which every tool that has a service asks this one.
+fn asking<'a>(host: &'a str, url: &'a str) -> Vec<(&'static str, &'a str)> {
+    vec![
+        ("handlers.allow_fetch", host),
+        ("search.service", "brave"),
+        ("search.url", url),
+        ("search.api_key", "k"),
+        ("images.service", "openai"),
+        ("images.url", url),
+        ("images.api_key", "k"),
+        ("calendar.service", "google"),
+        ("calendar.google.url", url),
+        ("calendar.google.token_url", url),
+        ("calendar.google.client_id", "c"),
+        ("calendar.google.client_secret", "s"),
+        ("calendar.google.refresh_token", "r"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_to_a_service_stops_for_its_user_unless_it_may_have_changed_something() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = silent.local_addr().unwrap().to_string();
+    let url = format!("http://{host}");
+    let scene = Scene::open(&asking(&host, &url)).await;
+    let services = ROWS.iter().filter(|row| matches!(row.waits, Service(..)));
+    let mut asked = 0;
+    for row in services.filter(|row| row.consent == Free) {
+        let Service(_, ends) = row.waits else {
+            continue;
+        };
+        // What only reads is stopped. What may have been done already goes on, until its service is gone.
+        let (status, ends) = match ends {
+            READ => (200, "CANCELLED"),
+            _ => (409, ends),
+        };
+        let ended = thread::scope(|threads| {
+            let call = threads.spawn(|| scene.call(row, row.fits).1);
+            let connection = silent.accept().unwrap();
+            let body = json!({"conversationId": row.tool, "callId": "call-1"});
+            let stopped = scene.post("/api/cancel", &body);
+            assert_eq!(stopped.status, status, "{}: {}", row.tool, stopped.body);
+            drop(connection);
+            call.join().unwrap()
+        });
+        expect_error(row, &ended, ends);
+        asked += 1;
+    }
+    assert_eq!(asked, 4, "two calendars, pictures and the web");
+    scene.chat.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_to_a_service_that_is_silent_ends_at_its_limit() {
     // It takes connections, and nobody ever reads from them.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = silent.local_addr().unwrap().to_string();
     let url = format!("http://{host}");
-    let mut keys = vec![
-        ("handlers.allow_fetch", host.as_str()),
-        ("search.service", "brave"),
-        ("search.url", url.as_str()),
-        ("search.api_key", "k"),
-        ("images.service", "openai"),
-        ("images.url", url.as_str()),
-        ("images.api_key", "k"),
-        ("calendar.service", "google"),
-        ("calendar.google.url", url.as_str()),
-        ("calendar.google.token_url", url.as_str()),
-        ("calendar.google.client_id", "c"),
-        ("calendar.google.client_secret", "s"),
-        ("calendar.google.refresh_token", "r"),
-    ];
+    let mut keys = asking(&host, &url);
     keys.extend(ROWS.iter().filter_map(|row| match row.waits {
         Service(key, _) => Some((key, LIMIT_MS)),
         Inline | Process | Public => None,
