@@ -155,6 +155,8 @@ pub(crate) fn config(registry: Arc<Registry>) -> SessionConfig {
                 .profile
                 .model,
         ),
+        model: "model".into(),
+        estimate: None,
         started_unix_ms: 1_795_199_143_511,
         history: Vec::new(),
         last_call: CallNumber(0),

@@ -6,6 +6,7 @@ mod approvals;
 mod calls;
 pub mod client;
 mod config;
+pub mod context;
 mod deadlines;
 mod ending;
 pub mod event;

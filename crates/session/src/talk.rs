@@ -3,6 +3,7 @@
 
 use crate::answers::{Answers, CallAnswer, Notice, Produced};
 use crate::client::{Citation, ClientUpdate, ErrorCode, MessageKey};
+use crate::context::{ContextWatch, OtherModel};
 use crate::deadlines::Deadline;
 use crate::ending::Ending;
 use crate::event::{EndReason, SessionEvent, StateChange, TurnSummary};
@@ -10,7 +11,7 @@ use crate::facts::{Slot, shorten};
 use crate::io::Output;
 use crate::link::Link;
 use crate::model::{
-    AnswerBatching, HistoryEntry, LostReason, ModelCommand, ModelToolResponse, Role,
+    AnswerBatching, HistoryEntry, LostReason, ModelCommand, ModelToolResponse, Role, Usage,
 };
 use crate::policy::{LoopHistory, Settled, Verdict};
 use crate::projection::{project, result_text};
@@ -33,6 +34,10 @@ use windlass_tool::intent::Intent;
 use windlass_tool::kind::{Category, Mode, Scheduling};
 use windlass_tool::sensitive::Sensitive;
 
+/// Said to a live model whose window is nearly full.
+const NEARLY_FULL: &str = "This conversation has nearly filled what you can keep in mind. Tell the user so in one or two sentences: you may soon \
+     forget how it began, or it may end, and a new conversation has room again. Name what is still open. Then go on as before.";
+
 pub(crate) struct Talk {
     pub(crate) step: Step,
     pub(crate) turns: Turns,
@@ -41,6 +46,7 @@ pub(crate) struct Talk {
     pub(crate) link: Link,
     pub(crate) answers: Answers,
     pub(crate) ending: Ending,
+    context: ContextWatch,
     /// The store has been told that the model has read external content.
     is_tainted: bool,
 }
@@ -56,6 +62,7 @@ impl Talk {
             link: Link::new(config.mode, config.pending_request.clone()),
             answers: Answers::default(),
             ending: Ending::default(),
+            context: ContextWatch::default(),
             is_tainted: false,
             step,
         }
@@ -640,6 +647,29 @@ impl Talk {
             question: None,
             text: reply.words(),
             is_logged: true,
+        });
+    }
+
+    /// A provider has counted an exchange. By voice client and user are told, once, before the window is full; by text a summary
+    /// makes room instead.
+    pub(crate) fn on_usage(&mut self, usage: Usage, other: Option<OtherModel>) {
+        self.step.event(SessionEvent::Usage(usage));
+        let nearly_full = self.context.used(&usage, other, &mut self.step);
+        let is_voice = self.step.config.mode == Mode::Voice;
+        let Some(context) = nearly_full.filter(|_| is_voice) else {
+            return;
+        };
+        self.step.tell_client(ClientUpdate::Message(json!({
+            "type": "context_nearly_full",
+            "tokens": context.tokens,
+            "windowTokens": context.window_tokens,
+        })));
+        self.notify(Notice {
+            turn: self.turns.last_number(),
+            effect_id: None,
+            question: None,
+            text: NEARLY_FULL.to_owned(),
+            is_logged: false,
         });
     }
 

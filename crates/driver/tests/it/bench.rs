@@ -285,6 +285,8 @@ impl Leg {
             registry: registry(),
             limits: Arc::new(Limits::of(mode)),
             profile: Arc::new(profile()),
+            model: "model".into(),
+            estimate: None,
             started_unix_ms: STARTED_UNIX_MS,
             history: Vec::new(),
             last_call: CallNumber(0),

@@ -38,6 +38,7 @@ const SERVER_TYPES: [&str; 27] = [
     "answer_again",
     "ticket",
     "ticket_reply",
+    "context_nearly_full",
     "custom",
 ];
 

@@ -4,6 +4,7 @@
 mod budgets;
 mod confirmations;
 mod connections;
+mod context;
 mod crossing;
 mod detached;
 mod duplicates;

@@ -90,6 +90,8 @@ impl Bench {
             registry: Arc::new(registry()),
             limits: Arc::new(Limits::of(mode)),
             profile: Arc::new(profile()),
+            model: "model".into(),
+            estimate: None,
             started_unix_ms: STARTED_UNIX_MS + self.now.as_millis(),
             history: Vec::new(),
             last_call: CallNumber(0),

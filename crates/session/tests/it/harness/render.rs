@@ -415,6 +415,20 @@ fn render_event(event: &SessionEvent, names: &mut Names) -> Option<String> {
         SessionEvent::AuditNote {
             call, event, data, ..
         } => format!("{call} notes {event} {}", data.expose()),
+        SessionEvent::ContextNearlyFull {
+            context,
+            is_estimate,
+        } => {
+            let (model, tokens) = (&context.model, context.tokens);
+            let of = match is_estimate {
+                true => "estimated",
+                false => "counted",
+            };
+            format!(
+                "{model} is nearly full: {tokens} of {} {of}",
+                context.window_tokens
+            )
+        }
         SessionEvent::SessionEnded { reason } => format!("session ended: {reason:?}"),
         // What every script would repeat without saying more.
         _ => return None,
