@@ -101,6 +101,22 @@ fn the_parts_come_in_the_contracts_order() {
 }
 
 #[test]
+fn a_further_tool_changes_the_tools_part_alone() {
+    let around = |tools: Vec<Tool>| {
+        let text = prompt(&registry(tools), Mode::Text, 4_000);
+        let (before, rest) = text.split_once("# Available Tools").unwrap();
+        let (tools, after) = rest.split_once("# How you work").unwrap();
+        (before.to_owned(), tools.to_owned(), after.to_owned())
+    };
+    let find = || tool("find", Category::Retrieval, &BOTH, "Finds.");
+    let act = tool("act", Category::Action, &BOTH, "Acts.");
+    let (before, tools, after) = around(vec![find()]);
+    let (before_two, two, after_two) = around(vec![find(), act]);
+    assert_eq!((before, after), (before_two, after_two));
+    assert!(!tools.contains("## act") && two.contains("## act"), "{two}");
+}
+
+#[test]
 fn guides_are_full_as_long_as_they_fit_and_retrieval_tools_come_first() {
     let registry = registry(vec![
         tool("act", Category::Action, &BOTH, &"a".repeat(40)),
