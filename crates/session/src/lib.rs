@@ -29,6 +29,7 @@ mod step;
 mod talk;
 pub mod time;
 mod turn;
+mod values;
 
 pub use ledger::called_back;
 pub use policy::names_delivery;

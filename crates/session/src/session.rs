@@ -410,6 +410,9 @@ impl Session {
             self.end_if_due();
         }
         self.talk.go_on(began.last_turn, began.spent);
+        if let Some(state) = began.state {
+            self.talk.restore_values(state);
+        }
         let unheard = (began.unheard, began.unheard_questions);
         let Self { talk, calls } = self;
         calls.await_ends(began.at_work, talk);

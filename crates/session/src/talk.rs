@@ -15,13 +15,14 @@ use crate::model::{
 };
 use crate::policy::{LoopHistory, Settled, Verdict};
 use crate::projection::{project, result_text};
-use crate::said::{PREFACE, SaidCall, SaidResult, TicketReply};
+use crate::said::{KeptState, PREFACE, SaidCall, SaidResult, TicketReply};
 use crate::saved::{OpenTurn, SAVED_VERSION, Saved, SpentTurn, WaitingText};
 use crate::speech::{Speech, Words};
 use crate::state::StateController;
 use crate::step::Step;
 use crate::time::Timestamp;
 use crate::turn::{Turn, Turns};
+use crate::values::Values;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +58,11 @@ impl Talk {
         let config = &step.config;
         Self {
             turns: Turns::default(),
-            state: StateController::new(config.mode, config.limits.trail_entries_max),
+            state: StateController::new(
+                config.mode,
+                config.limits.trail_entries_max,
+                Values::new(config.registry.clone(), config.limits.clone()),
+            ),
             speech: Speech::default(),
             link: Link::new(config.mode, config.pending_request.clone()),
             answers: Answers::default(),
@@ -760,6 +765,7 @@ impl Talk {
             is_active: state.is_active,
             is_model_generating: state.is_model_generating,
             pending_end_voice_session: state.pending_end.is_some(),
+            values: self.state.values().clone(),
         }
     }
 
@@ -777,6 +783,12 @@ impl Talk {
             return;
         }
         let changes = self.state.apply(self.step.now, call, intents);
+        let is_set = |(intent, change): (&Intent, &Result<StateChange, String>)| {
+            matches!(intent, Intent::SetState { .. }) && change.is_ok()
+        };
+        if intents.iter().zip(&changes).any(is_set) {
+            self.log_values();
+        }
         for (intent, change) in intents.iter().zip(changes) {
             let intent = Box::new(intent.clone());
             self.step.event(match change {
@@ -793,6 +805,22 @@ impl Talk {
             });
         }
         self.speech.suppress(self.state.get(), &mut self.step);
+    }
+
+    /// Writes what handlers keep into the log, where the next session of the conversation finds it.
+    fn log_values(&mut self) {
+        let said = self.state.said_values(self.speech.last_entry().0);
+        self.speech.log(&said, &mut self.step);
+    }
+
+    /// What handlers keep for the conversation, by its log.
+    pub(crate) fn restore_values(&mut self, kept: KeptState) {
+        self.state.restore_values(kept, self.speech.last_entry().0);
+    }
+
+    /// Another session of the conversation has changed some of it.
+    pub(crate) fn learn_values(&mut self, news: &KeptState) {
+        self.state.learn_values(news);
     }
 
     /// Ends the current turn, if there is one, and begins that of what the user said meanwhile.
@@ -826,6 +854,9 @@ impl Talk {
             self.step.tell_client(ClientUpdate::TurnComplete { turn });
         }
         self.state.turn_ended(self.step.now);
+        if self.state.are_values_old(self.speech.last_entry().0) {
+            self.log_values();
+        }
         self.speech.suppress(self.state.get(), &mut self.step);
         if let Some(waited) = self.turns.begin_waiting(self.step.now, is_interrupted) {
             let turn = waited.turn;

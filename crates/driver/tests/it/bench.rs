@@ -85,6 +85,7 @@ fn tool(id: &str) -> Tool {
         effect_key: vec!["what".into()].into(),
         repeatable: false,
         sensitive: Vec::new(),
+        state: std::collections::BTreeMap::new(),
         status: None,
         parameters: Validator::compile(&parameters).unwrap(),
         response: None,

@@ -39,6 +39,7 @@ fn tool(id: &str, category: Category, modes: &[Mode], documentation: &str) -> To
         effect_key: Arc::default(),
         repeatable: false,
         sensitive: Vec::new(),
+        state: std::collections::BTreeMap::new(),
         status: None,
         parameters: Validator::compile(&serde_json::json!({"type": "object"})).unwrap(),
         response: None,

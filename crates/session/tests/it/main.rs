@@ -33,5 +33,6 @@ mod restarts;
 mod resumed;
 mod retries;
 mod said_into_answers;
+mod state;
 mod turns;
 mod unread_notices;

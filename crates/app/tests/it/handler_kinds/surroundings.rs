@@ -187,6 +187,7 @@ impl ScriptJudge for Trusting {
         ScriptVerdict {
             used: vec![script.entry.to_owned()],
             flaws: Vec::new(),
+            response_version: None,
         }
     }
 }

@@ -44,6 +44,10 @@ pub(crate) fn render_entry(entry: &Entry, names: &mut Names) -> String {
                 format!("{call} {tool} {arguments} brought {}", result.expose())
             }
             Said::Notice { text } => format!("notice {:?}", text.expose()),
+            Said::State { changed, values } => {
+                let values = serde_json::to_string(&values).unwrap();
+                format!("values {values} after {}", changed.join(", "))
+            }
             other => format!("{other:?}"),
         },
         EntryEvent::Effect(change) => format!(
@@ -116,13 +120,20 @@ fn render(output: &Output, names: &mut Names) -> Option<String> {
             RateCharge::Note => format!("check rate {call} {tool} (noted)"),
         },
         Output::StartCall(call) => format!(
-            "start {} {}{} {}",
+            "start {} {}{} {}{}",
             call.call().call,
             call.tool().id,
             call.effect_id()
                 .map(|id| format!(" ({})", names.of(id)))
                 .unwrap_or_default(),
-            serde_json::to_string(call.arguments()).unwrap()
+            serde_json::to_string(call.arguments()).unwrap(),
+            match call.session().values.is_empty() {
+                true => String::new(),
+                false => {
+                    let values = serde_json::to_string(&call.session().values).unwrap();
+                    format!(" knowing {values}")
+                }
+            }
         ),
         Output::AbortCall { call, drop } => {
             format!(
