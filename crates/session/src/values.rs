@@ -148,3 +148,31 @@ impl Values {
 fn written_bytes(value: &Value) -> usize {
     value.to_string().len()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_tool::kind::Mode;
+
+    #[test]
+    fn values_are_said_again_before_their_entry_leaves_what_a_session_reads() {
+        let registry = Arc::new(Registry::new("1.0.00000000", None, Vec::new()));
+        let mut values = Values::new(registry, Arc::new(Limits::of(Mode::Text)));
+        assert!(!values.are_old(10_000), "there are none");
+        let kept = StateValues::new([("basket".into(), Value::from("tea"))].into());
+        values.restore(
+            KeptState {
+                values: kept.clone(),
+                changed: vec!["basket".into()],
+                age: 200,
+            },
+            7,
+        );
+        assert!(!values.are_old(7 + 49) && values.are_old(7 + 50));
+        let Said::State { values: said, .. } = values.said(57) else {
+            panic!("it says the values");
+        };
+        assert_eq!(said, kept);
+        assert!(!values.are_old(57 + 249) && values.are_old(57 + 250));
+    }
+}
