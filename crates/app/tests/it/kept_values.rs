@@ -42,7 +42,7 @@ fn tool(folder: &Path, name: &str, properties: &Value, handler: (&str, String)) 
 struct Shop {
     folder: tempfile::TempDir,
     model: ModelServer,
-    server: Running,
+    server: Option<Running>,
     address: String,
 }
 
@@ -76,30 +76,38 @@ impl Shop {
             }
             _ => Says::Words("Well."),
         });
-        let mut server = serve(folder.path(), &model);
-        let address = server.address();
-        Self {
+        let mut shop = Self {
             folder,
             model,
-            server,
-            address,
-        }
+            server: None,
+            address: String::new(),
+        };
+        shop.serve();
+        shop
     }
 
-    /// The server ends, and another takes its place. Gives what the first has logged.
-    fn restart(&mut self) -> String {
-        self.server.signal("-TERM");
-        let next = serve(self.folder.path(), &self.model);
-        let ended = std::mem::replace(&mut self.server, next);
-        let (_, log) = ended.end();
-        self.address = self.server.address();
-        log
+    /// The server ends, and another takes its place.
+    fn restart(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.signal("-TERM");
+            server.end();
+        }
+        self.serve();
+    }
+
+    fn serve(&mut self) {
+        let mut server = command(self.folder.path());
+        server
+            .args(["serve", "--listen", "127.0.0.1:0", "--tools", "tools"])
+            .args(["--data", "data", "--text-provider-url", &self.model.url]);
+        let server = self.server.insert(Running::start(&mut server));
+        self.address = server.address();
     }
 
     /// What the call has brought that the user asks for.
     fn call(&self, message: &str) -> Value {
-        let body = json!({"id": "talk", "messages": [{"role": "user", "parts": [{"type": "text", "text": message}]}]});
-        let answer = post(&self.address, "/api/chat", body.to_string().as_bytes());
+        let body = json!({"id": "talk", "message": message}).to_string();
+        let answer = post(&self.address, "/api/chat", body.as_bytes());
         assert_eq!(answer.status, 200, "{}", answer.body);
         let seen = self.model.seen();
         let reads = seen.last().unwrap()["messages"].as_array().unwrap().clone();
@@ -108,14 +116,6 @@ impl Shop {
             serde_json::from_str(result.unwrap()["content"].as_str().unwrap()).unwrap();
         result["data"].clone()
     }
-}
-
-fn serve(folder: &Path, model: &ModelServer) -> Running {
-    let mut server = command(folder);
-    server
-        .args(["serve", "--listen", "127.0.0.1:0", "--tools", "tools"])
-        .args(["--data", "data", "--text-provider-url", &model.url]);
-    Running::start(&mut server)
 }
 
 #[test]
