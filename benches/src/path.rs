@@ -121,6 +121,7 @@ pub(crate) fn invocation(number: usize) -> Invocation {
                 is_active: true,
                 is_model_generating: true,
                 pending_end_voice_session: false,
+                values: windlass_tool::handler::StateValues::default(),
             },
             effect_id: None,
             writes: windlass_tool::handler::RunWrites::none(),
