@@ -335,7 +335,7 @@ impl CallPath {
                     version: tool.version.clone(),
                     idempotent: tool.idempotent,
                 },
-                session: call.session(),
+                session: call.session().clone(),
                 effect_id: call.effect_id().cloned(),
                 writes: windlass_tool::handler::RunWrites::none(),
                 deadline_unix_ms: config.started_unix_ms.saturating_add(deadline),
