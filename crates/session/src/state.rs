@@ -271,17 +271,22 @@ impl StateController {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::limits::Limits;
-    use std::sync::Arc;
-    use windlass_tool::registry::Registry;
+impl StateController {
+    /// One for which no tool declares a value.
+    pub(crate) fn for_tests(mode: Mode, trail_entries_max: usize) -> Self {
+        use crate::limits::Limits;
+        use std::sync::Arc;
+        use windlass_tool::registry::Registry;
 
-    fn controller(mode: Mode, trail_entries_max: usize) -> StateController {
         let registry = Arc::new(Registry::new("1.0.00000000", None, Vec::new()));
         let values = Values::new(registry, Arc::new(Limits::of(mode)));
-        StateController::new(mode, trail_entries_max, values)
+        Self::new(mode, trail_entries_max, values)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     fn end(after: EndAfter) -> Intent {
         Intent::EndVoiceSession {
@@ -294,7 +299,7 @@ mod tests {
 
     #[test]
     fn suppression_asked_for_with_a_farewell_begins_behind_it() {
-        let mut controller = controller(Mode::Voice, 10);
+        let mut controller = StateController::for_tests(Mode::Voice, 10);
         let intents = [
             end(EndAfter::FarewellSpoken),
             Intent::SuppressAudio { value: true },
@@ -313,7 +318,7 @@ mod tests {
             closing_message: Some(format!("Goodbye: {reason}.")),
             text_response: None,
         };
-        let mut controller = controller(Mode::Voice, 10);
+        let mut controller = StateController::for_tests(Mode::Voice, 10);
         let mut pending = |number, reason, after| {
             let applied = controller.apply(
                 Timestamp(number),
@@ -335,7 +340,7 @@ mod tests {
 
     #[test]
     fn suppression_ends_with_the_turn() {
-        let mut controller = controller(Mode::Voice, 10);
+        let mut controller = StateController::for_tests(Mode::Voice, 10);
         controller.apply(
             Timestamp(1),
             CallNumber(1),
@@ -348,9 +353,9 @@ mod tests {
 
     #[test]
     fn illegal_transitions_and_unknown_intents_are_rejected_and_recorded() {
-        let mut text = controller(Mode::Text, 10);
+        let mut text = StateController::for_tests(Mode::Text, 10);
         assert!(text.apply(Timestamp(1), CallNumber(1), &[end(EndAfter::Immediate)])[0].is_err());
-        let mut voice = controller(Mode::Voice, 10);
+        let mut voice = StateController::for_tests(Mode::Voice, 10);
         let odd = Intent::Unknown(serde_json::json!({"type": "FORMAT_DISK"}));
         assert_eq!(
             voice.apply(Timestamp(1), CallNumber(1), &[odd])[0],
@@ -369,7 +374,7 @@ mod tests {
 
     #[test]
     fn the_trail_forgets_its_oldest_entries() {
-        let mut controller = controller(Mode::Voice, 3);
+        let mut controller = StateController::for_tests(Mode::Voice, 3);
         for number in 1..=5 {
             controller.apply(
                 Timestamp(number),
