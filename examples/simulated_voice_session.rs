@@ -466,6 +466,8 @@ fn session_config(registry: Arc<Registry>, profile: &ModelProfile) -> SessionCon
         registry,
         limits: Arc::new(Limits::of(Mode::Voice)),
         profile: Arc::new(profile.clone()),
+        model: "model".into(),
+        estimate: None,
         started_unix_ms: STARTED_UNIX_MS,
         history: Vec::new(),
         last_call: CallNumber(0),

@@ -192,6 +192,8 @@ fn request(
             registry: registry.clone(),
             limits: Arc::new(Limits::of(Mode::Voice)),
             profile: Arc::new(profile::gemini_live(GEMINI_LIVE_MODEL).profile.model),
+            model: "model".into(),
+            estimate: None,
             started_unix_ms: NOW_UNIX_MS,
             history: Vec::new(),
             last_call: CallNumber(0),

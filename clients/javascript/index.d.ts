@@ -166,6 +166,8 @@ export interface VoiceEvents {
   ticket: { ticketId: string; reason: string; urgency: "low" | "normal" | "high"; status: "open" };
   /** A person has answered. */
   ticket_reply: { ticketId: string; author: string | null; text: string };
+  /** The conversation takes over 90 % of the model's window. */
+  context_nearly_full: { tokens: number; windowTokens: number };
   error: { code: string; message: string };
   /** What a tool of your own says. */
   message: { type: string; [key: string]: unknown };

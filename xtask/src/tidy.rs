@@ -3,6 +3,7 @@
 
 mod code;
 mod links;
+mod requirements;
 mod text;
 
 use crate::report::Problem;
@@ -36,6 +37,11 @@ pub(crate) fn check(workspace: &Workspace) -> Vec<Problem> {
         let content = fs::read_to_string(workspace.path(file)).unwrap_or_default();
         problems.extend(check_file(file, &content, &known));
     }
+    let table = fs::read_to_string(workspace.path(requirements::TABLE)).unwrap_or_default();
+    problems.extend(requirements::check(&table, |file| {
+        let is_known = known.contains(file);
+        is_known.then(|| fs::read_to_string(workspace.path(file)).ok())?
+    }));
     problems.sort();
     problems
 }

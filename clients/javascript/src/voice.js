@@ -299,6 +299,7 @@ export class Voice {
     image: this.#tell,
     ticket: this.#tell,
     ticket_reply: this.#tell,
+    context_nearly_full: this.#tell,
     timeout: (message) => {
       this.stopMicrophone();
       this.#isPaused = true;

@@ -11,7 +11,6 @@ mod calendars;
 mod chat;
 mod cli;
 mod clock;
-mod context;
 mod crowding;
 mod doctor;
 mod failure;

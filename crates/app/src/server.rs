@@ -148,6 +148,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let host = Arc::new(VoiceHost {
         toolbox,
         profile: tools.workshop.profile.clone(),
+        model: provider::model_of(&config).into(),
         provider,
         limits: Arc::new(config.voice.limits.clone()),
         world,

@@ -15,8 +15,9 @@ use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::{gemini_live, openai_realtime};
 use windlass_runtime::declared::DeclaredHandlers;
 use windlass_runtime::fetch::SystemResolver;
-use windlass_runtime::prompt::{self, ContextEstimate, Now, Prompt, Texts, TextsError};
+use windlass_runtime::prompt::{self, Now, Prompt, Texts, TextsError};
 use windlass_runtime::text::TextTools;
+use windlass_session::context::ContextEstimate;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, DeclarationForm, ModelProfile};
 use windlass_tool::artifact::{
@@ -596,7 +597,7 @@ impl ModeTools {
     }
 
     pub(crate) fn estimate(&self, instruction: &str) -> ContextEstimate {
-        ContextEstimate::of(instruction, self.declared().text())
+        prompt::estimate(instruction, self.declared().text())
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::chat::ChatHost;
 use crate::chat::whose::{self, Whose};
 use crate::clock::{self, UserZone};
-use crate::context;
 use crate::crowding;
 use crate::provider::Settings;
 use crate::toolbox::Toolbox;
@@ -29,6 +28,8 @@ use windlass_tool::sensitive::Sensitive;
 pub(crate) struct VoiceHost {
     pub(crate) toolbox: Arc<ArcSwap<Toolbox>>,
     pub(crate) profile: Arc<ModelProfile>,
+    /// The model's name.
+    pub(crate) model: Arc<str>,
     pub(crate) provider: Settings,
     pub(crate) limits: Arc<Limits>,
     pub(crate) world: SharedWorld,
@@ -114,8 +115,6 @@ impl Host for VoiceHost {
         });
         let system_instruction = tools.instruction(zone.as_ref());
         let estimate = tools.estimate(&system_instruction);
-        let window = self.profile.context_tokens_max;
-        context::report(&session_id, &estimate, window, &self.metrics);
         Ok(Admission {
             session: SessionConfig {
                 session_id,
@@ -128,6 +127,8 @@ impl Host for VoiceHost {
                 registry: tools.registry.clone(),
                 limits: self.limits.clone(),
                 profile: self.profile.clone(),
+                model: self.model.clone(),
+                estimate: Some(estimate),
                 started_unix_ms: clock::now_unix_ms(),
                 history: Vec::new(),
                 last_call: CallNumber(0),

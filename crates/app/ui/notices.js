@@ -69,6 +69,12 @@ export const SEND_AGAIN_NOTICE = {
   text: "The server could not take it now. Nothing was done; answer once more.",
 };
 
+/** That the model will soon forget how the conversation began. */
+export const CONTEXT_NOTICE = {
+  title: "This conversation is nearly full",
+  text: "The model may soon forget how it began. A new conversation has room again.",
+};
+
 /** That a person was asked. */
 export function ticketNotice({ reason }) {
   return { title: "A person has been asked", text: `${textOf(reason)} The answer comes into this conversation.` };

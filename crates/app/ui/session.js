@@ -6,7 +6,7 @@ import { Chat, Conversation } from "./chat.js";
 import { learnServerTime, unixMs } from "./clock.js";
 import { button, textOf } from "./dom.js";
 import { numberOf, readJson } from "./json.js";
-import { ERROR_NOTICES, MICROPHONE_NOTICES, outcomeNotice, SEND_AGAIN_NOTICE, ticketNotice } from "./notices.js";
+import { CONTEXT_NOTICE, ERROR_NOTICES, MICROPHONE_NOTICES, outcomeNotice, SEND_AGAIN_NOTICE, ticketNotice } from "./notices.js";
 import { linesOf, ticketReplyText, Tickets } from "./recalled.js";
 
 /** Why voice is over, by the reasons of the client. */
@@ -272,6 +272,7 @@ export class Session {
     image: (message) => this.#view.transcript.image(message),
     ticket: (message) => this.#ticket(message),
     ticket_reply: (message) => this.#tickets.replied(message),
+    context_nearly_full: () => this.#view.notices.show("context", { tone: "warning", ...CONTEXT_NOTICE }),
     timeout: (message) => this.#timeout(message),
     error: (message) => this.#error(message),
     message: ({ type }) => console.debug("ignored a message of an unknown type", type),

@@ -689,8 +689,8 @@ section! {
         model: Option<Name>,
         /// Models of the same server that are asked, in this order, where the model fails.
         fallback_models: Vec<Name> = NO_ITEMS,
-        /// A cheap model of the same server that summarises what no longer fits `text.history_tokens_max`, beside the
-        /// turns. Not set: it is left out.
+        /// A cheap model of the same server that summarises what no longer fits `text.history_tokens_max` or the model's window,
+        /// beside the turns. Not set: it is left out, and where the window is the smaller of the two the model itself summarises it.
         summary_model: Option<Name>,
         /// The server in place of the provider's own, as in `https://host/v1`. With it a key may be missing.
         url: Option<WebAddress>,

@@ -3,7 +3,7 @@
 
 use crate::ledger::Ledger;
 use std::collections::BTreeMap;
-use windlass_session::said::Said;
+use windlass_session::said::{KeptState, Said};
 use windlass_session::saved::{Began, Saved};
 use windlass_store::command::{OpenQuestion, Resumed};
 use windlass_store::{
@@ -77,6 +77,7 @@ pub fn find(
             unheard,
             unheard_questions,
             at_work,
+            state: KeptState::of_log(&log),
             ..Began::default()
         },
         log,
@@ -105,6 +106,7 @@ pub fn resumed(ledger: &dyn Ledger, of: &ConversationRef, resumed: Resumed, save
             unheard,
             unheard_questions,
             at_work,
+            state: KeptState::of_log(&resumed.log),
             ..Began::default()
         },
         log: resumed.log,

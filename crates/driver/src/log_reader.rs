@@ -6,7 +6,7 @@ use crate::tail::Tail;
 use std::collections::{HashMap, VecDeque};
 use std::task::Context;
 use windlass_session::io::News;
-use windlass_session::said::TicketReply;
+use windlass_session::said::{KeptState, TicketReply};
 use windlass_store::log::EffectChange;
 use windlass_store::{
     AttemptNumber, ConversationRef, Effect, EffectState, Entry, EntryEvent, EntryNumber, LegRef,
@@ -192,7 +192,10 @@ impl LogReader {
                 EntryEvent::Said(said) if entry.leg.as_ref() != Some(&self.leg) => {
                     match TicketReply::of(said.expose()) {
                         Some(reply) => news.push(News::TicketReply(Box::new(reply))),
-                        None => self.hear(entry),
+                        None => match KeptState::of(said.expose()) {
+                            Some(kept) => news.push(News::State(Box::new(kept))),
+                            None => self.hear(entry),
+                        },
                     }
                 }
                 EntryEvent::Said(_)

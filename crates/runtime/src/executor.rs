@@ -28,7 +28,8 @@ use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Caller, Cancellation, CapabilityFuture, Cause, Context, Execution, Failure, Finding, Handler,
     HandlerMessage, HandlerResult, Invocation, Lookup, LookupInvocation, Placement, ReplyNumber,
-    Report, RunWrites, SessionContext, SessionFacts, ToolFacts, World, judged, may_hold_pictures,
+    Report, RunWrites, SessionContext, SessionFacts, StateValues, ToolFacts, World, judged,
+    may_hold_pictures,
 };
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
 use windlass_tool::registry::Tool;
@@ -119,7 +120,7 @@ impl Executor {
                 turn: call.turn(),
                 effect_id: call.effect_id(),
                 time,
-                session: call.session(),
+                session: call.session().clone(),
                 cancellation,
             }),
         }
@@ -458,6 +459,7 @@ impl Executor {
                 is_active: true,
                 is_model_generating: false,
                 pending_end_voice_session: false,
+                values: StateValues::default(),
             },
             cancellation,
         })

@@ -12,6 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use windlass_session::context::{ContextEstimate, ContextUse};
 use windlass_session::event::{CallRecord, SessionEvent};
 use windlass_tool::data::Data;
 use windlass_tool::envelope::Outcome;
@@ -26,17 +27,11 @@ const RESPONSES_BETWEEN_CHECKS: u64 = 50;
 /// Kinds of what providers sent and nobody understands that are counted by name. Providers choose the names.
 const ODDITY_KINDS_MAX: usize = 64;
 const OTHER_ODDITIES: &str = "(other)";
+/// Models whose windows are counted by name.
+const MODELS_MAX: usize = 64;
+const OTHER_MODELS: &str = "(other)";
 /// Calls of tools that do not exist are counted under one name, because models invent names without end.
 const NO_SUCH_TOOL: &str = "(unknown)";
-
-/// The tokens that a session begins with, estimated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ContextTokens {
-    pub session_init_tokens: u64,
-    pub system_prompt_tokens: u64,
-    pub tool_decl_tokens: u64,
-}
 
 /// Counts everything that sessions say.
 #[derive(Debug, Default)]
@@ -47,7 +42,9 @@ pub struct Metrics {
 #[derive(Debug, Default)]
 struct Counted {
     tools: BTreeMap<Arc<str>, ToolCounts>,
-    context: ContextTokens,
+    /// Of the session that began last.
+    context: ContextEstimate,
+    windows: BTreeMap<Arc<str>, WindowCounts>,
     peak_tokens: u64,
     sessions_active: u64,
     sessions_total: u64,
@@ -61,6 +58,15 @@ struct Counted {
     /// What was refused because a share was used up: of what, and whose.
     refused: BTreeMap<(&'static str, &'static str), u64>,
     audio: AudioCounts,
+}
+
+/// How full one model's window was.
+#[derive(Clone, Copy, Debug, Default)]
+struct WindowCounts {
+    window_tokens: u64,
+    peak_tokens: u64,
+    /// How often a session said that it is nearly full.
+    warnings: u64,
 }
 
 #[derive(Debug, Default)]
@@ -83,11 +89,6 @@ struct ToolCounts {
 impl Metrics {
     fn lock(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes what a new session begins with.
-    pub fn context(&self, tokens: ContextTokens) {
-        self.lock().context = tokens;
     }
 
     /// Notes that something was refused because a party's share of it is used up.
@@ -145,6 +146,11 @@ impl Subscriber for Metrics {
                 counted.peak_tokens = counted.peak_tokens.max(usage.total_tokens);
                 counted.live_seconds += usage.seconds;
             }
+            SessionEvent::ContextEstimated { estimate, .. } => counted.context = *estimate,
+            SessionEvent::ContextUsed(context) => counted.used(context),
+            SessionEvent::ContextNearlyFull { context, .. } => {
+                counted.window(context).warnings += 1;
+            }
             _ => {}
         }
     }
@@ -155,6 +161,23 @@ impl Subscriber for Metrics {
 }
 
 impl Counted {
+    fn used(&mut self, context: &ContextUse) {
+        let window = self.window(context);
+        window.peak_tokens = window.peak_tokens.max(context.tokens);
+    }
+
+    /// The counts of a model's window. The configuration names the models, so that there are few.
+    fn window(&mut self, context: &ContextUse) -> &mut WindowCounts {
+        let is_known = self.windows.contains_key(&context.model);
+        let name = match is_known || self.windows.len() < MODELS_MAX {
+            true => context.model.clone(),
+            false => Arc::from(OTHER_MODELS),
+        };
+        let window = self.windows.entry(name).or_default();
+        window.window_tokens = context.window_tokens;
+        window
+    }
+
     fn odd(&mut self, kind: &str) {
         let oddities = &mut self.provider_oddities;
         if let Some(count) = oddities.get_mut(kind) {

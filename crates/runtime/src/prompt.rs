@@ -1,20 +1,18 @@
 //! The system instruction: base text, mode text, today, the tools' guides and the order of working. A pure function of its
 //! inputs, apart from reading the texts' folder. Knows no provider and no clock.
 
-use serde::Serialize;
 use std::fmt::Write;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_session::context::ContextEstimate;
+pub use windlass_session::context::tokens;
 use windlass_session::model::CallSupport;
 use windlass_tool::kind::{Category, Mode};
 use windlass_tool::registry::{Registry, Tool};
 
 /// The longest text that is read from the folder.
 const TEXT_BYTES_MAX: u64 = 256 * 1024;
-
-/// The part of a model's window, in percent, above which a context is worth a warning.
-const WINDOW_PERCENT_WARNED: u64 = 90;
 
 /// The texts that are the same whatever the tools are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,21 +149,6 @@ pub struct Prompt {
     after_date: String,
 }
 
-/// How much of the model's window a session takes before anybody has said a word. A token is reckoned as four
-/// characters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ContextEstimate {
-    pub session_init_tokens: u64,
-    pub system_prompt_tokens: u64,
-    pub tool_decl_tokens: u64,
-}
-
-/// Characters divided by four, rounded up.
-pub fn tokens(text: &str) -> u64 {
-    (text.chars().count() as u64).div_ceil(4)
-}
-
 /// Whether the guides of all tools of the mode fit. Where they do not, the registry needs `describe_tool`.
 pub fn guides_fit(registry: &Registry, mode: Mode, guides_tokens_max: u64) -> bool {
     Plan::of(registry, mode, guides_tokens_max)
@@ -225,22 +208,13 @@ impl Prompt {
     }
 }
 
-impl ContextEstimate {
-    /// `declarations` is the text of the tools' declarations as the provider is sent it.
-    pub fn of(system_instruction: &str, declarations: &str) -> Self {
-        let system_prompt_tokens = tokens(system_instruction);
-        let tool_decl_tokens = tokens(declarations);
-        Self {
-            session_init_tokens: system_prompt_tokens + tool_decl_tokens,
-            system_prompt_tokens,
-            tool_decl_tokens,
-        }
-    }
-
-    /// Whether so little of the window is left that a conversation can hardly be held.
-    pub fn crowds(&self, context_tokens_max: u64) -> bool {
-        self.session_init_tokens.saturating_mul(100)
-            > context_tokens_max.saturating_mul(WINDOW_PERCENT_WARNED)
+/// What a session takes of its model's window before anything was said. `declarations` is the text of the tools' declarations as the
+/// provider is sent it.
+pub fn estimate(system_instruction: &str, declarations: &str) -> ContextEstimate {
+    ContextEstimate {
+        system_prompt_tokens: tokens(system_instruction),
+        tool_decl_tokens: tokens(declarations),
+        history_tokens: 0,
     }
 }
 

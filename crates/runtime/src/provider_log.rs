@@ -1,5 +1,6 @@
-//! What an operator reads in the log of a provider that behaves oddly: messages that are none of its protocol, announced
-//! ends, silence after a result. A subscriber; says each kind once in a session, by its path and never with its content.
+//! What an operator reads in the log of a provider that behaves oddly, and of its model's window: messages that are none of its
+//! protocol, announced ends, silence after a result, a window that is nearly full. A subscriber; says each kind once in a session, by its
+//! path and never with its content.
 
 use crate::subscriber::{SessionIdentity, Subscriber};
 use std::collections::{BTreeSet, HashMap};
@@ -57,6 +58,30 @@ impl Subscriber for ProviderLog {
             }
             SessionEvent::LateResultDropped { call } if self.is_news(id, "late results") => {
                 tracing::warn!(session = %id, %call, "the model is not told a tool's result: too many wait for a connection");
+            }
+            SessionEvent::ContextEstimated { estimate, context } => tracing::info!(
+                session = %id,
+                model = %context.model,
+                session_init_tokens = context.tokens,
+                system_prompt_tokens = estimate.system_prompt_tokens,
+                tool_decl_tokens = estimate.tool_decl_tokens,
+                history_tokens = estimate.history_tokens,
+                "tokens that prompt, tools and history take, estimated"
+            ),
+            SessionEvent::ContextNearlyFull {
+                context,
+                is_estimate,
+            } => {
+                let (model, tokens, window) =
+                    (&context.model, context.tokens, context.window_tokens);
+                match is_estimate {
+                    true => {
+                        tracing::warn!(session = %id, %model, tokens, window, "prompt, tools and history take over 90 % of the model's window")
+                    }
+                    false => {
+                        tracing::warn!(session = %id, %model, tokens, window, "the conversation takes over 90 % of the model's window")
+                    }
+                }
             }
             SessionEvent::SessionEnded { .. } => self.forget(id),
             _ => {}

@@ -302,6 +302,16 @@ fn locale(ctx: Ctx<'_>) -> rquickjs::Result<Function<'_>> {
     Shim::Locale.evaluate(&ctx)
 }
 
+/// What the entry of a handler exports.
+pub(crate) struct Exports<'js> {
+    execute: Function<'js>,
+    /// The version of the response contract that it says it speaks.
+    pub(crate) response_version: Option<String>,
+}
+
+/// Under which name it says so.
+const RESPONSE_VERSION: &str = "responseSchemaVersion";
+
 /// A script in its context.
 pub(crate) struct Run<'a, 'js> {
     ctx: &'a Ctx<'js>,
@@ -383,14 +393,14 @@ impl<'a, 'js> Run<'a, 'js> {
     }
 
     fn run(&self) -> Result<(), Halt> {
-        let execute = self.load()?;
+        let execute = self.load()?.execute;
         let (args, context) = (self.job.args.as_str(), self.job.context.as_str());
         self.calling("start", (execute, args, context))?;
         self.go_on(|| self.surroundings.ending.borrow().is_some())
     }
 
-    /// Evaluates the handler's modules, and returns what its entry exports as `execute`.
-    pub(crate) fn load(&self) -> Result<Function<'js>, Halt> {
+    /// Evaluates the handler's modules, and returns what its entry exports.
+    pub(crate) fn load(&self) -> Result<Exports<'js>, Halt> {
         let (ctx, clock) = (self.ctx, &self.sandbox.clock);
         let entry = self.job.script.entry.as_str();
         let imports = &self.sandbox.imports;
@@ -406,11 +416,25 @@ impl<'a, 'js> Run<'a, 'js> {
             true => "the file does not export a function `execute`",
             false => "what the file exports as `execute` is no function",
         };
-        execute.into_function().ok_or_else(|| {
+        let threw = |message: &str| {
             Halt::Threw(Thrown {
-                message: problem.to_owned(),
+                message: message.to_owned(),
                 stack: String::new(),
             })
+        };
+        let execute = execute.into_function().ok_or_else(|| threw(problem))?;
+        let version: Value<'js> = caught(ctx, names.get(RESPONSE_VERSION)).map_err(Halt::Threw)?;
+        let response_version = match version.is_undefined() {
+            true => None,
+            false => {
+                let text = version.into_string().and_then(|text| text.to_string().ok());
+                let problem = "what the file exports as `responseSchemaVersion` is no text";
+                Some(text.ok_or_else(|| threw(problem))?)
+            }
+        };
+        Ok(Exports {
+            execute,
+            response_version,
         })
     }
 

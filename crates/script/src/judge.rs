@@ -39,6 +39,7 @@ pub fn judge(entry: &str, modules: &Arc<Modules>) -> Verdict {
             return Verdict {
                 used: BTreeSet::new(),
                 flaws: vec![flaw(format!("the engine could not be started: {error}"))],
+                response_version: None,
             };
         }
     };
@@ -63,11 +64,12 @@ pub fn judge(entry: &str, modules: &Arc<Modules>) -> Verdict {
     let halt = sandbox.context.with(|ctx| {
         let glue = caught(&ctx, surroundings.prepare(&ctx)).map_err(Halt::Threw)?;
         let loaded = Run::new(&ctx, glue, &sandbox, &surroundings, &job).load();
-        loaded.map(drop)
+        loaded.map(|exports| exports.response_version)
     });
-    let halt = match (sandbox.clock.stopped(), halt) {
-        (Some(stop), _) => Some(Halt::Stopped(stop)),
-        (None, halt) => halt.err(),
+    let (response_version, halt) = match (sandbox.clock.stopped(), halt) {
+        (Some(stop), _) => (None, Some(Halt::Stopped(stop))),
+        (None, Ok(version)) => (version, None),
+        (None, Err(halt)) => (None, Some(halt)),
     };
     Verdict {
         used: sandbox.imports.used(),
@@ -75,6 +77,7 @@ pub fn judge(entry: &str, modules: &Arc<Modules>) -> Verdict {
             .map(|halt| flaw_of(entry, modules, &sandbox.imports, halt))
             .into_iter()
             .collect(),
+        response_version,
     }
 }
 

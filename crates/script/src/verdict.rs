@@ -24,4 +24,7 @@ pub struct Verdict {
     pub used: BTreeSet<String>,
     /// Empty where it can run.
     pub flaws: Vec<Flaw>,
+    /// The version of the response contract that it says it speaks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_version: Option<String>,
 }

@@ -1,5 +1,6 @@
 //! What a session is created with and keeps for its whole life, and what follows from that alone.
 
+use crate::context::ContextEstimate;
 use crate::limits::Limits;
 use crate::model::{CallSupport, HistoryEntry, ModelProfile};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,12 @@ pub struct SessionConfig {
     pub registry: Arc<Registry>,
     pub limits: Arc<Limits>,
     pub profile: Arc<ModelProfile>,
+    /// The model's name, for what is counted per model; empty where there is none.
+    #[serde(default)]
+    pub model: Arc<str>,
+    /// What instruction and declarations take of the model's window, where the session says so: a chat does with its first turn.
+    #[serde(default)]
+    pub estimate: Option<ContextEstimate>,
     /// Milliseconds since the Unix epoch at timestamp zero.
     pub started_unix_ms: u64,
     /// What was said before, from the log of the conversation or from the client's own account.

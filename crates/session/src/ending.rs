@@ -133,7 +133,7 @@ mod tests {
     use crate::state::StateController;
 
     fn asked_for(after: EndAfter, step: &Step) -> StateController {
-        let mut state = StateController::new(step.config.mode, 10);
+        let mut state = StateController::for_tests(step.config.mode, 10);
         let end = PendingEnd {
             after,
             reason: "done".to_owned(),

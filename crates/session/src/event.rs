@@ -1,6 +1,7 @@
 //! Typed events of a session. Everything that watches a session (audit, metrics, client notices, inspector, callbacks of
 //! an embedding program) is a subscriber to these and to nothing else.
 
+use crate::context::{ContextEstimate, ContextUse};
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot, shorten};
 use crate::model::{LostReason, Role, Usage};
 use serde::{Deserialize, Serialize};
@@ -165,6 +166,18 @@ pub enum SessionEvent {
         turn: u64,
     },
     Usage(Usage),
+    /// What the session begins with.
+    ContextEstimated {
+        estimate: ContextEstimate,
+        context: ContextUse,
+    },
+    /// What one exchange has made of a model's window, as its provider counts.
+    ContextUsed(ContextUse),
+    /// Over 90 % of a model's window is taken. Said once of the estimate and once of what a provider has counted.
+    ContextNearlyFull {
+        context: ContextUse,
+        is_estimate: bool,
+    },
     /// `events.emit` of a handler.
     Custom {
         call: CallNumber,

@@ -4,7 +4,7 @@ use crate::client::{ClientEvent, ClientUpdate};
 use crate::event::{EndReason, SessionEvent};
 use crate::model::{ConnectionEvent, ModelCommand, ModelEvent, RequestEvent};
 pub use crate::policy::{AdmittedCall, EffectRun};
-use crate::said::TicketReply;
+use crate::said::{KeptState, TicketReply};
 use crate::saved::Began;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -85,6 +85,8 @@ pub enum News {
     Asked(LegRequest),
     /// A person has answered a ticket of the conversation.
     TicketReply(Box<TicketReply>),
+    /// Another session has changed what handlers keep for the conversation.
+    State(Box<KeptState>),
 }
 
 /// Why the store has not answered. For the log.

@@ -6,6 +6,7 @@ mod approvals;
 mod calls;
 pub mod client;
 mod config;
+pub mod context;
 mod deadlines;
 mod ending;
 pub mod event;
@@ -28,6 +29,7 @@ mod step;
 mod talk;
 pub mod time;
 mod turn;
+mod values;
 
 pub use ledger::called_back;
 pub use policy::names_delivery;

@@ -100,6 +100,12 @@ limits! {
         record_timeout_ms: u64 = 500, 500;
         /// Changes of state that are remembered.
         trail_entries_max: usize = 200, 200;
+        /// Values that handlers keep for one conversation.
+        state_values_max: usize = 32, 32;
+        /// Bytes of one of them.
+        state_value_bytes_max: usize = 4_096, 4_096;
+        /// Bytes of all of them.
+        state_bytes_max: usize = 16_384, 16_384;
         /// Records that one answer names, and pictures that its calls brought.
         citations_max: usize = 8, 8;
     }

@@ -74,6 +74,13 @@ pub enum ModelEvent {
         handle: Option<Sensitive<String>>,
     },
     Usage(Usage),
+    /// The same of another model than the session's own, which answered in its place or did a part of the work.
+    UsageOf {
+        model: Arc<str>,
+        /// Tokens that its window holds.
+        context_tokens_max: u64,
+        usage: Usage,
+    },
     /// Something that is no valid message of the protocol. The text names the trouble, never the content.
     Malformed {
         problem: String,

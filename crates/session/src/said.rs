@@ -6,10 +6,12 @@ use crate::model::{HistoryEntry, Role};
 use crate::saved::OpenFrom;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
+use std::sync::Arc;
 use windlass_store::{Entry, EntryEvent, LegNumber};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::data::Data;
 use windlass_tool::error::ErrorType;
+use windlass_tool::handler::StateValues;
 use windlass_tool::id::{CallNumber, SessionId};
 use windlass_tool::sensitive::Sensitive;
 
@@ -58,10 +60,17 @@ pub enum Said {
     },
     /// A person has answered a ticket of the conversation.
     TicketReply(TicketReply),
+    /// What handlers keep for the conversation, after a change of these keys.
+    State {
+        changed: Vec<Arc<str>>,
+        values: StateValues,
+    },
 }
 
 /// What every notice begins with, so that the model does not take it for the user's words.
 pub(crate) const PREFACE: &str = "(A message of the system, not of the user.)";
+/// How an entry about what handlers keep begins.
+const STATE: &str = "{\"kind\":\"state\",";
 /// How a person's answer begins, in the form of an entry.
 const TICKET_REPLY: &str = "{\"kind\":\"ticket_reply\",";
 
@@ -103,6 +112,58 @@ impl TicketReply {
     }
 }
 
+/// What handlers keep for a conversation, by its log.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KeptState {
+    pub values: StateValues,
+    /// The keys that the newest entry about it names.
+    pub changed: Vec<Arc<str>>,
+    /// Entries that came after it.
+    pub age: u64,
+}
+
+impl KeptState {
+    /// That of one entry of the log; `None` where it says something else.
+    pub fn of(said: &str) -> Option<Self> {
+        // Most of a log are calls and answers, which are long.
+        if !said.starts_with(STATE) {
+            return None;
+        }
+        match serde_json::from_str::<Form>(said).ok()?.said()? {
+            Said::State { changed, values } => Some(Self {
+                values,
+                changed,
+                age: 0,
+            }),
+            _ => None,
+        }
+    }
+
+    /// What the newest entries of a log say together, oldest first. Two sessions at a time may each have known a part only.
+    pub fn of_log(entries: &[Entry]) -> Option<Self> {
+        let mut kept: Option<Self> = None;
+        for entry in entries {
+            let news = match &entry.event {
+                EntryEvent::Said(said) => Self::of(said.expose()),
+                _ => None,
+            };
+            match (&mut kept, news) {
+                (None, news) => kept = news,
+                (Some(kept), None) => kept.age += 1,
+                (Some(kept), Some(news)) => {
+                    for key in &news.changed {
+                        let value = news.values.get(key).cloned();
+                        kept.values.set(key.clone(), value);
+                    }
+                    kept.changed = news.changed;
+                    kept.age = 0;
+                }
+            }
+        }
+        kept
+    }
+}
+
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
@@ -134,6 +195,9 @@ struct Form {
     before: Option<u64>,
     ticket: Option<String>,
     author: Option<String>,
+    #[serde(default)]
+    changed: Vec<Arc<str>>,
+    values: Option<StateValues>,
 }
 
 #[derive(Deserialize)]
@@ -145,6 +209,7 @@ enum Kind {
     Answered,
     Summary,
     TicketReply,
+    State,
 }
 
 impl Form {
@@ -186,6 +251,10 @@ impl Form {
                 author: self.author,
                 text: self.text?,
             }),
+            Kind::State => Said::State {
+                changed: self.changed,
+                values: self.values?,
+            },
         })
     }
 }
@@ -332,7 +401,7 @@ mod tests {
             },
             Said::Answered {
                 message: "m".to_owned(),
-                body: value,
+                body: value.clone(),
             },
             Said::Summary {
                 text: Sensitive("s".to_owned()),
@@ -343,6 +412,10 @@ mod tests {
                 author: Some("Maya".to_owned()),
                 text: Sensitive("We send the money back.".to_owned()),
             }),
+            Said::State {
+                changed: vec!["total".into()],
+                values: StateValues::new([("total".into(), value.clone())].into()),
+            },
         ] {
             let entry = Entry {
                 number: EntryNumber(1),

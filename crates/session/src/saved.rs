@@ -4,7 +4,7 @@
 use crate::client::MessageKey;
 use crate::event::TurnSummary;
 use crate::policy::SavedLoops;
-use crate::said::Said;
+use crate::said::{KeptState, Said};
 use crate::state::PendingEnd;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -82,6 +82,9 @@ pub struct Began {
     /// Effects that are at work, and whose ends no other session tells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_work: Vec<Effect>,
+    /// What handlers keep for the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<KeptState>,
 }
 
 fn is_zero(number: &u64) -> bool {

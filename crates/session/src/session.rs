@@ -5,6 +5,7 @@ use crate::approvals::UserAnswer;
 use crate::calls::Calls;
 use crate::client::{ClientEvent, ErrorCode};
 pub use crate::config::SessionConfig;
+use crate::context::{ContextWatch, OtherModel};
 use crate::deadlines::Deadline;
 use crate::event::{EndReason, SessionEvent, StateChange};
 use crate::io::{Input, News, Output};
@@ -36,10 +37,11 @@ impl Session {
     /// Begins the session. Its first outputs go into `out`.
     pub fn new(config: SessionConfig, out: &mut Vec<Output>) -> Self {
         out.push(Output::Event(SessionEvent::SessionStarted));
-        Self {
-            calls: Calls::new(&config.limits),
-            talk: Talk::new(Step::new(config)),
-        }
+        let calls = Calls::new(&config.limits);
+        let mut talk = Talk::new(Step::new(config));
+        ContextWatch::begin(&mut talk.step);
+        out.append(&mut talk.step.outputs);
+        Self { talk, calls }
     }
 
     /// Takes one input. All outputs that it causes are appended to `out`, in the order in which they are to be performed.
@@ -282,7 +284,18 @@ impl Session {
                 let is_any_open = calls.is_any_open(talk.link.generation());
                 talk.on_handle(handle, calls.any_blocks(), is_any_open);
             }
-            ModelEvent::Usage(usage) => talk.step.event(SessionEvent::Usage(usage)),
+            ModelEvent::Usage(usage) => talk.on_usage(usage, None),
+            ModelEvent::UsageOf {
+                model,
+                context_tokens_max,
+                usage,
+            } => talk.on_usage(
+                usage,
+                Some(OtherModel {
+                    name: model,
+                    window_tokens: context_tokens_max,
+                }),
+            ),
             ModelEvent::Malformed { problem } => {
                 talk.step.event(SessionEvent::ProviderOddity { problem });
             }
@@ -397,6 +410,9 @@ impl Session {
             self.end_if_due();
         }
         self.talk.go_on(began.last_turn, began.spent);
+        if let Some(state) = began.state {
+            self.talk.restore_values(state);
+        }
         let unheard = (began.unheard, began.unheard_questions);
         let Self { talk, calls } = self;
         calls.await_ends(began.at_work, talk);

@@ -2,11 +2,14 @@
 //! it refuses goes on the trail.
 
 use crate::event::StateChange;
+use crate::said::{KeptState, Said};
 use crate::time::Timestamp;
+use crate::values::Values;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use windlass_tool::handler::StateValues;
 use windlass_tool::id::CallNumber;
-use windlass_tool::intent::{EndAfter, Intent};
+use windlass_tool::intent::{EndAfter, Intent, SET_STATE};
 use windlass_tool::kind::Mode;
 
 /// All that a session knows between two inputs.
@@ -41,12 +44,13 @@ pub(crate) struct TrailEntry {
 
 pub(crate) struct StateController {
     state: ApplicationState,
+    values: Values,
     trail: VecDeque<TrailEntry>,
     trail_entries_max: usize,
 }
 
 impl StateController {
-    pub(crate) fn new(mode: Mode, trail_entries_max: usize) -> Self {
+    pub(crate) fn new(mode: Mode, trail_entries_max: usize, values: Values) -> Self {
         Self {
             state: ApplicationState {
                 is_active: true,
@@ -58,9 +62,35 @@ impl StateController {
                 pending_message: None,
                 is_model_generating: false,
             },
+            values,
             trail: VecDeque::new(),
             trail_entries_max,
         }
+    }
+
+    /// What handlers keep for the conversation.
+    pub(crate) fn values(&self) -> &StateValues {
+        self.values.get()
+    }
+
+    /// What a session begins with of that.
+    pub(crate) fn restore_values(&mut self, kept: KeptState, entries: u64) {
+        self.values.restore(kept, entries);
+    }
+
+    /// Another session of the conversation has changed some of it.
+    pub(crate) fn learn_values(&mut self, news: &KeptState) {
+        self.values.learn(news);
+    }
+
+    /// What the log is to say of it, as the session's own entry of this number.
+    pub(crate) fn said_values(&mut self, entry: u64) -> Said {
+        self.values.said(entry)
+    }
+
+    /// Whether it is to be said once more, after so many entries of the session's own.
+    pub(crate) fn are_values_old(&self, entries: u64) -> bool {
+        self.values.are_old(entries)
     }
 
     pub(crate) fn get(&self) -> &ApplicationState {
@@ -78,6 +108,7 @@ impl StateController {
         call: CallNumber,
         intents: &[Intent],
     ) -> Vec<Result<StateChange, String>> {
+        self.values.begin_changes();
         let with_farewell = intents.iter().any(
             |intent| matches!(intent, Intent::EndVoiceSession { after, .. } if *after == EndAfter::FarewellSpoken),
         );
@@ -155,6 +186,10 @@ impl StateController {
                     from,
                     to: "true".to_owned(),
                 })
+            }
+            Intent::SetState { key, value } => self.values.set(key, value.expose()),
+            Intent::Unknown(_) if intent.name() == SET_STATE => {
+                Err("SET_STATE needs a key and a value".to_owned())
             }
             Intent::Unknown(_) => Err(format!("there is no intent {:?}", intent.name())),
         }
@@ -236,6 +271,20 @@ impl StateController {
 }
 
 #[cfg(test)]
+impl StateController {
+    /// One for which no tool declares a value.
+    pub(crate) fn for_tests(mode: Mode, trail_entries_max: usize) -> Self {
+        use crate::limits::Limits;
+        use std::sync::Arc;
+        use windlass_tool::registry::Registry;
+
+        let registry = Arc::new(Registry::new("1.0.00000000", None, Vec::new()));
+        let values = Values::new(registry, Arc::new(Limits::of(mode)));
+        Self::new(mode, trail_entries_max, values)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -250,7 +299,7 @@ mod tests {
 
     #[test]
     fn suppression_asked_for_with_a_farewell_begins_behind_it() {
-        let mut controller = StateController::new(Mode::Voice, 10);
+        let mut controller = StateController::for_tests(Mode::Voice, 10);
         let intents = [
             end(EndAfter::FarewellSpoken),
             Intent::SuppressAudio { value: true },
@@ -269,7 +318,7 @@ mod tests {
             closing_message: Some(format!("Goodbye: {reason}.")),
             text_response: None,
         };
-        let mut controller = StateController::new(Mode::Voice, 10);
+        let mut controller = StateController::for_tests(Mode::Voice, 10);
         let mut pending = |number, reason, after| {
             let applied = controller.apply(
                 Timestamp(number),
@@ -291,7 +340,7 @@ mod tests {
 
     #[test]
     fn suppression_ends_with_the_turn() {
-        let mut controller = StateController::new(Mode::Voice, 10);
+        let mut controller = StateController::for_tests(Mode::Voice, 10);
         controller.apply(
             Timestamp(1),
             CallNumber(1),
@@ -304,9 +353,9 @@ mod tests {
 
     #[test]
     fn illegal_transitions_and_unknown_intents_are_rejected_and_recorded() {
-        let mut text = StateController::new(Mode::Text, 10);
+        let mut text = StateController::for_tests(Mode::Text, 10);
         assert!(text.apply(Timestamp(1), CallNumber(1), &[end(EndAfter::Immediate)])[0].is_err());
-        let mut voice = StateController::new(Mode::Voice, 10);
+        let mut voice = StateController::for_tests(Mode::Voice, 10);
         let odd = Intent::Unknown(serde_json::json!({"type": "FORMAT_DISK"}));
         assert_eq!(
             voice.apply(Timestamp(1), CallNumber(1), &[odd])[0],
@@ -325,7 +374,7 @@ mod tests {
 
     #[test]
     fn the_trail_forgets_its_oldest_entries() {
-        let mut controller = StateController::new(Mode::Voice, 3);
+        let mut controller = StateController::for_tests(Mode::Voice, 3);
         for number in 1..=5 {
             controller.apply(
                 Timestamp(number),

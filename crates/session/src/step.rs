@@ -197,6 +197,8 @@ pub(crate) mod bench {
                 registry: Arc::new(Registry::new("1.0.00000000", None, Vec::new())),
                 limits: Arc::new(Limits::of(Mode::Voice)),
                 profile: Arc::new(profile()),
+                model: "model".into(),
+                estimate: None,
                 started_unix_ms: 1_000,
                 history: Vec::new(),
                 last_call: CallNumber(0),

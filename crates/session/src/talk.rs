@@ -3,6 +3,7 @@
 
 use crate::answers::{Answers, CallAnswer, Notice, Produced};
 use crate::client::{Citation, ClientUpdate, ErrorCode, MessageKey};
+use crate::context::{ContextWatch, OtherModel};
 use crate::deadlines::Deadline;
 use crate::ending::Ending;
 use crate::event::{EndReason, SessionEvent, StateChange, TurnSummary};
@@ -10,17 +11,18 @@ use crate::facts::{Slot, shorten};
 use crate::io::Output;
 use crate::link::Link;
 use crate::model::{
-    AnswerBatching, HistoryEntry, LostReason, ModelCommand, ModelToolResponse, Role,
+    AnswerBatching, HistoryEntry, LostReason, ModelCommand, ModelToolResponse, Role, Usage,
 };
 use crate::policy::{LoopHistory, Settled, Verdict};
 use crate::projection::{project, result_text};
-use crate::said::{PREFACE, SaidCall, SaidResult, TicketReply};
+use crate::said::{KeptState, PREFACE, SaidCall, SaidResult, TicketReply};
 use crate::saved::{OpenTurn, SAVED_VERSION, Saved, SpentTurn, WaitingText};
 use crate::speech::{Speech, Words};
 use crate::state::StateController;
 use crate::step::Step;
 use crate::time::Timestamp;
 use crate::turn::{Turn, Turns};
+use crate::values::Values;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +35,10 @@ use windlass_tool::intent::Intent;
 use windlass_tool::kind::{Category, Mode, Scheduling};
 use windlass_tool::sensitive::Sensitive;
 
+/// Said to a live model whose window is nearly full.
+const NEARLY_FULL: &str = "This conversation has nearly filled what you can keep in mind. Tell the user so in one or two sentences: you may soon \
+     forget how it began, or it may end, and a new conversation has room again. Name what is still open. Then go on as before.";
+
 pub(crate) struct Talk {
     pub(crate) step: Step,
     pub(crate) turns: Turns,
@@ -41,6 +47,7 @@ pub(crate) struct Talk {
     pub(crate) link: Link,
     pub(crate) answers: Answers,
     pub(crate) ending: Ending,
+    context: ContextWatch,
     /// The store has been told that the model has read external content.
     is_tainted: bool,
 }
@@ -51,11 +58,16 @@ impl Talk {
         let config = &step.config;
         Self {
             turns: Turns::default(),
-            state: StateController::new(config.mode, config.limits.trail_entries_max),
+            state: StateController::new(
+                config.mode,
+                config.limits.trail_entries_max,
+                Values::new(config.registry.clone(), config.limits.clone()),
+            ),
             speech: Speech::default(),
             link: Link::new(config.mode, config.pending_request.clone()),
             answers: Answers::default(),
             ending: Ending::default(),
+            context: ContextWatch::default(),
             is_tainted: false,
             step,
         }
@@ -643,6 +655,29 @@ impl Talk {
         });
     }
 
+    /// A provider has counted an exchange. By voice client and user are told, once, before the window is full; by text a summary
+    /// makes room instead.
+    pub(crate) fn on_usage(&mut self, usage: Usage, other: Option<OtherModel>) {
+        self.step.event(SessionEvent::Usage(usage));
+        let nearly_full = self.context.used(&usage, other, &mut self.step);
+        let is_voice = self.step.config.mode == Mode::Voice;
+        let Some(context) = nearly_full.filter(|_| is_voice) else {
+            return;
+        };
+        self.step.tell_client(ClientUpdate::Message(json!({
+            "type": "context_nearly_full",
+            "tokens": context.tokens,
+            "windowTokens": context.window_tokens,
+        })));
+        self.notify(Notice {
+            turn: self.turns.last_number(),
+            effect_id: None,
+            question: None,
+            text: NEARLY_FULL.to_owned(),
+            is_logged: false,
+        });
+    }
+
     /// Tells the model of something when nobody speaks.
     pub(crate) fn notify(&mut self, notice: Notice) {
         if self.answers.notify(notice) {
@@ -730,6 +765,7 @@ impl Talk {
             is_active: state.is_active,
             is_model_generating: state.is_model_generating,
             pending_end_voice_session: state.pending_end.is_some(),
+            values: self.state.values().clone(),
         }
     }
 
@@ -747,6 +783,12 @@ impl Talk {
             return;
         }
         let changes = self.state.apply(self.step.now, call, intents);
+        let is_set = |(intent, change): (&Intent, &Result<StateChange, String>)| {
+            matches!(intent, Intent::SetState { .. }) && change.is_ok()
+        };
+        if intents.iter().zip(&changes).any(is_set) {
+            self.log_values();
+        }
         for (intent, change) in intents.iter().zip(changes) {
             let intent = Box::new(intent.clone());
             self.step.event(match change {
@@ -763,6 +805,22 @@ impl Talk {
             });
         }
         self.speech.suppress(self.state.get(), &mut self.step);
+    }
+
+    /// Writes what handlers keep into the log, where the next session of the conversation finds it.
+    fn log_values(&mut self) {
+        let said = self.state.said_values(self.speech.last_entry().0);
+        self.speech.log(&said, &mut self.step);
+    }
+
+    /// What handlers keep for the conversation, by its log.
+    pub(crate) fn restore_values(&mut self, kept: KeptState) {
+        self.state.restore_values(kept, self.speech.last_entry().0);
+    }
+
+    /// Another session of the conversation has changed some of it.
+    pub(crate) fn learn_values(&mut self, news: &KeptState) {
+        self.state.learn_values(news);
     }
 
     /// Ends the current turn, if there is one, and begins that of what the user said meanwhile.
@@ -796,6 +854,9 @@ impl Talk {
             self.step.tell_client(ClientUpdate::TurnComplete { turn });
         }
         self.state.turn_ended(self.step.now);
+        if self.state.are_values_old(self.speech.last_entry().0) {
+            self.log_values();
+        }
         self.speech.suppress(self.state.get(), &mut self.step);
         if let Some(waited) = self.turns.begin_waiting(self.step.now, is_interrupted) {
             let turn = waited.turn;

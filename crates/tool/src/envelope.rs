@@ -14,7 +14,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The version of the contract.
-pub const RESPONSE_VERSION: &str = "1.0.0";
+pub const RESPONSE_VERSION: &str = "1.1.0";
+/// The version before it, which handlers may speak and the ledger may hold. It lacks [`Meta::background_task_id`] and
+/// [`Meta::preliminary`].
+pub const RESPONSE_VERSION_BEFORE: &str = "1.0.0";
+
+/// Whether a response of this version can be read.
+pub fn is_read(response_version: &str) -> bool {
+    [RESPONSE_VERSION, RESPONSE_VERSION_BEFORE].contains(&response_version)
+}
 
 /// A call's one answer. Serializes to the JSON form of `docs/policies.md`; cannot hold a success with an error or the reverse.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,6 +98,12 @@ pub struct Meta {
         serialize_with = "as_optional_rfc3339"
     )]
     pub accepted_until: Option<u64>,
+    /// Under which what the call has begun is known: the effect's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background_task_id: Option<Arc<str>>,
+    /// What the call comes to is told by a later response.
+    #[serde(skip_serializing_if = "is_false")]
+    pub preliminary: bool,
     /// `Some(false)` where the outcome could not be stored in time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<bool>,
@@ -322,6 +336,8 @@ impl Meta {
             parent_call_id: None,
             cut: None,
             accepted_until: None,
+            background_task_id: None,
+            preliminary: false,
             recorded: None,
         }
     }
@@ -386,7 +402,7 @@ mod tests {
                 "error": {"type": "NOT_FOUND", "message": "no such record", "retryable": false},
                 "intents": [{"type": "SUPPRESS_AUDIO", "value": true}],
                 "meta": {
-                    "toolId": "kb_get", "registryVersion": "1.0.00000000", "responseSchemaVersion": "1.0.0",
+                    "toolId": "kb_get", "registryVersion": "1.0.00000000", "responseSchemaVersion": "1.1.0",
                     "durationMs": 0, "timestamp": "1970-01-01T00:00:00.000Z", "clamped": {"top_k": [10, 3]}
                 }
             })

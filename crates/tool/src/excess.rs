@@ -93,6 +93,14 @@ fn shorten_intent(intent: &mut Intent, room: &mut usize, left_out: &mut LeftOut)
         }
         Intent::SetPendingMessage { message } => shorten_text(message, room, left_out),
         Intent::SuppressAudio { .. } | Intent::SuppressTranscript { .. } => {}
+        // Half a value is none.
+        Intent::SetState { key, value } => {
+            if cap::is_long(value.expose(), *room) {
+                return false;
+            }
+            let length = key.chars().count() + value.expose().to_string().chars().count();
+            *room = room.saturating_sub(length);
+        }
         Intent::Unknown(value) => return shorten_unknown(value, room, left_out),
     }
     true

@@ -18,6 +18,7 @@ mod pictures;
 mod response;
 mod search;
 mod service;
+mod state;
 
 use crate::arguments::Arguments;
 pub use crate::content::ContentPart;
@@ -58,6 +59,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 pub use service::ServiceError;
+pub use state::StateValues;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -94,7 +96,7 @@ pub trait Handler: Send + Sync {
         None
     }
 
-    /// The version of the response contract that the handler speaks: `1.0.0` is the only one so far.
+    /// The version of the response contract that the handler speaks: this program's, or the one before.
     fn response_version(&self) -> &str {
         RESPONSE_VERSION
     }
@@ -256,11 +258,13 @@ pub struct ToolFacts {
 }
 
 /// A read-only picture of the session at the moment of admission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionFacts {
     pub is_active: bool,
     pub is_model_generating: bool,
     pub pending_end_voice_session: bool,
+    /// What handlers keep for the conversation.
+    pub values: StateValues,
 }
 
 /// What a call may say while it runs. Everything goes through the session core, in the order it was said.
@@ -323,6 +327,11 @@ impl Context {
     /// Whether what is sent to the client would be taken now; for tools that must not do what they cannot tell.
     pub fn can_send(&self) -> bool {
         self.outbox.is_open()
+    }
+
+    /// A value that a handler of the conversation has set, as it was when the call was admitted.
+    pub fn state(&self, key: &str) -> Option<&Value> {
+        self.session.values.get(key)
     }
 
     /// Says that the answer of this call holds external content, also where its tool's `reach` is internal. To be said before the result.

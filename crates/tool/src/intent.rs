@@ -1,6 +1,8 @@
 //! State changes that a tool may ask for in its result. Only the session's state controller carries them out.
 
+use crate::sensitive::Sensitive;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// When a session ends that is to end, the soonest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -44,10 +46,18 @@ pub enum Intent {
     SetPendingMessage {
         message: String,
     },
+    /// A value of the conversation, under a key that a tool declares. `null` takes it away.
+    SetState {
+        key: String,
+        value: Sensitive<Value>,
+    },
     /// Anything else: kept so that it can be rejected and recorded under its own name.
     #[serde(untagged)]
-    Unknown(serde_json::Value),
+    Unknown(Value),
 }
+
+/// What a handler calls the change of a value of the conversation.
+pub const SET_STATE: &str = "SET_STATE";
 
 impl Intent {
     /// The intent's name on the wire.
@@ -57,6 +67,7 @@ impl Intent {
             Self::SuppressAudio { .. } => "SUPPRESS_AUDIO",
             Self::SuppressTranscript { .. } => "SUPPRESS_TRANSCRIPT",
             Self::SetPendingMessage { .. } => "SET_PENDING_MESSAGE",
+            Self::SetState { .. } => SET_STATE,
             Self::Unknown(value) => value
                 .get("type")
                 .and_then(|name| name.as_str())
@@ -88,6 +99,11 @@ mod tests {
             read(json!({"type": "SUPPRESS_AUDIO"})),
             Intent::SuppressAudio { value: true }
         );
+        let exact =
+            r#"{"type":"SET_STATE","key":"total","value":{"eur":0.1000000000000000000001}}"#;
+        let set: Intent = serde_json::from_str(exact).unwrap();
+        assert!(matches!(&set, Intent::SetState { key, .. } if key == "total"));
+        assert_eq!(serde_json::to_string(&set).unwrap(), exact);
         let odd = json!({"type": "FORMAT_DISK"});
         assert_eq!(read(odd.clone()), Intent::Unknown(odd));
     }

@@ -66,6 +66,8 @@ pub struct Tool {
     pub sensitive: Vec<String>,
     /// A template over the arguments: a phrase for people while the call runs.
     pub status: Option<String>,
+    /// Of the values of the conversation that its handler may set, by their keys.
+    pub state: BTreeMap<Arc<str>, Validator>,
     /// Of the arguments; [`Validator::schema`] is the JSON Schema itself.
     pub parameters: Validator,
     /// Of `data` on success.
@@ -222,6 +224,16 @@ impl Registry {
 
     pub fn get(&self, name: &str) -> Option<&Arc<Tool>> {
         self.tools.get(name)
+    }
+
+    /// The schema of a value of the conversation; `None` where no tool declares it. Tools that declare the same agree on it.
+    pub fn state(&self, key: &str) -> Option<&Validator> {
+        self.tools().find_map(|tool| tool.state.get(key))
+    }
+
+    /// Whether a tool declares a value of the conversation.
+    pub fn keeps_state(&self) -> bool {
+        self.tools().any(|tool| !tool.state.is_empty())
     }
 
     /// In the order of their ids.

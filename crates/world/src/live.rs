@@ -170,6 +170,8 @@ impl World {
             registry: registry.clone(),
             limits,
             profile,
+            model: "model".into(),
+            estimate: None,
             started_unix_ms: self.processes[process].clock.unix_ms(),
             history: windlass_session::said::history(&found.log, None, 8_000),
             last_call: found.last_call,

@@ -305,6 +305,7 @@ fn tool(id: &str, side_effects: SideEffects, has_lookup: bool, edition: Edition)
         effect_key: Arc::new([]),
         repeatable: false,
         sensitive: Vec::new(),
+        state: std::collections::BTreeMap::new(),
         status: None,
         parameters: Validator::compile(&parameters(edition)).expect("the schema above is sound"),
         response: None,

@@ -19,7 +19,7 @@ export const ErrorType = Object.freeze(
 
 export const IntentType = Object.freeze(
   Object.fromEntries(
-    ['END_VOICE_SESSION', 'SUPPRESS_AUDIO', 'SUPPRESS_TRANSCRIPT', 'SET_PENDING_MESSAGE'].map((name) => [name, name]),
+    ['END_VOICE_SESSION', 'SUPPRESS_AUDIO', 'SUPPRESS_TRANSCRIPT', 'SET_PENDING_MESSAGE', 'SET_STATE'].map((name) => [name, name]),
   ),
 );
 
@@ -68,6 +68,7 @@ function contextOf(call, given, signal) {
   return Object.freeze({
     ...given.context,
     args: given.args,
+    getState: () => given.context.session?.state?.values ?? {},
     signal,
     voice: { isActive: () => given.context.voice.isActive },
     messaging: { send: (message) => ask(call, 'messaging.send', { message }) },

@@ -168,6 +168,10 @@ class Context(dict):
         except KeyError:
             raise AttributeError(name) from None
 
+    def get_state(self):
+        """What handlers keep for the conversation, as it was when the call began. The intent SET_STATE changes it."""
+        return self.get("session", {}).get("state", {}).get("values", {})
+
     def _ask(self, method, **params):
         answer = self._server.ask(self._call, method, params)
         if self._is_async:

@@ -191,6 +191,12 @@ impl ChatHost {
         let read_to = known.map(|known| known.last_entry).unwrap_or_default();
         let mode = apart.question.mode;
         let toolbox = self.toolbox.load_full();
+        let mut past = Past::of_answer(CallNumber(apart.question.call), read_to);
+        if toolbox.of(mode).all().registry.keeps_state() {
+            let ledger = &*self.shared.ledger;
+            let read = past.with_state(ledger, &conversation.reference);
+            past = read.map_err(unavailable)?;
+        }
         let request = SessionRequest {
             maker,
             reference: conversation.reference.clone(),
@@ -205,7 +211,7 @@ impl ChatHost {
                 limits: self.settings.limits,
             }),
             history: Vec::new(),
-            past: Past::of_answer(CallNumber(apart.question.call), read_to),
+            past,
             can_ask: true,
         };
         let begun = self.held_session(request, &toolbox, toolbox.of(mode));

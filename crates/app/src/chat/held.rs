@@ -2,7 +2,6 @@
 
 use super::ChatHost;
 use crate::clock::{self, UserZone};
-use crate::context;
 use crate::sessions::TextLease;
 use crate::toolbox::{ModeKit, ModeTools, Toolbox};
 use crate::world::at_user;
@@ -12,7 +11,7 @@ use windlass_provider::log::Image;
 use windlass_provider::profile;
 use windlass_runtime::caller::Validity;
 use windlass_runtime::ids::{self, NoRandomness};
-use windlass_runtime::prompt::ContextEstimate;
+use windlass_runtime::prompt;
 use windlass_runtime::text::{Past, TextRequest, TextSession, TextSettings, TurnMemory};
 use windlass_session::client::MessageKey;
 use windlass_session::limits::Limits;
@@ -100,20 +99,20 @@ impl ChatHost {
             can_ask,
         } = request;
         let session_id = ids::session_id()?;
-        let profile = match settings.models.first() {
-            Some(model) => {
-                let declarations = tools.text_declared.text(&model.protocol);
-                let estimate =
-                    ContextEstimate::of(&tools.instruction(maker.zone.as_ref()), declarations);
-                let window = model.profile.context_tokens_max;
-                // It is the same for each turn of a chat.
-                if past.is_empty() {
-                    context::report(&session_id, &estimate, window, &self.metrics);
-                }
-                model.profile.clone()
-            }
+        let first = settings.models.first();
+        // It is the same for each turn of a chat.
+        let estimated = first.filter(|_| past.is_empty());
+        let estimate = estimated.map(|model| {
+            let instruction = tools.instruction(maker.zone.as_ref());
+            prompt::estimate(&instruction, tools.text_declared.text(&model.protocol))
+        });
+        let (model, profile) = match first {
+            Some(model) => (Arc::from(model.name.as_str()), model.profile.clone()),
             // Nobody asks it anything, so that it may be any.
-            None => Arc::new(profile::openai_chat("", "").profile.model),
+            None => {
+                let any = profile::openai_chat("", "").profile.model;
+                (Arc::default(), Arc::new(any))
+            }
         };
         Ok(TextSession::begin(TextRequest {
             session: SessionConfig {
@@ -127,6 +126,8 @@ impl ChatHost {
                 registry: tools.registry.clone(),
                 limits,
                 profile,
+                model,
+                estimate,
                 started_unix_ms: clock::now_unix_ms(),
                 history,
                 last_call: CallNumber(0),

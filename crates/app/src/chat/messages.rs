@@ -188,7 +188,8 @@ impl<'a> Messages<'a> {
                 | Said::Call { .. }
                 | Said::Notice { .. }
                 | Said::Answered { .. }
-                | Said::Summary { .. },
+                | Said::Summary { .. }
+                | Said::State { .. },
             )
             | None => {}
         }

@@ -222,6 +222,8 @@ async fn request(
             },
             limits: Arc::new(limits.clone()),
             profile: workshop.profile.clone(),
+            model: Arc::default(),
+            estimate: None,
             started_unix_ms: clock::now_unix_ms(),
             history: Vec::new(),
             last_call: CallNumber(0),

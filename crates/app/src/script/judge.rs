@@ -59,9 +59,11 @@ impl ScriptJudge for EngineJudge {
             Ok(verdict) => ScriptVerdict {
                 used: verdict.used.into_iter().collect(),
                 flaws: verdict.flaws.into_iter().map(flaw).collect(),
+                response_version: verdict.response_version,
             },
             Err(message) => ScriptVerdict {
                 used: Vec::new(),
+                response_version: None,
                 flaws: vec![ScriptFlaw {
                     file: script.entry.to_owned(),
                     line: None,

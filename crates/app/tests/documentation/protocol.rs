@@ -109,6 +109,9 @@ fn session_messages() -> Vec<Value> {
     let ticket_reply = ClientUpdate::Message(json!({
         "type": "ticket_reply", "ticketId": "tk0d5c", "author": "Maya", "text": "We send the money back today.",
     }));
+    let nearly_full = ClientUpdate::Message(json!({
+        "type": "context_nearly_full", "tokens": 118_300, "windowTokens": 131_072,
+    }));
     let of_tool = ClientUpdate::Custom(json!({"type": "weather", "sky": "blue"}));
     vec![
         written(&ServerMessage::Connected {
@@ -140,6 +143,7 @@ fn session_messages() -> Vec<Value> {
         written(&of_update(&shown).unwrap()),
         written(&of_update(&ticket).unwrap()),
         written(&of_update(&ticket_reply).unwrap()),
+        written(&of_update(&nearly_full).unwrap()),
         written(&of_update(&of_tool).unwrap()),
         written(&ServerMessage::Interrupted),
         written(&ServerMessage::TurnComplete { turn: 1 }),

@@ -48,6 +48,7 @@ mod hung_handlers;
 mod idempotency;
 mod imports;
 mod interactions;
+mod kept_values;
 mod kills;
 mod knowledge;
 mod knowledge_moved;

@@ -185,6 +185,7 @@ impl Bench {
                 is_active: self.session_is_active,
                 is_model_generating: true,
                 pending_end_voice_session: false,
+                values: windlass_tool::handler::StateValues::default(),
             },
             effect_id: Some(effect_id()),
             writes: RunWrites::default(),

@@ -85,6 +85,7 @@ pub(crate) fn tool(id: &str, behavior: Behavior) -> Arc<Tool> {
         effect_key: Arc::default(),
         repeatable: false,
         sensitive: vec![],
+        state: std::collections::BTreeMap::new(),
         status: None,
         parameters: Validator::compile(&json!({"type": "object"})).unwrap(),
         response: None,

@@ -356,6 +356,12 @@ fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {
 /// What the tool asked the session to do, without texts that hold a sensitive argument.
 fn intents(intents: &[Intent], arguments: Option<&Arguments>, sensitive: &[String]) -> Value {
     let mut shown = serde_json::to_value(intents).expect("an intent has text keys");
+    for (shown, intent) in shown.as_array_mut().into_iter().flatten().zip(intents) {
+        // What is kept for a conversation may be anything, and only its log has it.
+        if let (Intent::SetState { .. }, Some(members)) = (intent, shown.as_object_mut()) {
+            members.remove("value");
+        }
+    }
     if let Some(arguments) = arguments.filter(|_| !intents.is_empty() && !sensitive.is_empty()) {
         let mut secrets = Secrets::default();
         secrets.add(arguments, sensitive);

@@ -529,7 +529,7 @@ mod tests {
                 tool_id: "fly".into(),
                 tool_version: None,
                 registry_version: "1.0.00000000".into(),
-                response_schema_version: "1.0.0",
+                response_schema_version: "1.1.0",
                 duration_ms: 2,
                 timestamp: 0,
                 retry_count: 0,
@@ -541,6 +541,8 @@ mod tests {
                 parent_call_id: None,
                 cut: None,
                 accepted_until: None,
+                background_task_id: None,
+                preliminary: false,
                 recorded: None,
             },
         };

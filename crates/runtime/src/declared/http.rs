@@ -47,6 +47,7 @@ impl Inner {
         template.render(&Filling {
             arguments,
             secrets: &self.secrets,
+            state: &context.session.values,
             effect_id: effect_id.map(|id| id.as_str()),
             key: key.as_deref(),
         })

@@ -1,6 +1,6 @@
 //! The two forms in which metrics are shown: the JSON of `GET /metrics`, and Prometheus text.
 
-use super::{Counted, ToolCounts};
+use super::{Counted, ToolCounts, WindowCounts};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -22,10 +22,12 @@ pub(super) fn json(counted: &Counted) -> Value {
             "p95": tool.response_characters.percentiles().p95.div_ceil(4),
         })),
         "context": {
-            "sessionInitTokens": context.session_init_tokens,
+            "sessionInitTokens": context.session_init_tokens(),
             "systemPromptTokens": context.system_prompt_tokens,
             "toolDeclTokens": context.tool_decl_tokens,
+            "historyTokens": context.history_tokens,
             "peakTokens": counted.peak_tokens,
+            "models": windows_json(counted),
         },
         "loopDetection": {
             "activeSessions": counted.sessions_active,
@@ -56,6 +58,29 @@ pub(super) fn json(counted: &Counted) -> Value {
             "speakerSuppressedBytes": audio.speaker_suppressed_bytes,
         },
     })
+}
+
+/// How full each model's window was, by its name.
+fn windows_json(counted: &Counted) -> Map<String, Value> {
+    let windows = counted.windows.iter().map(|(model, window)| {
+        let shown = json!({
+            "windowTokens": window.window_tokens,
+            "peakTokens": window.peak_tokens,
+            "peakShare": peak_share(window),
+            "warnings": window.warnings,
+        });
+        (model.to_string(), shown)
+    });
+    windows.collect()
+}
+
+/// The part of its window that a model's fullest context took.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a share needs no more than the digits of a double"
+)]
+fn peak_share(window: &WindowCounts) -> f64 {
+    window.peak_tokens as f64 / window.window_tokens.max(1) as f64
 }
 
 /// What was refused, and under it by whose share.
@@ -125,6 +150,7 @@ pub(super) fn prometheus(counted: &Counted) -> String {
     }
     oddities(&mut text, counted);
     refused(&mut text, counted);
+    windows(&mut text, counted);
     tools(&mut text, counted);
     text
 }
@@ -153,6 +179,31 @@ fn refused(text: &mut String, counted: &Counted) {
             format_args!("{name}{{what=\"{what}\",party=\"{party}\"}} {count}"),
         );
     }
+}
+
+fn windows(text: &mut String, counted: &Counted) {
+    let of_each = |text: &mut String,
+                   name: &str,
+                   kind: &str,
+                   help: &str,
+                   value: fn(&WindowCounts) -> String| {
+        head(text, name, kind, help);
+        for (model, window) in &counted.windows {
+            let model = model.replace('\\', "\\\\").replace('"', "\\\"");
+            let value = value(window);
+            line(text, format_args!("{name}{{model=\"{model}\"}} {value}"));
+        }
+    };
+    let name = "windlass_context_peak_share";
+    let help = "The part of a model's window that its fullest context took.";
+    of_each(text, name, "gauge", help, |window| {
+        peak_share(window).to_string()
+    });
+    let name = "windlass_context_warnings_total";
+    let help = "How often a session took over 90 % of a model's window, estimated or counted.";
+    of_each(text, name, "counter", help, |window| {
+        window.warnings.to_string()
+    });
 }
 
 /// Name, kind, help and value of one number.

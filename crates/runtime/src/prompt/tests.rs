@@ -39,6 +39,7 @@ fn tool(id: &str, category: Category, modes: &[Mode], documentation: &str) -> To
         effect_key: Arc::default(),
         repeatable: false,
         sensitive: Vec::new(),
+        state: std::collections::BTreeMap::new(),
         status: None,
         parameters: Validator::compile(&serde_json::json!({"type": "object"})).unwrap(),
         response: None,
@@ -98,6 +99,22 @@ fn the_parts_come_in_the_contracts_order() {
     assert!(text.starts_with(&parts.concat()), "{text}");
     assert!(text.contains("A turn has 2 look-ups"), "{text}");
     assert!(prompt(&registry, Mode::Text, 4_000).starts_with("CORE\n\nTEXT\n"));
+}
+
+#[test]
+fn a_further_tool_changes_the_tools_part_alone() {
+    let around = |tools: Vec<Tool>| {
+        let text = prompt(&registry(tools), Mode::Text, 4_000);
+        let (before, rest) = text.split_once("# Available Tools").unwrap();
+        let (tools, after) = rest.split_once("# How you work").unwrap();
+        (before.to_owned(), tools.to_owned(), after.to_owned())
+    };
+    let find = || tool("find", Category::Retrieval, &BOTH, "Finds.");
+    let act = tool("act", Category::Action, &BOTH, "Acts.");
+    let (before, tools, after) = around(vec![find()]);
+    let (before_two, two, after_two) = around(vec![find(), act]);
+    assert_eq!((before, after), (before_two, after_two));
+    assert!(!tools.contains("## act") && two.contains("## act"), "{two}");
 }
 
 #[test]
@@ -213,18 +230,10 @@ fn a_conversation_without_tools_says_so() {
 }
 
 #[test]
-fn tokens_are_characters_by_four_rounded_up() {
-    for (text, count) in [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("éééé", 1)] {
-        assert_eq!(tokens(text), count, "{text}");
-    }
-    let estimate = ContextEstimate::of(&"s".repeat(40), &"d".repeat(5));
-    assert_eq!(
-        serde_json::to_value(estimate).unwrap(),
-        serde_json::json!({"sessionInitTokens": 12, "systemPromptTokens": 10, "toolDeclTokens": 2})
-    );
-    for (window, crowded) in [(14, false), (13, true), (0, true), (u64::MAX, false)] {
-        assert_eq!(estimate.crowds(window), crowded, "{window}");
-    }
+fn an_estimate_counts_instruction_and_declarations() {
+    let estimate = estimate(&"s".repeat(40), &"d".repeat(5));
+    let counted = (estimate.system_prompt_tokens, estimate.tool_decl_tokens);
+    assert_eq!((counted, estimate.session_init_tokens()), ((10, 2), 12));
 }
 
 #[test]

@@ -135,7 +135,7 @@ impl TextSession {
     }
 
     /// What of the model's window is left to the conversation.
-    fn history_tokens_max(&self, model: &TextModel, system_instruction: &str) -> u64 {
+    pub(super) fn history_tokens_max(&self, model: &TextModel, system_instruction: &str) -> u64 {
         let declared = self.tools.text(&model.protocol).len() + system_instruction.len();
         let taken = declared as u64 / 4 + ANSWER_TOKENS;
         let left = model.profile.context_tokens_max.saturating_sub(taken);
@@ -218,7 +218,7 @@ impl TextSession {
         };
         let mut answer = decoder.finish(model, &mut events);
         // Whatever becomes of the answer, it was paid for.
-        events.extend(answer.usage.take().map(ModelEvent::Usage));
+        events.extend(answer.usage.take().map(|usage| model.used(usage)));
         self.hear(&mut events, sink);
         let Some(gave_up) = gave_up else {
             return Ok(answer);

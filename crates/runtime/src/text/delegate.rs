@@ -103,7 +103,7 @@ impl Delegate {
         events.retain(|event| {
             matches!(
                 event,
-                ModelEvent::Usage(_) | ModelEvent::ExternalContent { .. }
+                ModelEvent::UsageOf { .. } | ModelEvent::ExternalContent { .. }
             )
         });
         for entry in answer.entries(model.route()) {

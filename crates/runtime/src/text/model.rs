@@ -15,7 +15,7 @@ use windlass_provider::prose::{Prose, ProseRules};
 use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::request::{Delivery, ToolUse, WrittenInstruction};
 use windlass_provider::{gemini_interactions, gemini_text, openai_chat, openai_responses};
-use windlass_session::model::{DeclarationForm, ModelEvent, ModelProfile};
+use windlass_session::model::{DeclarationForm, ModelEvent, ModelProfile, Usage};
 use windlass_tool::registry::Tool;
 
 /// Room that a request is given before it is written. Longer ones, as with pictures, grow.
@@ -237,6 +237,15 @@ impl TextModel {
 
     pub fn sees(&self) -> bool {
         self.profile.vision
+    }
+
+    /// What one exchange with it took, for the core, which may be another model's session.
+    pub(crate) fn used(&self, usage: Usage) -> ModelEvent {
+        ModelEvent::UsageOf {
+            model: self.name.as_str().into(),
+            context_tokens_max: self.profile.context_tokens_max,
+            usage,
+        }
     }
 
     /// What to do about a refusal, where the server was sent no key.

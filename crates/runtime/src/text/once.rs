@@ -61,6 +61,6 @@ async fn try_once(
         body.leave();
     }
     let mut answer = decoder.finish(model, &mut events);
-    events.extend(answer.usage.take().map(ModelEvent::Usage));
+    events.extend(answer.usage.take().map(|usage| model.used(usage)));
     (answer, events)
 }

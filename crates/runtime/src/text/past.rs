@@ -7,7 +7,7 @@ use windlass_driver::history::{self, Found};
 use windlass_provider::log::{Arguments, Call, Entry as LogEntry, Image, TextPiece, own_call_id};
 use windlass_session::client::MessageKey;
 use windlass_session::model::{ModelToolResponse, Role};
-use windlass_session::said::Said;
+use windlass_session::said::{KeptState, Said};
 use windlass_session::saved::{Began, SpentTurn};
 use windlass_store::command::OpenQuestion;
 use windlass_store::{
@@ -88,6 +88,26 @@ impl Past {
         }
     }
 
+    /// With what handlers keep for the conversation, by its log.
+    ///
+    /// # Errors
+    ///
+    /// Where the store does not answer.
+    pub fn with_state(
+        mut self,
+        ledger: &dyn Ledger,
+        conversation: &ConversationRef,
+    ) -> Result<Self, StoreUnavailable> {
+        let log = ledger
+            .store()
+            .entries(conversation, EntryNumber(0), ENTRIES_MAX)?;
+        self.began = KeptState::of_log(&log).map(|state| Began {
+            state: Some(state),
+            ..Began::default()
+        });
+        Ok(self)
+    }
+
     /// Reads the log.
     pub fn read(
         ledger: &dyn Ledger,
@@ -112,7 +132,8 @@ impl Past {
         let is_empty = began.questions.is_empty()
             && began.unheard.is_empty()
             && began.at_work.is_empty()
-            && began.unheard_questions.is_empty();
+            && began.unheard_questions.is_empty()
+            && began.state.is_none();
         let shown = log.iter().filter(|entry| names_pictures(entry));
         let shown = shown.cloned().collect();
         let log = said_of(&log);
@@ -207,7 +228,8 @@ fn turn_of(said: &Said) -> u64 {
         Said::Notice { .. }
         | Said::Answered { .. }
         | Said::Summary { .. }
-        | Said::TicketReply(_) => 0,
+        | Said::TicketReply(_)
+        | Said::State { .. } => 0,
     }
 }
 
@@ -252,7 +274,7 @@ fn since(log: &[(EntryNumber, Said)], from: EntryNumber) -> Vec<PastEntry> {
                 let arguments = arguments.as_ref().map_or(0, |one| written(one.expose()));
                 arguments + written(result.expose())
             }
-            Said::Answered { .. } | Said::Summary { .. } => 0,
+            Said::Answered { .. } | Said::Summary { .. } | Said::State { .. } => 0,
         };
         let Some(left) = room.checked_sub(bytes) else {
             break;
@@ -292,7 +314,7 @@ fn read_again(said: &Said) -> Option<Vec<LogEntry>> {
         Said::Notice { text } => Some(vec![LogEntry::Notice(text.clone())]),
         Said::TicketReply(reply) => Some(vec![LogEntry::Notice(reply.notice())]),
         Said::Call { .. } => call_again(said),
-        Said::Answered { .. } | Said::Summary { .. } => None,
+        Said::Answered { .. } | Said::Summary { .. } | Said::State { .. } => None,
     }
 }
 

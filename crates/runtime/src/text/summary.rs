@@ -2,7 +2,6 @@
 //! without one the oldest turns are just not there. Each is kept in the log of the conversation, in the place of what it
 //! summarises. Knows no turn.
 
-use super::TextLimits;
 use super::model::{Question, TextModel, TextTools};
 use futures_util::FutureExt;
 use hyper::body::Bytes;
@@ -22,6 +21,8 @@ use windlass_tool::sensitive::Sensitive;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Characters of a summary.
 const CHARACTERS_MAX: usize = 4_000;
+/// The part of a window, in percent, above which a conversation nears it.
+const NEAR_PERCENT: u64 = 90;
 /// Tokens of its window that the model keeps for its instruction and its answer.
 const OWN_TOKENS: u64 = 4_096;
 const INSTRUCTION: &str = "You keep the notes of a conversation between a user and an assistant, for the assistant, who will not see the conversation itself any more. \
@@ -150,19 +151,26 @@ impl Summaries {
         (turn == turns).then_some(Written { before, text })
     }
 
-    /// Has what a window leaves out summarised, where the summary does not have it yet.
+    /// Has the oldest turns summarised where the conversation nears these tokens of its window, and the summary does not have them yet.
     pub(super) fn begin(
         &mut self,
         model: &Arc<TextModel>,
         log: &ConversationLog,
-        limits: &TextLimits,
+        tokens_max: u64,
+        answer: AnswerLimits,
     ) {
-        let window = self.window(log, limits.history_tokens_max);
-        let turns = log.turns_before(&window);
-        if turns <= self.turns || self.running.is_some() {
+        let near = tokens_max.saturating_mul(NEAR_PERCENT) / 100;
+        let is_near = log.turns_before(&self.window(log, near)) > self.turns;
+        if !is_near || self.running.is_some() {
             return;
         }
+        // More than has to go now, so that a full window does not cost a summary with each turn.
+        let window = self.window(log, tokens_max / 2);
+        let turns = log.turns_before(&window);
         let room = model.profile.context_tokens_max.saturating_sub(OWN_TOKENS);
+        if room == 0 {
+            return;
+        }
         let older = log.older_from(&window, self.turns).newest_of(room);
         let older = match &self.text {
             Some(text) => older.with_summary(text.expose()),
@@ -175,7 +183,7 @@ impl Summaries {
             tools: &tools,
             tool_use: ToolUse::Forbidden,
         });
-        let (model, answer) = (model.clone(), limits.answer);
+        let model = model.clone();
         let writing = async move {
             let written = tokio::time::timeout(PATIENCE, write(&model, body.into(), answer)).await;
             written.unwrap_or_else(|_| {

@@ -107,11 +107,25 @@ impl TextSession {
         };
         sink.finished(&end);
         sink.flush();
-        if let Some(model) = self.settings.summary_model.as_ref().filter(|_| !is_broken) {
-            self.summaries
-                .begin(model, &self.log, &self.settings.limits);
+        if !is_broken {
+            self.summarise(system_instruction);
         }
         end
+    }
+
+    /// Has the oldest turns summarised before the model's window has no room for them. Where no model is named for that, they are left out
+    /// as the configuration's limit has it; where the window itself is smaller than that limit, the model summarises them itself.
+    fn summarise(&mut self, system_instruction: &str) {
+        let settings = self.settings.clone();
+        let Some(first) = settings.models.first() else {
+            return;
+        };
+        let room = self.history_tokens_max(first, system_instruction);
+        let itself = (room < settings.limits.history_tokens_max).then_some(first);
+        if let Some(model) = settings.summary_model.as_ref().or(itself) {
+            let answer = settings.limits.answer;
+            self.summaries.begin(model, &self.log, room, answer);
+        }
     }
 
     /// Whether the input is one that the model has to answer.

@@ -5,21 +5,46 @@ use crate::support::{StillWorld, session_config, shared};
 use serde_json::json;
 use std::sync::Arc;
 use windlass_runtime::direct::{DirectRequest, call_asking, call_once};
-use windlass_runtime::metrics::{ContextTokens, Metrics};
+use windlass_runtime::metrics::Metrics;
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
+use windlass_session::context::{ContextEstimate, ContextUse};
 use windlass_session::event::SessionEvent;
 use windlass_session::model::{IncomingCall, Usage};
 use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Tool;
 
+fn identity(session: &str) -> SessionIdentity {
+    SessionIdentity {
+        client_id: ClientId::new("client"),
+        session_id: SessionId::new(session),
+        user_id: UserId::new("ada"),
+        tenant: windlass_tool::id::TenantId::default(),
+        rights: windlass_tool::rights::Rights::Anonymous,
+        conversation_id: ConversationId::new("c"),
+        mode: Mode::Voice,
+        ledger: None,
+    }
+}
+
+fn used(tokens: u64) -> ContextUse {
+    ContextUse {
+        model: "a \"fine\" model".into(),
+        tokens,
+        window_tokens: 1_000,
+    }
+}
+
 async fn measured() -> Arc<Metrics> {
     let metrics = Arc::new(Metrics::default());
-    metrics.context(ContextTokens {
-        session_init_tokens: 3,
+    let estimate = ContextEstimate {
         system_prompt_tokens: 2,
         tool_decl_tokens: 1,
-    });
+        history_tokens: 0,
+    };
+    let context = used(3);
+    let estimated = SessionEvent::ContextEstimated { estimate, context };
+    metrics.event(&identity("s-0"), 0, &estimated);
     for (name, arguments) in [
         ("echo", json!({ "text": "12345678" })),
         ("echo", json!({ "text": 7 })),
@@ -143,16 +168,7 @@ fn nothing_measured_is_no_error() {
 fn the_peak_of_a_context_is_the_most_that_any_session_has_had() {
     let metrics = Metrics::default();
     for (session, total_tokens) in [("s-1", 700), ("s-2", 1_200), ("s-1", 900)] {
-        let identity = SessionIdentity {
-            client_id: ClientId::new("client"),
-            session_id: SessionId::new(session),
-            user_id: UserId::new("ada"),
-            tenant: windlass_tool::id::TenantId::default(),
-            rights: windlass_tool::rights::Rights::Anonymous,
-            conversation_id: ConversationId::new("c"),
-            mode: Mode::Voice,
-            ledger: None,
-        };
+        let identity = identity(session);
         let usage = Usage {
             prompt_tokens: 9_999,
             total_tokens,
@@ -164,6 +180,43 @@ fn the_peak_of_a_context_is_the_most_that_any_session_has_had() {
     let line = "windlass_context_peak_tokens 1200";
     let text = metrics.prometheus();
     assert!(text.lines().any(|found| found == line), "{text}");
+}
+
+#[test]
+fn how_full_windows_were_is_shown_per_model() {
+    let metrics = Metrics::default();
+    for tokens in [400, 950, 300] {
+        metrics.event(
+            &identity("s-1"),
+            0,
+            &SessionEvent::ContextUsed(used(tokens)),
+        );
+    }
+    let context = used(950);
+    let warned = SessionEvent::ContextNearlyFull {
+        context,
+        is_estimate: false,
+    };
+    metrics.event(&identity("s-1"), 0, &warned);
+    assert_eq!(
+        metrics.json()["context"]["models"],
+        json!({"a \"fine\" model": {"windowTokens": 1_000, "peakTokens": 950, "peakShare": 0.95, "warnings": 1}})
+    );
+    let text = metrics.prometheus();
+    for line in [
+        r#"windlass_context_peak_share{model="a \"fine\" model"} 0.95"#,
+        r#"windlass_context_warnings_total{model="a \"fine\" model"} 1"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "{text}");
+    }
+    // Names have an end, whoever gives them.
+    for number in 0..100 {
+        let model = number.to_string().into();
+        let context = ContextUse { model, ..used(1) };
+        metrics.event(&identity("s-1"), 0, &SessionEvent::ContextUsed(context));
+    }
+    let models = &metrics.json()["context"]["models"];
+    assert_eq!(models.as_object().unwrap().len(), 65);
 }
 
 #[test]

@@ -502,6 +502,37 @@ async fn what_the_window_leaves_out_is_summarised_beside_the_turns() {
 }
 
 #[tokio::test]
+async fn a_model_whose_window_is_the_limit_summarises_before_it_is_full() {
+    let long = |word: &str| format!("{word} {}", "x".repeat(1_000));
+    let server = TextServer::start(vec![text(&long("Noted."))]).await;
+    let mut small = Arc::into_inner(model(&server.url, "small")).unwrap();
+    // Nearly all of it is kept for instruction and answer.
+    Arc::make_mut(&mut small.profile).context_tokens_max = 5_600;
+    let mut chat = Chat::with(vec![Arc::new(small)], vec![echo()], limits(), Vec::new());
+    let is_summary = |asked: &Value| has(asked, "Write the notes");
+    let begun = std::time::Instant::now();
+    for word in ["First.", "Second.", "Third."] {
+        chat.say(&long(word)).await;
+    }
+    while !server.seen().iter().any(is_summary) {
+        chat.say("More.").await;
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+    let seen = server.seen();
+    // Three turns have gone out whole, and the summary is of the oldest.
+    assert!(
+        seen[..3]
+            .iter()
+            .all(|asked| has(asked, "First.") && !is_summary(asked))
+    );
+    let summary = seen.iter().find(|asked| is_summary(asked)).unwrap();
+    assert!(
+        has(summary, "First.") && summary.get("tools").is_none(),
+        "{summary}"
+    );
+}
+
+#[tokio::test]
 async fn a_summary_stands_for_what_it_summarises_in_the_next_session() {
     let long = |word: &str| format!("{word} {}", "x".repeat(1_000));
     let server = TextServer::start(vec![text(&long("Noted."))]).await;

@@ -99,11 +99,19 @@ export default (function (native) {
   speak(String.prototype, (name, text, given) => ofLocale().caseOf(name, String(text), ...given), 'toLocaleUpperCase', 'toLocaleLowerCase');
   defineProperty(globalThis, 'Intl', { get: () => ofLocale().Intl, configurable: true });
 
+  // All of a value: what a handler keeps for the conversation it changes by an intent, and in no other way.
+  function frozen(value) {
+    if (value === null || typeof value !== 'object') return value;
+    for (const name of Object.keys(value)) frozen(value[name]);
+    return freeze(value);
+  }
+
   function contextOf(facts, args) {
     const { voice, ...plain } = facts;
     freeze(plain.tool);
     freeze(plain.time);
     freeze(plain.capabilities);
+    const values = frozen(plain.session?.state?.values ?? {});
     if (plain.session) freeze(plain.session.state);
     freeze(plain.session);
     const isInVoice = voice?.isActive === true;
@@ -111,6 +119,7 @@ export default (function (native) {
     const context = {
       ...plain,
       args,
+      getState: () => values,
       voice: freeze({ isActive: () => isInVoice }),
       messaging: freeze({
         async send(message) {

@@ -24,7 +24,9 @@ type Intent =
   | { type: 'END_VOICE_SESSION'; after?: 'current_turn' | 'farewell_spoken' | 'immediate'; reason?: string; closingMessage?: string; textResponse?: string }
   | { type: 'SUPPRESS_AUDIO'; value?: boolean }
   | { type: 'SUPPRESS_TRANSCRIPT'; value?: boolean }
-  | { type: 'SET_PENDING_MESSAGE'; message: string };
+  | { type: 'SET_PENDING_MESSAGE'; message: string }
+  /** A value under `state` of a schema.json; `null` takes it away. */
+  | { type: 'SET_STATE'; key: string; value: unknown };
 
 /** What `execute` returns. */
 type ToolResponse =
@@ -51,8 +53,15 @@ interface Context<Arguments = any> extends Invocation<Arguments> {
   readonly session: {
     readonly isActive: boolean;
     readonly toolsVersion: string;
-    readonly state: { readonly isModelGenerating: boolean; readonly pendingEndVoiceSession: boolean };
+    readonly state: {
+      readonly isModelGenerating: boolean;
+      readonly pendingEndVoiceSession: boolean;
+      /** What handlers keep for the conversation, as it was when the call began; left out where that is nothing. */
+      readonly values?: { readonly [key: string]: Json };
+    };
   };
+  /** What handlers keep for the conversation: `session.state.values`, or `{}`. The intent SET_STATE changes it. */
+  getState(): { readonly [key: string]: Json };
   readonly capabilities: { readonly voice: boolean; readonly messaging: boolean };
   /** Of a tool that writes: the same for every attempt at the same change. */
   readonly effectId?: string;

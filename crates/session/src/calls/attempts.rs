@@ -618,6 +618,11 @@ fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -
     meta.cut = cut;
     // What has no effect has no end that the ledger could be told of.
     meta.accepted_until = accepted_until_unix_ms.filter(|_| run.is_some());
+    if meta.accepted_until.is_some() {
+        meta.preliminary = true;
+        let effect_id = run.as_ref().map(|run| run.effect_id.as_str());
+        meta.background_task_id = effect_id.map(Into::into);
+    }
     meta.retry_count = call.attempt.saturating_sub(1);
     meta.parent_call_id = call.delivered().parent().map(|parent| parent.to_string());
     meta.nulls_left_out = completed.nulls_left_out.clone();

@@ -528,6 +528,7 @@ impl Calls {
                 talk.apply_intents(call, &request.intents);
             }
             News::TicketReply(reply) => talk.on_ticket_reply(&reply),
+            News::State(kept) => talk.learn_values(&kept),
         }
     }
 

@@ -171,7 +171,9 @@ fn at_work(call: &Call, effect_id: Option<&EffectId>, talk: &Talk) -> Arc<ToolRe
     meta.duration_ms = u64::try_from(waited_ms).unwrap_or(u64::MAX);
     meta.accepted_until = Some(step.unix_ms().saturating_add(call.tool().timeout_ms));
     let mut data = json!({ "status": "accepted", "state": "running", "note": AT_WORK });
+    meta.preliminary = true;
     if let Some(effect_id) = effect_id {
+        meta.background_task_id = Some(effect_id.as_str().into());
         data["backgroundTaskId"] = effect_id.as_str().into();
     }
     Arc::new(ToolResponse {

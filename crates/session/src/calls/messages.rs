@@ -11,7 +11,7 @@ use windlass_tool::sensitive::Sensitive;
 
 /// Types of client messages that only the server itself sends (`docs/voice-protocol.md`). A handler may send any other, which reaches
 /// the client in a space of its own.
-const SERVER_TYPES: [&str; 27] = [
+const SERVER_TYPES: [&str; 28] = [
     "connected",
     "started",
     "audio",
@@ -38,6 +38,7 @@ const SERVER_TYPES: [&str; 27] = [
     "answer_again",
     "ticket",
     "ticket_reply",
+    "context_nearly_full",
     "custom",
 ];
 

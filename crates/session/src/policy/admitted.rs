@@ -97,8 +97,8 @@ impl AdmittedCall {
         self.timeout
     }
 
-    pub fn session(&self) -> SessionFacts {
-        self.session
+    pub fn session(&self) -> &SessionFacts {
+        &self.session
     }
 }
 

@@ -266,6 +266,41 @@ fn the_third_identical_call_and_the_call_after_two_empty_results_are_loops() {
 }
 
 #[test]
+fn a_new_turn_has_no_history_of_calls() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            > calls function-call-1 look {"text":"a"}
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
+            > returns 1 {"x":1}
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 look {"text":"a"}
+            start call-2 look {"text":"a"}
+            > returns 2 {"x":1}
+            call-2 finished
+            to model: function-call-2 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > says That is all.
+            client: Assistant piece "That is all."
+            > done
+            client: Assistant said "That is all."
+            turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > text and again
+            turn 2 started
+            > calls function-call-3 look {"text":"a"}
+            client: ModelGenerating
+            start call-3 look {"text":"a"}
+        "#]],
+    );
+}
+
+#[test]
 fn a_failure_is_no_empty_result() {
     check(
         Mode::Text,

@@ -4,6 +4,7 @@
 mod budgets;
 mod confirmations;
 mod connections;
+mod context;
 mod crossing;
 mod detached;
 mod duplicates;
@@ -32,5 +33,6 @@ mod restarts;
 mod resumed;
 mod retries;
 mod said_into_answers;
+mod state;
 mod turns;
 mod unread_notices;

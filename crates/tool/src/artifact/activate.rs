@@ -1,7 +1,7 @@
 //! From an artifact to a registry: each tool with its handler, and with what the configuration tightens. Knows no file.
 
 use super::{Artifact, Entry, HandlerCode};
-use crate::envelope::RESPONSE_VERSION;
+use crate::envelope::{self, RESPONSE_VERSION, RESPONSE_VERSION_BEFORE};
 use crate::handler::Handler;
 use crate::handler_file::{self, HandlerFile, Judged, Permissions};
 use crate::id::ToolId;
@@ -96,7 +96,7 @@ pub enum ActivationError {
     )]
     HandlerMissing { tool: ToolId },
     #[error(
-        "the handler of the tool {tool} speaks response version {found}, and this program speaks {RESPONSE_VERSION}"
+        "the handler of the tool {tool} speaks response version {found}, and this program speaks {RESPONSE_VERSION} and {RESPONSE_VERSION_BEFORE}"
     )]
     ResponseVersion { tool: ToolId, found: String },
     #[error("the configuration speaks of the tool {tool}, which does not exist{}", suggestion(.near.as_deref()))]
@@ -271,7 +271,7 @@ fn handler_of(
             });
         }
     };
-    if handler.response_version() != RESPONSE_VERSION {
+    if !envelope::is_read(handler.response_version()) {
         return Err(ActivationError::ResponseVersion {
             tool: tool.clone(),
             found: handler.response_version().to_owned(),
@@ -302,6 +302,7 @@ fn declared(
     let judged = Judged {
         parameters: &manifest.parameters,
         writes: manifest.side_effects == SideEffects::Writes,
+        state: &manifest.state,
         timeout_ms: None,
         permissions: &permissions,
     };
@@ -449,6 +450,11 @@ pub(crate) fn tool(entry: Entry, handler: Arc<dyn Handler>) -> Tool {
         repeatable: manifest.repeatable,
         sensitive: manifest.sensitive,
         status: manifest.status,
+        state: manifest
+            .state
+            .into_iter()
+            .map(|(key, schema)| (key.into(), validator(schema)))
+            .collect(),
         parameters: validator(manifest.parameters),
         response: manifest.response_schema.map(validator),
         declarations: entry.declarations,

@@ -19,7 +19,7 @@ use crate::handler::Handler;
 use crate::handler_file::{self, HandlerFile, Judged, Permissions};
 use crate::id::ToolId;
 use crate::kind::{Mode, SideEffects};
-use crate::manifest::{self, Readable};
+use crate::manifest::{self, Manifest, Readable};
 use crate::problem::{Problem, Report, Severity};
 use crate::registry::DESCRIBE_TOOL;
 use crate::validate::Validator;
@@ -117,6 +117,7 @@ pub fn compile(source: &Source<'_>) -> Compilation {
     }
     problems.extend(too_many_for_openai(&entries, source.tools));
     problems.extend(calls::check(&entries, source));
+    problems.extend(unlike_state(&entries, source.tools));
     // Stable, so that a tool's problems stay in the order of its files.
     problems.sort_by(|left, right| left.tool.cmp(&right.tool));
     let failed = problems
@@ -161,6 +162,35 @@ fn too_many_for_openai<'a>(
                     .to_owned(),
             })
         })
+}
+
+/// An error for each value of the conversation that two tools declare otherwise.
+fn unlike_state(entries: &[Entry], tools: &Path) -> Vec<Problem> {
+    let mut declared: BTreeMap<&str, (&ToolId, &Value)> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for Manifest { tool_id, state, .. } in entries.iter().map(|entry| &entry.manifest) {
+        for (key, schema) in state {
+            let (other, known) = *declared.entry(key).or_insert((tool_id, schema));
+            if known == schema {
+                continue;
+            }
+            let directory = tool_id.as_str().replace('_', "-");
+            problems.push(Problem {
+                file: tools
+                    .join(&directory)
+                    .join("schema.json")
+                    .display()
+                    .to_string(),
+                line: None,
+                column: None,
+                severity: Severity::Error,
+                tool: Some(directory),
+                message: format!("the value `{key}` has another schema in the tool `{other}`"),
+                cure: "write the same schema in both, or give one of them another key".to_owned(),
+            });
+        }
+    }
+    problems
 }
 
 /// Whether an artifact is what these sources would be compiled to. `false` too where the sources cannot be read.
@@ -477,6 +507,7 @@ fn read_declared(
     let judged = Judged {
         parameters: readable.parameters.as_ref()?,
         writes: readable.side_effects == Some(SideEffects::Writes),
+        state: &readable.state,
         timeout_ms: readable.longest_ms(),
         permissions,
     };

@@ -4,8 +4,9 @@
 use super::Source;
 use super::directory::{self, File, ScriptFiles, ToolFiles};
 use crate::artifact::{HandlerCode, ScriptFile};
+use crate::envelope::{self, RESPONSE_VERSION, RESPONSE_VERSION_BEFORE};
 use crate::guide;
-use crate::problem::{Problem, Severity};
+use crate::problem::{NOTHING_TO_DO, Problem, Severity};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct ScriptVerdict {
     pub used: Vec<String>,
     /// Empty where it can run.
     pub flaws: Vec<ScriptFlaw>,
+    /// The version of the response contract that it says it speaks.
+    pub response_version: Option<String>,
 }
 
 /// What keeps a script from running.
@@ -93,10 +96,38 @@ pub(super) fn read(
         entry: &entry,
         modules: &modules,
     });
-    let is_good = verdict.flaws.is_empty();
+    let mut is_good = verdict.flaws.is_empty();
     for found in verdict.flaws {
         let file = source.tools.join(&found.file).display().to_string();
         flaw(file, (found.line, found.column), found.message, found.cure);
+    }
+    if let Some(version) = &verdict.response_version {
+        let is_read = envelope::is_read(version);
+        is_good &= is_read;
+        let version: String = version.chars().take(40).collect();
+        let (severity, cure) = match is_read {
+            true => (
+                Severity::Note,
+                format!(
+                    "{NOTHING_TO_DO} this program reads {RESPONSE_VERSION} and {RESPONSE_VERSION_BEFORE}"
+                ),
+            ),
+            false => (
+                Severity::Error,
+                format!(
+                    "return what {RESPONSE_VERSION} says, and export that as `responseSchemaVersion`"
+                ),
+            ),
+        };
+        problems.push(Problem {
+            file: files.path(name),
+            line: None,
+            column: None,
+            severity,
+            tool: Some(files.name.clone()),
+            message: format!("the handler speaks response version {version:?}"),
+            cure,
+        });
     }
     let script_file = |path: &str| {
         let module = modules.get(path)?.clone();

@@ -1,7 +1,7 @@
 //! The JSON form of a response read back: from the ledger, whose recorded answers are given again, and from a journal.
-//! Only what this version wrote is taken.
+//! What this version wrote is taken, and what the one before did.
 
-use super::{Meta, Outcome, RESPONSE_VERSION, ToolResponse};
+use super::{Meta, Outcome, RESPONSE_VERSION, ToolResponse, is_read};
 use crate::content::ContentPart;
 use crate::data::Data;
 use crate::error::CallError;
@@ -48,6 +48,9 @@ struct MetaForm {
     parent_call_id: Option<String>,
     cut: Option<Arc<str>>,
     accepted_until: Option<String>,
+    background_task_id: Option<Arc<str>>,
+    #[serde(default)]
+    preliminary: bool,
     recorded: Option<bool>,
 }
 
@@ -72,7 +75,7 @@ impl<'de> Deserialize<'de> for ToolResponse {
             }
         };
         let meta = form.meta;
-        if meta.response_schema_version != RESPONSE_VERSION {
+        if !is_read(&meta.response_schema_version) {
             return Err(D::Error::custom("the response is of another version"));
         }
         Ok(Self {
@@ -95,6 +98,8 @@ impl<'de> Deserialize<'de> for ToolResponse {
                 parent_call_id: meta.parent_call_id,
                 cut: meta.cut,
                 accepted_until: meta.accepted_until.as_deref().and_then(unix_ms),
+                background_task_id: meta.background_task_id,
+                preliminary: meta.preliminary,
                 recorded: meta.recorded,
             },
         })
@@ -190,12 +195,14 @@ mod tests {
     #[test]
     fn what_is_neither_success_nor_error_is_refused() {
         let meta = json!({
-            "toolId": "x", "registryVersion": "1", "responseSchemaVersion": "1.0.0", "durationMs": 0,
+            "toolId": "x", "registryVersion": "1", "responseSchemaVersion": "1.1.0", "durationMs": 0,
             "timestamp": "2026-11-20T18:25:43.511Z"
         });
         let error = json!({"type": "NOT_FOUND", "message": "", "retryable": false});
         let mut other_version = meta.clone();
         other_version["responseSchemaVersion"] = json!("2.0.0");
+        let mut version_before = meta.clone();
+        version_before["responseSchemaVersion"] = json!("1.0.0");
         for (form, is_good) in [
             (json!({"ok": true, "meta": meta}), true),
             (json!({"ok": false, "error": error, "meta": meta}), true),
@@ -206,6 +213,7 @@ mod tests {
                 false,
             ),
             (json!({"ok": true, "meta": other_version}), false),
+            (json!({"ok": true, "meta": version_before}), true),
         ] {
             let read = serde_json::from_value::<ToolResponse>(form.clone());
             assert_eq!(read.is_ok(), is_good, "{form}");

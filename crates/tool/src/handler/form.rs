@@ -6,7 +6,10 @@ use crate::id::EffectId;
 use crate::json;
 use crate::kind::Mode;
 use serde::Serialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The key by which an outside API recognises an effect, in every attempt.
 pub fn downstream_key(effect_id: &EffectId) -> String {
@@ -58,16 +61,22 @@ struct ToolForm<'a> {
 struct SessionForm<'a> {
     is_active: bool,
     tools_version: &'a str,
-    state: StateForm,
+    state: StateForm<'a>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct StateForm {
+struct StateForm<'a> {
     is_active: bool,
     mode: Mode,
     is_model_generating: bool,
     pending_end_voice_session: bool,
+    #[serde(skip_serializing_if = "is_empty")]
+    values: &'a BTreeMap<Arc<str>, Value>,
+}
+
+fn is_empty(values: &&BTreeMap<Arc<str>, Value>) -> bool {
+    values.is_empty()
 }
 
 #[derive(Debug, Serialize)]
@@ -95,7 +104,8 @@ impl<'a> ContextForm<'a> {
             is_active,
             is_model_generating,
             pending_end_voice_session,
-        } = context.session;
+            values,
+        } = &context.session;
         let mode = context.mode;
         let is_in_voice = mode == Mode::Voice || context.world.is_in_voice(conversation_id);
         let effect_id = context.effect_id.as_ref();
@@ -112,13 +122,14 @@ impl<'a> ContextForm<'a> {
                 idempotent: context.tool.idempotent,
             },
             session: SessionForm {
-                is_active,
+                is_active: *is_active,
                 tools_version: &context.registry_version,
                 state: StateForm {
-                    is_active,
+                    is_active: *is_active,
                     mode,
-                    is_model_generating,
-                    pending_end_voice_session,
+                    is_model_generating: *is_model_generating,
+                    pending_end_voice_session: *pending_end_voice_session,
+                    values: values.all(),
                 },
             },
             capabilities: Capabilities {

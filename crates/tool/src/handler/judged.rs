@@ -29,6 +29,11 @@ pub fn judged(mut result: HandlerResult) -> HandlerResult {
             dismantle(value.take());
             false
         }
+        Intent::SetState { value, .. } if is_too_deep(value.expose()) => {
+            is_deep = true;
+            dismantle(value.0.take());
+            false
+        }
         _ => true,
     });
     if !is_deep {

@@ -5,7 +5,7 @@
 use super::mending::{Mended, glance, mend};
 use super::{Cause, ContentPart, Failure, HandlerResult, Loss, Report, Success};
 use crate::data::Data;
-use crate::envelope::RESPONSE_VERSION;
+use crate::envelope::{self, RESPONSE_VERSION, RESPONSE_VERSION_BEFORE};
 use crate::error::{ErrorType, FailureKind};
 use crate::intent::Intent;
 use crate::kind::Scheduling;
@@ -153,7 +153,7 @@ fn worked(text: &[u8]) -> Option<Success> {
         .as_ref()
         .and_then(|meta| meta.response_schema_version.as_deref());
     // The members of another version may mean something else.
-    if version.is_some_and(|version| version != RESPONSE_VERSION) {
+    if version.is_some_and(|version| !envelope::is_read(version)) {
         return Some(Success::default());
     }
     let success = Success {
@@ -174,9 +174,9 @@ impl Form {
     fn result(self) -> Result<HandlerResult, String> {
         let loss = self.meta.as_ref().and_then(MetaForm::loss);
         let version = self.meta.and_then(|meta| meta.response_schema_version);
-        if let Some(version) = version.filter(|version| version != RESPONSE_VERSION) {
+        if let Some(version) = version.filter(|version| !envelope::is_read(version)) {
             return Err(format!(
-                "the answer is of response version {}, and this program speaks {RESPONSE_VERSION}",
+                "the answer is of response version {}, and this program speaks {RESPONSE_VERSION} and {RESPONSE_VERSION_BEFORE}",
                 quoted(&version)
             ));
         }

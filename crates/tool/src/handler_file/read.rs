@@ -67,6 +67,8 @@ pub(crate) struct Judged<'a> {
     /// The tool's; an empty schema where it could not be read.
     pub(crate) parameters: &'a Value,
     pub(crate) writes: bool,
+    /// The schemas of values of the conversation that the tool declares.
+    pub(crate) state: &'a BTreeMap<String, Value>,
     /// Of the tool, where it could be read.
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) permissions: &'a Permissions,
@@ -418,6 +420,7 @@ impl HandlerFileReader<'_, '_, '_> {
             match piece {
                 Piece::Text(_) => {}
                 Piece::Secret(name) => self.secret(name, here),
+                Piece::State(key) => self.state(key, here, may_lack),
                 Piece::EffectId | Piece::Key if self.judged.writes => {}
                 Piece::EffectId | Piece::Key => self.report.error(
                     here,
@@ -427,6 +430,23 @@ impl HandlerFileReader<'_, '_, '_> {
                 Piece::Argument(path) => self.argument(path, here, may_lack),
                 Piece::Expansion(expansion) => self.argument(&expansion.argument, here, may_lack),
             }
+        }
+    }
+
+    /// A value of the conversation, which nobody may have set.
+    fn state(&mut self, key: &str, here: &str, may_lack: bool) {
+        if !self.judged.state.contains_key(key) {
+            self.report.error(
+                here,
+                format!("`{{state:{}}}` names no value that the tool declares", brief(key)),
+                "declare it under `state` in schema.json, with the schema that it has in the tool that sets it",
+            );
+        } else if !may_lack {
+            self.report.error(
+                here,
+                format!("`{{state:{key}}}` may be missing in a conversation, and nothing could stand here then"),
+                "let it be the whole of a query value, a header or a body's member",
+            );
         }
     }
 
@@ -833,7 +853,7 @@ pub fn arguments_of_address(text: &str) -> Vec<String> {
             // A parameter of that name wins over the effect's.
             Piece::EffectId => "effectId".to_owned(),
             Piece::Key => "key".to_owned(),
-            Piece::Text(_) | Piece::Secret(_) => continue,
+            Piece::Text(_) | Piece::Secret(_) | Piece::State(_) => continue,
         };
         if !names.contains(&name) {
             names.push(name);

@@ -6,6 +6,7 @@ use super::template::{
     BodyTemplate, Expansion, NamedTemplate, Node, Operator, Piece, Template, ValueForm, argument,
 };
 use crate::arguments::Arguments;
+use crate::handler::StateValues;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -15,6 +16,8 @@ use std::fmt::Write;
 pub struct Filling<'a> {
     pub arguments: &'a Arguments,
     pub secrets: &'a BTreeMap<String, String>,
+    /// What handlers keep for the conversation.
+    pub state: &'a StateValues,
     pub effect_id: Option<&'a str>,
     /// By which an outside API recognises the effect.
     pub key: Option<&'a str>,
@@ -126,6 +129,7 @@ impl Piece {
                 argument(filling.arguments.as_map(), &expansion.argument).cloned()
             }
             Self::Secret(name) => Some(filling.secrets.get(name)?.as_str().into()),
+            Self::State(key) => filling.state.get(key).cloned(),
             Self::EffectId => Some(filling.effect_id?.into()),
             Self::Key => Some(filling.key?.into()),
         }
@@ -212,6 +216,7 @@ impl Template {
             Piece::Text(_)
             | Piece::Argument(_)
             | Piece::Expansion(_)
+            | Piece::State(_)
             | Piece::EffectId
             | Piece::Key => None,
         }));

@@ -12,6 +12,8 @@ pub(crate) enum Piece {
     /// An argument in the path of an address, written out in a form of its own.
     Expansion(Expansion),
     Secret(String),
+    /// A value that handlers keep for the conversation.
+    State(String),
     EffectId,
     /// The effect's key.
     Key,
@@ -94,6 +96,7 @@ pub(crate) enum Node {
 const EFFECT_ID: &str = "effectId";
 const KEY: &str = "key";
 const SECRET: &str = "secret:";
+const STATE: &str = "state:";
 
 impl Template {
     /// `{name}` is a place, `{{name}}` is the text `{name}`, and every other brace is itself. An argument that a parameter names
@@ -153,9 +156,13 @@ impl Template {
     /// The only piece, where it is no text: then a value of another type, or none, may stand for all of it.
     pub(crate) fn whole(&self) -> Option<&Piece> {
         match self.0.as_slice() {
-            [piece @ (Piece::Argument(_) | Piece::Secret(_) | Piece::EffectId | Piece::Key)] => {
-                Some(piece)
-            }
+            [
+                piece @ (Piece::Argument(_)
+                | Piece::Secret(_)
+                | Piece::State(_)
+                | Piece::EffectId
+                | Piece::Key),
+            ] => Some(piece),
             _ => None,
         }
     }
@@ -178,7 +185,8 @@ fn is_place(text: &str) -> bool {
             .is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
             && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     };
-    match text.strip_prefix(SECRET) {
+    let prefixed = text.strip_prefix(SECRET).or(text.strip_prefix(STATE));
+    match prefixed {
         Some(name) => is_name(name),
         None => text.len() <= 200 && text.split('.').all(is_name),
     }
@@ -187,6 +195,9 @@ fn is_place(text: &str) -> bool {
 fn place(inside: &str, parameters: &Value) -> Piece {
     if let Some(name) = inside.strip_prefix(SECRET) {
         return Piece::Secret(name.to_owned());
+    }
+    if let Some(key) = inside.strip_prefix(STATE) {
+        return Piece::State(key.to_owned());
     }
     let is_parameter = reference::parameter(parameters, &pointer_of(inside)).is_some();
     match inside {
@@ -203,7 +214,8 @@ fn expansion(inside: &str) -> Option<Expansion> {
         _ => (Operator::Simple, inside),
     };
     let argument = rest.strip_suffix('*').unwrap_or(rest);
-    let is_argument = is_place(argument) && !argument.starts_with(SECRET);
+    let is_argument =
+        is_place(argument) && !argument.starts_with(SECRET) && !argument.starts_with(STATE);
     is_argument.then(|| Expansion {
         argument: argument.to_owned(),
         operator,
@@ -276,6 +288,7 @@ mod tests {
                 "{secret:SHOP_KEY}",
                 vec![Piece::Secret("SHOP_KEY".to_owned())],
             ),
+            ("{state:basket}", vec![Piece::State("basket".to_owned())]),
             ("{effectId}{key}", vec![Piece::EffectId, argument("key")]),
             ("query { a { b } }", vec![text("query { a { b } }")]),
             ("{{id}} {", vec![text("{id} {")]),

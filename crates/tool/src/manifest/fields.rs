@@ -6,9 +6,10 @@ use crate::kind::{Mode, RateLimit};
 use crate::problem::Report;
 use crate::reference;
 use crate::rights::Permissions;
-use crate::wording::{brief, kind_of};
+use crate::wording::{brief, kind_of, pointer};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -313,6 +314,39 @@ impl<'o> Fields<'o, '_, '_> {
         pointers
     }
 
+    pub(super) fn state(&mut self) -> BTreeMap<String, Value> {
+        const CURE: &str = "write a JSON Schema for each value, such as {\"basket\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}}}";
+        let mut state = BTreeMap::new();
+        let Some(value) = self.get("state", Presence::Optional, CURE) else {
+            return state;
+        };
+        let Some(schemas) = value.as_object().filter(|schemas| !schemas.is_empty()) else {
+            let message = "`state` is not an object that names values".to_owned();
+            self.wrong("state", message, CURE);
+            return state;
+        };
+        if schemas.len() > STATE_KEYS_MAX {
+            let message = format!("`state` names {} values", schemas.len());
+            let cure = format!("name {STATE_KEYS_MAX} at most; one value may be an object");
+            self.wrong("state", message, cure);
+        }
+        for (key, schema) in schemas {
+            let place = pointer("/state", key);
+            if !is_state_key(key) {
+                let message = format!("`{}` is no name of a value", brief(key));
+                let cure =
+                    "begin it with a letter; letters, digits and _ follow, 63 characters at most";
+                self.report.error(&place, message, cure);
+            } else if !schema.is_object() {
+                let message = format!("the value's schema is {}, not an object", kind_of(schema));
+                self.report.error(&place, message, CURE);
+            } else if schema::check(schema, &place, self.report) {
+                state.insert(key.clone(), schema.clone());
+            }
+        }
+        state
+    }
+
     pub(super) fn sensitive(&mut self) -> Vec<String> {
         const CURE: &str = "write JSON pointers to parameters, such as [\"/attendees\"]";
         let Some(value) = self.get("sensitive", Presence::Optional, CURE) else {
@@ -340,6 +374,18 @@ impl<'o> Fields<'o, '_, '_> {
         }
         pointers
     }
+}
+
+/// Values that one tool may name.
+const STATE_KEYS_MAX: usize = 16;
+
+fn is_state_key(key: &str) -> bool {
+    let mut bytes = key.bytes();
+    key.len() <= 63
+        && bytes
+            .next()
+            .is_some_and(|first| first.is_ascii_alphabetic())
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// MAJOR.MINOR.PATCH with an optional pre-release and build, as semver.org's version 2.0.0 has it.

@@ -21,6 +21,7 @@ pub use defaults::FieldDefault;
 use fields::{Fields, Presence};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// Everything that `schema.json` says, with the defaults of what it leaves out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +63,9 @@ pub(crate) struct Manifest {
     pub(crate) sensitive: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<String>,
+    /// Of the values of the conversation that it may set, by their keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) state: BTreeMap<String, Value>,
     #[serde(rename = "jsonSchema")]
     pub(crate) parameters: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +80,7 @@ pub(crate) struct Confirmation {
 }
 
 /// The fields that a `schema.json` may have.
-const FIELDS: [&str; 23] = [
+const FIELDS: [&str; 24] = [
     "toolId",
     "version",
     "description",
@@ -100,6 +104,7 @@ const FIELDS: [&str; 23] = [
     "repeatable",
     "sensitive",
     "status",
+    "state",
 ];
 const DESCRIPTION_CHARACTERS_MAX: usize = 1_024;
 const TEMPLATE_CHARACTERS_MAX: usize = 500;
@@ -136,6 +141,7 @@ pub(crate) struct Readable {
     pub(crate) repeatable: Option<bool>,
     pub(crate) sensitive: Vec<String>,
     pub(crate) status: Option<String>,
+    pub(crate) state: BTreeMap<String, Value>,
     /// What the file leaves out and is taken for it, in the order of the fields.
     pub(crate) defaults: Vec<FieldDefault>,
 }
@@ -184,6 +190,7 @@ impl Readable {
             repeatable: self.repeatable.unwrap_or_default(),
             sensitive: self.sensitive,
             status: self.status,
+            state: self.state,
             parameters: self.parameters?,
             response_schema: self.response_schema,
         })
@@ -289,6 +296,7 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
         repeatable: fields.boolean("repeatable", Presence::Optional),
         sensitive: fields.sensitive(),
         status: fields.text("status", Presence::Optional, TEMPLATE_CHARACTERS_MAX),
+        state: fields.state(),
         defaults: Vec::new(),
     }
 }

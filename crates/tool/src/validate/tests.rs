@@ -47,6 +47,26 @@ fn every_violation_has_its_pointer_and_says_what_is_asked_for() {
 }
 
 #[test]
+fn mail_addresses_instants_and_web_addresses_have_their_formats() {
+    for (format, good, bad) in [
+        ("email", "ada@example.org", "ada.example.org"),
+        ("date-time", "2026-11-20T18:25:43Z", "2026-11-20 at six"),
+        ("uri", "https://example.org/a?b=c", "example org"),
+    ] {
+        let schema = json!({"type": "object", "properties": {
+            "a": {"type": "object", "properties": {"value": {"type": "string", "format": format}}},
+        }});
+        let validator = Validator::compile(&schema).unwrap();
+        let arguments = |value: &str| json!({"a": {"value": value}});
+        assert!(validator.violations(&arguments(good)).is_empty(), "{good}");
+        let violations = validator.violations(&arguments(bad));
+        assert_eq!(violations.len(), 1, "{bad}");
+        assert_eq!(violations[0].pointer.to_string(), "/a/value", "{bad}");
+        assert!(!violations[0].message.contains(bad), "{bad}");
+    }
+}
+
+#[test]
 fn violations_neither_repeat_values_nor_grow_with_them() {
     let validator = Validator::compile(&bench_schema()).unwrap();
     let huge = "x".repeat(100_000);

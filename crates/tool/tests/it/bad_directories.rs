@@ -298,6 +298,72 @@ fn a_script_is_what_its_engine_can_run() {
 }
 
 #[test]
+fn a_script_says_which_answers_it_gives() {
+    for (version, severity) in [
+        ("1.1.0", Some(Severity::Note)),
+        ("1.0.0", Some(Severity::Note)),
+        ("2.0.0", Some(Severity::Error)),
+        ("soon", Some(Severity::Error)),
+        ("", None),
+    ] {
+        let folder = Folder::new();
+        let script = match version {
+            "" => "export async function execute() {}".to_owned(),
+            version => format!("// speaks {version}\nexport async function execute() {{}}"),
+        };
+        folder
+            .tool("some-tool", &manifest("some_tool"))
+            .file("some-tool/handler.js", script);
+        let compilation = folder.compile();
+        let about = format!("the handler speaks response version {version:?}");
+        let problems = compilation.problems.iter();
+        let found: Vec<Severity> = problems
+            .filter(|problem| problem.message.starts_with("the handler speaks"))
+            .map(|problem| {
+                assert_eq!(problem.message, about);
+                problem.severity
+            })
+            .collect();
+        assert_eq!(found, Vec::from_iter(severity), "{version}");
+        assert_eq!(
+            compilation.artifact.is_none(),
+            severity == Some(Severity::Error)
+        );
+    }
+}
+
+#[test]
+fn a_value_of_the_conversation_has_one_schema() {
+    let basket = |kind: &str| {
+        let mut schema = manifest("some_tool");
+        schema["state"] = serde_json::json!({"basket": {"type": kind}});
+        schema
+    };
+    check(
+        |folder| {
+            let mut other = basket("array");
+            other["toolId"] = "other_tool".into();
+            folder
+                .tool("some-tool", &basket("object"))
+                .tool("other-tool", &other);
+        },
+        expect![
+            "tools/some-tool/schema.json: error: the value `basket` has another schema in the tool `other_tool` (write the same schema in both, or give one of them another key)"
+        ],
+    );
+    check(
+        |folder| {
+            let mut other = basket("array");
+            other["toolId"] = "other_tool".into();
+            folder
+                .tool("some-tool", &basket("array"))
+                .tool("other-tool", &other);
+        },
+        expect![""],
+    );
+}
+
+#[test]
 fn examples_are_checked_under_every_heading_that_is_about_examples() {
     for (heading, checked) in [
         ("## Examples ##", true),

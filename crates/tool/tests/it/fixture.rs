@@ -25,7 +25,8 @@ pub(crate) struct Folder {
     pub(crate) judge: Option<Judge>,
 }
 
-/// An engine of the tests: what begins with `bad` has a flaw in its second line, and `uses PATH` in a first line imports that.
+/// An engine of the tests: what begins with `bad` has a flaw in its second line, `uses PATH` in a first line imports that, and
+/// `speaks VERSION` names the version of its answers.
 #[derive(Debug)]
 pub(crate) struct Judge;
 
@@ -36,6 +37,8 @@ impl ScriptJudge for Judge {
             .lines()
             .next()
             .and_then(|line| line.strip_prefix("// uses "));
+        let first = source.lines().next();
+        let speaks = first.and_then(|line| line.strip_prefix("// speaks "));
         let flaw = source.starts_with("bad").then(|| ScriptFlaw {
             file: script.entry.to_owned(),
             line: Some(2),
@@ -50,6 +53,7 @@ impl ScriptJudge for Judge {
                 .map(str::to_owned)
                 .collect(),
             flaws: flaw.into_iter().collect(),
+            response_version: speaks.map(str::to_owned),
         }
     }
 }

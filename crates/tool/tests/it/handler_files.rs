@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::artifact::{Artifact, DeclaredTool, FileLoader, Loaders, write_artifact};
 use windlass_tool::handler::{
-    Cause, Execution, FetchError, Finding, Handler, HttpAnswer, Invocation, Success,
+    Cause, Execution, FetchError, Finding, Handler, HttpAnswer, Invocation, StateValues, Success,
 };
 use windlass_tool::handler_file::{
     Answered, Filling, HandlerFile, HttpHandler, Permissions, unanswered,
@@ -44,6 +44,7 @@ fn folder(side_effects: &str, text: &str) -> Folder {
             "who": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
         },
     });
+    schema["state"] = json!({"basket": {"type": "array"}, "total": {"type": "number"}});
     folder
         .file("some-tool/schema.json", schema.to_string())
         .file("some-tool/guide.md", GUIDE)
@@ -275,9 +276,12 @@ fn http(file: &Value) -> HttpHandler {
 fn rendered(file: &Value, arguments: Value) -> String {
     let arguments: Arguments = serde_json::from_value(arguments).unwrap();
     let secrets = BTreeMap::from([("SHOP_KEY".to_owned(), "s e/cret".to_owned())]);
+    let basket = ("basket".into(), json!(["tea", "salt"]));
+    let state = StateValues::new([basket].into());
     let filling = Filling {
         arguments: &arguments,
         secrets: &secrets,
+        state: &state,
         effect_id: Some("e-1"),
         key: Some("k-1"),
     };
@@ -375,6 +379,12 @@ fn arguments_stand_in_addresses_encoded_and_in_bodies_with_their_types() {
                 "body": {"id": "{id}", "tags[]": "{tags}", "note": "{note}"}}),
             json!({"id": "a b", "tags": ["x", "y"]}),
             "POST https://a.example/o [Content-Type: application/x-www-form-urlencoded] id=a%20b&tags%5B%5D=x&tags%5B%5D=y",
+        ),
+        (
+            json!({"kind": "http", "method": "POST", "url": "https://a.example/o", "query": {"b": "{state:basket}", "t": "{state:total}"},
+                "body": {"basket": "{state:basket}", "total": "{state:total}"}}),
+            json!({"id": "7"}),
+            r#"POST https://a.example/o?b=tea&b=salt [content-type: application/json] {"basket":["tea","salt"]}"#,
         ),
         (
             json!({"kind": "http", "method": "POST", "url": "https://a.example/o", "headers": {"Content-Type": "text/plain"}, "body": "order {id}"}),

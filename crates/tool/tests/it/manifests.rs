@@ -193,6 +193,24 @@ fn optional_fields_are_taken_when_they_are_right() {
 }
 
 #[test]
+fn values_of_the_conversation_are_declared_with_their_schemas() {
+    check(
+        json!({"/state": {"basket": {"type": "array", "items": {"type": "string"}}, "Total_2": {"type": "number"}}}),
+        expect![""],
+    );
+    check(json!({"/state": []}), expect![""]);
+    check(json!({"/state": {}}), expect![""]);
+    check(
+        json!({"/state": {"2nd": {}, "basket": "array", "total": {"typ": "number"}, "when": {"type": "date"}}}),
+        expect![""],
+    );
+    let many: serde_json::Map<String, serde_json::Value> = (0..17)
+        .map(|number| (format!("v{number}"), json!({"type": "number"})))
+        .collect();
+    check(json!({ "/state": many }), expect![""]);
+}
+
+#[test]
 fn fields_agree_with_each_other() {
     check(
         json!({"/category": "retrieval", "/idempotent": false, "/sideEffects": "writes", "/repeatable": false}),

@@ -128,6 +128,7 @@ impl Tools {
         let filling = Filling {
             arguments: &arguments,
             secrets: &BTreeMap::from(secrets),
+            state: &windlass_tool::handler::StateValues::default(),
             effect_id: Some("e-1"),
             key: Some("k-1"),
         };

@@ -168,6 +168,8 @@ pub(super) fn session_config(mode: Mode, registry: Arc<Registry>) -> SessionConf
             vision: false,
             context_tokens_max: 131_072,
         }),
+        model: "model".into(),
+        estimate: None,
         started_unix_ms: now_unix_ms(),
         history: Vec::new(),
         last_call: CallNumber(0),
@@ -185,6 +187,7 @@ impl ScriptJudge for Trusting {
         ScriptVerdict {
             used: vec![script.entry.to_owned()],
             flaws: Vec::new(),
+            response_version: None,
         }
     }
 }

@@ -137,6 +137,8 @@ pub(crate) fn session_config(mode: Mode, registry: Arc<Registry>) -> SessionConf
         registry,
         limits: Arc::new(Limits::of(mode)),
         profile: Arc::new(tools::profile()),
+        model: "model".into(),
+        estimate: None,
         started_unix_ms: NOW_UNIX_MS,
         history: Vec::new(),
         last_call: CallNumber(0),

@@ -69,6 +69,7 @@ pub(crate) fn tool_at(
         effect_key: Arc::default(),
         repeatable: false,
         sensitive: vec!["/pin".to_owned()],
+        state: std::collections::BTreeMap::new(),
         status: None,
         parameters: Validator::compile(&parameters).unwrap(),
         response: None,

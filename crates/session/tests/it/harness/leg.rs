@@ -3,6 +3,7 @@
 use super::ledger::Ledger;
 use std::collections::BTreeMap;
 use windlass_session::io::News;
+use windlass_session::said::KeptState;
 use windlass_session::session::Session;
 use windlass_session::time::Timestamp;
 use windlass_store::command::Reply;
@@ -140,6 +141,9 @@ impl Leg {
                 found
                     .unwrap()
                     .map(|question| News::Question(Box::new(question)))
+            }
+            EntryEvent::Said(said) if entry.leg.as_ref() != Some(&self.leg.leg) => {
+                KeptState::of(said.expose()).map(|kept| News::State(Box::new(kept)))
             }
             EntryEvent::Asked(request) if request.leg == self.leg.leg && !request.is_rejected => {
                 Some(News::Asked(request.clone()))

@@ -23,7 +23,7 @@ use windlass_session::event::EndReason;
 use windlass_session::io::{Input, Output, RateCharge, RateDecision};
 use windlass_session::journal::texts_of;
 use windlass_session::limits::Limits;
-use windlass_session::said::{self, Said};
+use windlass_session::said::{self, KeptState, Said};
 use windlass_session::saved::{Began, Saved};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
@@ -90,6 +90,8 @@ impl Bench {
             registry: Arc::new(registry()),
             limits: Arc::new(Limits::of(mode)),
             profile: Arc::new(profile()),
+            model: "model".into(),
+            estimate: None,
             started_unix_ms: STARTED_UNIX_MS + self.now.as_millis(),
             history: Vec::new(),
             last_call: CallNumber(0),
@@ -136,6 +138,7 @@ impl Bench {
         let mut unheard = store.unheard(&self.ledger.of).unwrap();
         unheard.retain(|effect| is_nobodys(&effect.leg));
         let log = store.entries(&self.ledger.of, EntryNumber(0), 1_000);
+        let state = KeptState::of_log(log.as_ref().unwrap());
         let mut at_work: Vec<Effect> = Vec::new();
         for entry in log.unwrap() {
             if let EntryEvent::Effect(change) = entry.event {
@@ -151,6 +154,7 @@ impl Bench {
             questions: asked.into_iter().map(|asked| asked.question).collect(),
             unheard,
             at_work,
+            state,
             ..Began::default()
         }
     }
@@ -178,12 +182,14 @@ impl Bench {
             unheard,
             unheard_questions,
             at_work,
+            state,
             ..
         } = &began;
         let is_empty = saved.is_none()
             && questions.is_empty()
             && unheard.is_empty()
             && at_work.is_empty()
+            && state.is_none()
             && unheard_questions.is_empty();
         if !is_empty {
             // As a journal would give it back.
@@ -366,6 +372,7 @@ impl Bench {
             questions: asked.into_iter().map(|asked| asked.question).collect(),
             unheard: resumed.unheard,
             unheard_questions: resumed.unheard_questions,
+            state: KeptState::of_log(&resumed.log),
             ..Began::default()
         };
         let leg = config.leg();

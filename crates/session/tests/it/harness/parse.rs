@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::Input;
 use windlass_session::model::{
-    ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent, RequestEvent,
+    ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent, RequestEvent, Usage,
 };
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
@@ -112,7 +112,23 @@ pub(crate) fn parse(line: &str) -> Input {
             unplayed: Duration::ZERO,
         }),
         "interrupted" => model(ModelEvent::Interrupted),
+        "counts" => model(ModelEvent::Usage(usage(rest))),
+        "counts_of" => {
+            let (name, total) = rest.split_once(' ').unwrap();
+            model(ModelEvent::UsageOf {
+                model: name.into(),
+                context_tokens_max: 1_000,
+                usage: usage(total),
+            })
+        }
         _ => parse_other(word, rest),
+    }
+}
+
+fn usage(total_tokens: &str) -> Usage {
+    Usage {
+        total_tokens: total_tokens.parse().unwrap(),
+        ..Usage::default()
     }
 }
 

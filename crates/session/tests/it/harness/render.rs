@@ -44,6 +44,10 @@ pub(crate) fn render_entry(entry: &Entry, names: &mut Names) -> String {
                 format!("{call} {tool} {arguments} brought {}", result.expose())
             }
             Said::Notice { text } => format!("notice {:?}", text.expose()),
+            Said::State { changed, values } => {
+                let values = serde_json::to_string(&values).unwrap();
+                format!("values {values} after {}", changed.join(", "))
+            }
             other => format!("{other:?}"),
         },
         EntryEvent::Effect(change) => format!(
@@ -116,13 +120,20 @@ fn render(output: &Output, names: &mut Names) -> Option<String> {
             RateCharge::Note => format!("check rate {call} {tool} (noted)"),
         },
         Output::StartCall(call) => format!(
-            "start {} {}{} {}",
+            "start {} {}{} {}{}",
             call.call().call,
             call.tool().id,
             call.effect_id()
                 .map(|id| format!(" ({})", names.of(id)))
                 .unwrap_or_default(),
-            serde_json::to_string(call.arguments()).unwrap()
+            serde_json::to_string(call.arguments()).unwrap(),
+            match call.session().values.is_empty() {
+                true => String::new(),
+                false => {
+                    let values = serde_json::to_string(&call.session().values).unwrap();
+                    format!(" knowing {values}")
+                }
+            }
         ),
         Output::AbortCall { call, drop } => {
             format!(
@@ -415,6 +426,20 @@ fn render_event(event: &SessionEvent, names: &mut Names) -> Option<String> {
         SessionEvent::AuditNote {
             call, event, data, ..
         } => format!("{call} notes {event} {}", data.expose()),
+        SessionEvent::ContextNearlyFull {
+            context,
+            is_estimate,
+        } => {
+            let (model, tokens) = (&context.model, context.tokens);
+            let of = match is_estimate {
+                true => "estimated",
+                false => "counted",
+            };
+            format!(
+                "{model} is nearly full: {tokens} of {} {of}",
+                context.window_tokens
+            )
+        }
         SessionEvent::SessionEnded { reason } => format!("session ended: {reason:?}"),
         // What every script would repeat without saying more.
         _ => return None,

@@ -38,6 +38,14 @@ impl OutcomeLookup for Unused {
     }
 }
 
+/// Of values of the conversation.
+fn declared_state() -> std::collections::BTreeMap<Arc<str>, Validator> {
+    let basket = json!({"type": "array", "items": {"type": "string"}});
+    let schemas = [("basket", basket), ("total", json!({"type": "number"}))];
+    let compiled = schemas.map(|(key, schema)| (key.into(), Validator::compile(&schema).unwrap()));
+    compiled.into()
+}
+
 pub(crate) fn tool(
     id: &str,
     category: Category,
@@ -68,6 +76,10 @@ pub(crate) fn tool(
         effect_key: Arc::default(),
         repeatable: false,
         sensitive: Vec::new(),
+        state: match id {
+            "look" => declared_state(),
+            _ => std::collections::BTreeMap::new(),
+        },
         status: None,
         parameters: Validator::compile(&parameters).unwrap(),
         response: None,

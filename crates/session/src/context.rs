@@ -1,0 +1,198 @@
+//! How full the model's window is: as estimated when the session begins, and as providers count it. Each of the two is warned of once.
+//! Knows no turn, no connection and no client.
+
+use crate::event::SessionEvent;
+use crate::model::Usage;
+use crate::step::Step;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The part of a model's window, in percent, above which it is nearly full.
+pub const WINDOW_PERCENT_WARNED: u64 = 90;
+
+/// The tokens that a session takes before anybody has said a word. A token is reckoned as four characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextEstimate {
+    pub system_prompt_tokens: u64,
+    pub tool_decl_tokens: u64,
+    /// Of what was said before the session.
+    pub history_tokens: u64,
+}
+
+impl ContextEstimate {
+    /// All of it.
+    pub fn session_init_tokens(&self) -> u64 {
+        self.system_prompt_tokens
+            .saturating_add(self.tool_decl_tokens)
+            .saturating_add(self.history_tokens)
+    }
+}
+
+/// Characters divided by four, rounded up.
+pub fn tokens(text: &str) -> u64 {
+    (text.chars().count() as u64).div_ceil(4)
+}
+
+/// What one model's window holds at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextUse {
+    /// The model's name; empty where the session has none.
+    pub model: Arc<str>,
+    pub tokens: u64,
+    pub window_tokens: u64,
+}
+
+impl ContextUse {
+    /// Whether so little of the window is left that the conversation may soon break.
+    pub fn is_nearly_full(&self) -> bool {
+        self.tokens.saturating_mul(100) > self.window_tokens.saturating_mul(WINDOW_PERCENT_WARNED)
+    }
+}
+
+/// Another model than the session's own, which answered a request of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OtherModel {
+    pub(crate) name: Arc<str>,
+    pub(crate) window_tokens: u64,
+}
+
+/// Whether it was said that a window is nearly full.
+#[derive(Debug, Default)]
+pub(crate) struct ContextWatch {
+    is_warned: bool,
+}
+
+impl ContextWatch {
+    /// Says what the session begins with, where that is known.
+    pub(crate) fn begin(step: &mut Step) {
+        let Some(mut estimate) = step.config.estimate else {
+            return;
+        };
+        let said = step.config.history.iter();
+        estimate.history_tokens += said.map(|entry| tokens(entry.text.expose())).sum::<u64>();
+        let opening = ContextUse {
+            tokens: estimate.session_init_tokens(),
+            ..own(step)
+        };
+        let is_nearly_full = opening.is_nearly_full();
+        step.event(SessionEvent::ContextEstimated {
+            estimate,
+            context: opening.clone(),
+        });
+        if is_nearly_full {
+            step.event(SessionEvent::ContextNearlyFull {
+                context: opening,
+                is_estimate: true,
+            });
+        }
+    }
+
+    /// A provider has counted an exchange. Gives what is to be told of the session's own model: once, where its window is nearly full.
+    pub(crate) fn used(
+        &mut self,
+        usage: &Usage,
+        other: Option<OtherModel>,
+        step: &mut Step,
+    ) -> Option<ContextUse> {
+        // Some count no sum, and some only time.
+        let counted = usage.input_tokens().saturating_add(usage.response_tokens);
+        let tokens = match usage.total_tokens {
+            0 => counted,
+            total => total,
+        };
+        if tokens == 0 {
+            return None;
+        }
+        let is_own = other.is_none();
+        let context = match other {
+            Some(other) => ContextUse {
+                model: other.name,
+                tokens,
+                window_tokens: other.window_tokens,
+            },
+            None => ContextUse {
+                tokens,
+                ..own(step)
+            },
+        };
+        let is_news = context.is_nearly_full() && !self.is_warned;
+        step.event(SessionEvent::ContextUsed(context.clone()));
+        if !is_news {
+            return None;
+        }
+        self.is_warned = true;
+        step.event(SessionEvent::ContextNearlyFull {
+            context: context.clone(),
+            is_estimate: false,
+        });
+        is_own.then_some(context)
+    }
+}
+
+/// The window of the session's own model, empty.
+fn own(step: &Step) -> ContextUse {
+    ContextUse {
+        model: step.config.model.clone(),
+        tokens: 0,
+        window_tokens: step.config.profile.context_tokens_max,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_characters_by_four_rounded_up() {
+        for (text, count) in [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("éééé", 1)] {
+            assert_eq!(tokens(text), count, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_window_is_nearly_full_above_nine_tenths() {
+        for (window_tokens, is_nearly_full) in
+            [(14, false), (13, true), (0, true), (u64::MAX, false)]
+        {
+            let context = ContextUse {
+                model: "m".into(),
+                tokens: 12,
+                window_tokens,
+            };
+            assert_eq!(context.is_nearly_full(), is_nearly_full, "{window_tokens}");
+        }
+    }
+
+    #[test]
+    fn usage_counts_by_its_sum_or_its_parts_and_speech_by_time_counts_nothing() {
+        let mut watch = ContextWatch::default();
+        let mut step = Step::for_tests();
+        let mut told = |usage: Usage| {
+            watch
+                .used(&usage, None, &mut step)
+                .map(|context| context.tokens)
+        };
+        assert_eq!(
+            told(Usage {
+                seconds: 9,
+                ..Usage::default()
+            }),
+            None
+        );
+        assert_eq!(
+            told(Usage {
+                total_tokens: 117_964,
+                ..Usage::default()
+            }),
+            None
+        );
+        let parts = Usage {
+            prompt_tokens: 100_000,
+            tool_use_tokens: 10_000,
+            response_tokens: 7_965,
+            ..Usage::default()
+        };
+        assert_eq!(told(parts), Some(117_965));
+        assert_eq!(told(parts), None, "it is said once");
+    }
+}

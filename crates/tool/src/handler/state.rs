@@ -1,0 +1,39 @@
+//! The values that handlers keep for a conversation, as a call is given them. Knows no rule about them.
+
+use crate::sensitive::Sensitive;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Values by their keys, as they were at one moment. A clone shares them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StateValues(Sensitive<Arc<BTreeMap<Arc<str>, Value>>>);
+
+impl StateValues {
+    pub fn new(values: BTreeMap<Arc<str>, Value>) -> Self {
+        Self(Sensitive(Arc::new(values)))
+    }
+
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.all().get(key)
+    }
+
+    pub fn all(&self) -> &BTreeMap<Arc<str>, Value> {
+        self.0.expose()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.all().is_empty()
+    }
+
+    /// The same with one value more, or another one; without it where there is none. Earlier clones keep what they have.
+    pub fn set(&mut self, key: Arc<str>, value: Option<Value>) {
+        let values = Arc::make_mut(&mut self.0.0);
+        match value {
+            Some(value) => values.insert(key, value),
+            None => values.remove(&key),
+        };
+    }
+}
