@@ -374,6 +374,17 @@ impl Context {
         )
     }
 
+    /// Shows the client a piece of what the call is going to bring, before it has ended. The model reads the result alone, which
+    /// has to be whole.
+    ///
+    /// # Errors
+    ///
+    /// Where the session does not take it: it is over, or more waits than it takes. The run can go on without it.
+    pub fn output(&self, piece: impl Into<Value>) -> Result<(), OutboxClosed> {
+        let message = HandlerMessage::Output(piece.into());
+        self.outbox.send(self.call, message)
+    }
+
     /// Calls another tool on behalf of this call, with an object of arguments. The answer is the whole response, with
     /// refusals and failures as values, and never an error of another kind. It goes the way of every call (`docs/tools.md`,
     /// "Calling other tools"). Asked at once; the future only waits.

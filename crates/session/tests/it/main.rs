@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod budgets;
+mod cancelled_by_users;
 mod confirmations;
 mod connections;
 mod crossing;
@@ -32,5 +33,6 @@ mod restarts;
 mod resumed;
 mod retries;
 mod said_into_answers;
+mod streamed_outputs;
 mod turns;
 mod unread_notices;
