@@ -38,7 +38,7 @@ pub use failure::{Cause, Failure, Report};
 pub use form::{ContextForm, downstream_key};
 pub use handover::{Handover, HandoverError, Handovers, NewHandover, Urgency, no_handovers};
 pub use http::{
-    FetchError, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, IncompleteBody, Redirects,
+    AnswerWatcher, FetchError, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, IncompleteBody, Redirects,
     RunWrites,
 };
 pub use images::{AspectRatio, GeneratedImages, ImageRequest, Images};

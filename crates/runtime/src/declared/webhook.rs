@@ -94,7 +94,7 @@ impl Handler for WebhookFile {
         };
         let way = self.way.clone();
         Execution::Pending(Box::pin(async move {
-            match way.fetch(request).await {
+            match fetch_in_pieces(way.as_ref(), request, &context).await {
                 Ok(answer) => answered(&answer, &context),
                 Err(error) => {
                     tracing::warn!(tool = %context.tool.id, %error, "a webhook was not answered");
