@@ -66,18 +66,18 @@ pub(super) async fn cancel(
 
 /// The outcome, and an error where the call is not stopped.
 fn answered(outcome: CancelOutcome) -> Response<Body> {
-    let (status, code) = match outcome {
-        CancelOutcome::Stopped => (StatusCode::OK, None),
-        CancelOutcome::RunsOn => (StatusCode::CONFLICT, Some("call_runs_on")),
-        CancelOutcome::AlreadyCancelled => (StatusCode::CONFLICT, Some("call_cancelled_before")),
-        CancelOutcome::Ended => (StatusCode::CONFLICT, Some("call_ended")),
-        CancelOutcome::Unknown => (StatusCode::NOT_FOUND, Some("unknown_call")),
+    let (status, is_stopped) = match outcome {
+        CancelOutcome::Stopped => (StatusCode::OK, true),
+        CancelOutcome::RunsOn | CancelOutcome::AlreadyCancelled | CancelOutcome::Ended => {
+            (StatusCode::CONFLICT, false)
+        }
+        CancelOutcome::Unknown => (StatusCode::NOT_FOUND, false),
     };
-    let body = json!({
-        "ok": code.is_none(),
-        "outcome": outcome.as_str(),
-        "error": code.map(|code| json!({ "code": code, "message": outcome.words() })),
-    });
+    let mut body = json!({ "ok": is_stopped, "outcome": outcome.as_str() });
+    if !is_stopped {
+        let code = format!("call_{}", outcome.as_str());
+        body["error"] = json!({ "code": code, "message": outcome.words() });
+    }
     let mut answer = typed("application/json", body.to_string());
     *answer.status_mut() = status;
     answer

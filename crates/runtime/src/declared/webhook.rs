@@ -1,6 +1,7 @@
 //! Handlers of kind `webhook`: one signed message a call, answered with a ToolResponse at once, or, where it changes something, with a
 //! promise of a signed message that tells how it ended.
 
+use super::pieces::fetch_in_pieces;
 use super::signature::SigningKey;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

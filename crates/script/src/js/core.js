@@ -216,7 +216,11 @@ export default (function (native) {
     for (;;) {
       const { done, value: piece } = await value.next();
       if (done) return piece;
-      context.output(await piece);
+      try {
+        context.output(await piece);
+      } catch (error) {
+        console.warn('a piece was left out:', error);
+      }
       // A change that has begun goes on.
       if (aborted && context.effectId === undefined) {
         await value.return?.();
