@@ -4,9 +4,13 @@
 use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, unavailable};
 use crate::users;
+use std::time::Duration;
 use windlass_runtime::caller::Caller;
 use windlass_session::client::CancelOutcome;
 use windlass_tool::id::{CallNumber, ConversationId};
+
+/// How long a session may take to answer. One whose calls have all ended may have a summary to wait for.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A call that is to be stopped.
 pub(crate) struct WantedCancel {
@@ -45,7 +49,8 @@ impl ChatHost {
         admitted.map_err(|_| ChatRefusal::Unknown)?;
         let sessions = held.iter().flat_map(|held| held.sessions());
         for session in sessions {
-            match session.stop(call).await {
+            let outcome = tokio::time::timeout(STOP_PATIENCE, session.stop(call)).await;
+            match outcome.ok().flatten() {
                 // Another one may have it.
                 Some(CancelOutcome::Ended | CancelOutcome::Unknown) | None => {}
                 Some(outcome) => return Ok(outcome),
