@@ -172,7 +172,7 @@ async function started(options = {}) {
   globalThis.WebSocket = PlayedSocket;
   const voice = new Voice({ url: "http://127.0.0.1:1/agent/", ...options });
   const told = [];
-  for (const type of ["connection", "transcript", "model_generating", "confirmation_request", "message", "cut_off", "ended"]) {
+  for (const type of ["connection", "transcript", "model_generating", "confirmation_request", "message", "cut_off", "ended", "cancel_result", "tool_output"]) {
     voice.on(type, (event) => told.push([type, event]));
   }
   voice.open({ conversationId: "c", pendingRequest: "Who?" });
