@@ -223,7 +223,7 @@ export class Calls {
         row.stop.disabled = true;
         this.onStop(callId);
       }),
-      output: element("div", "call-value call-output"),
+      output: element("div", "call-output"),
       outcome: element("p", "call-outcome"),
       message: element("p", "call-message"),
       view: element("div", "call-view"),
