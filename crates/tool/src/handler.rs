@@ -38,8 +38,8 @@ pub use failure::{Cause, Failure, Report};
 pub use form::{ContextForm, downstream_key};
 pub use handover::{Handover, HandoverError, Handovers, NewHandover, Urgency, no_handovers};
 pub use http::{
-    AnswerWatcher, FetchError, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, IncompleteBody, Redirects,
-    RunWrites,
+    AnswerWatcher, FetchError, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, IncompleteBody,
+    Redirects, RunWrites,
 };
 pub use images::{AspectRatio, GeneratedImages, ImageRequest, Images};
 pub use judged::judged;

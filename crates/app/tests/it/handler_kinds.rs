@@ -238,8 +238,15 @@ impl Backend {
         let declared = match self.kind {
             Kind::Rust => return None,
             Kind::JavaScript => {
-                let types = [": Record<string, unknown>", ": Record<string, any>", ": any", ": string"];
-                let plain = types.iter().fold(SCRIPT.to_owned(), |script, typed| script.replace(typed, ""));
+                let types = [
+                    ": Record<string, unknown>",
+                    ": Record<string, any>",
+                    ": any",
+                    ": string",
+                ];
+                let plain = types
+                    .iter()
+                    .fold(SCRIPT.to_owned(), |script, typed| script.replace(typed, ""));
                 return Some(("handler.js", plain.replace("URL", &url)));
             }
             #[cfg(feature = "typescript")]

@@ -88,7 +88,12 @@ async fn scene(side_effects: &str) -> Scene {
 fn cookie(address: &str) -> String {
     let origin = format!("http://{address}");
     let hello = json!({"message": "Hello."}).to_string();
-    let met = post_with(address, "/api/chat", &[("Origin", &origin)], hello.as_bytes());
+    let met = post_with(
+        address,
+        "/api/chat",
+        &[("Origin", &origin)],
+        hello.as_bytes(),
+    );
     let cookie = met.header("set-cookie").unwrap();
     cookie.split(';').next().unwrap().to_owned()
 }
@@ -98,7 +103,12 @@ fn ask(address: &str, cookie: &str) -> JoinHandle<HttpAnswer> {
     let (address, cookie) = (address.to_owned(), cookie.to_owned());
     let body = json!({"id": "c", "messages": [user("a", "Work.")]}).to_string();
     thread::spawn(move || {
-        post_with(&address, "/api/chat", &[("Cookie", &cookie)], body.as_bytes())
+        post_with(
+            &address,
+            "/api/chat",
+            &[("Cookie", &cookie)],
+            body.as_bytes(),
+        )
     })
 }
 
@@ -146,38 +156,79 @@ async fn a_call_that_changes_nothing_stops_for_its_user_and_for_nobody_else() {
         let (status, said) = scene.cancel(cookie, body);
         assert_eq!((status, told(&said)), (404, refusal("unknown")), "{body}");
     }
-    for body in [call("1"), json!({"callId": "call-1"}), json!([]), json!({"conversationId": "", "callId": "call-1"})] {
+    for body in [
+        call("1"),
+        json!({"callId": "call-1"}),
+        json!([]),
+        json!({"conversationId": "", "callId": "call-1"}),
+    ] {
         let (status, said) = scene.cancel(&scene.mine, &body);
-        assert_eq!((status, &said["error"]["code"]), (400, &json!("bad_message")), "{body}");
+        assert_eq!(
+            (status, &said["error"]["code"]),
+            (400, &json!("bad_message")),
+            "{body}"
+        );
     }
     let (status, said) = scene.cancel(&scene.mine, &call("call-1"));
-    assert_eq!((status, told(&said)), (200, (true, json!("stopped"), Value::Null)));
+    assert_eq!(
+        (status, told(&said)),
+        (200, (true, json!("stopped"), Value::Null))
+    );
     let answer = answer.join().unwrap();
     assert_eq!(words(&answer), "Very well.");
     let said = chunks(&answer);
     let of_call = said.iter().filter(|chunk| chunk["toolCallId"] == "call-1");
-    let kinds: Vec<&str> = of_call.clone().map(|chunk| chunk["type"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["tool-input-available", "tool-output-available", "tool-output-error"]);
+    let kinds: Vec<&str> = of_call
+        .clone()
+        .map(|chunk| chunk["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "tool-input-available",
+            "tool-output-available",
+            "tool-output-error"
+        ]
+    );
     let piece = of_call.clone().nth(1).unwrap();
-    assert_eq!((&piece["preliminary"], &piece["output"]), (&json!(true), &json!("I have begun.")));
+    assert_eq!(
+        (&piece["preliminary"], &piece["output"]),
+        (&json!(true), &json!("I have begun."))
+    );
     let seen = scene.chat.model.seen();
     let read = seen.last().unwrap()["messages"].to_string();
-    assert!(read.contains("CANCELLED") && read.contains("the user stopped work"), "{read}");
+    assert!(
+        read.contains("CANCELLED") && read.contains("the user stopped work"),
+        "{read}"
+    );
     // The session of its turn may have ended by now, and knows it then no more than the log does.
     let (status, said) = scene.cancel(&scene.mine, &call("call-1"));
     let known = [refusal("ended"), refusal("already_cancelled")];
     assert!(status == 409 && known.contains(&told(&said)), "{said}");
     assert_eq!(scene.work.ended.load(Ordering::SeqCst), 0);
-    let Scene { chat, work, tools, mine } = scene;
+    let Scene {
+        chat,
+        work,
+        tools,
+        mine,
+    } = scene;
     let data = chat.close().await;
     let audit = std::fs::read_to_string(data.path().join("audit.jsonl")).unwrap();
-    let lines = audit.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lines = audit
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
     let of_call: Vec<Value> = lines.filter(|line| line["callId"] == "call-1").collect();
     let events: Vec<&Value> = of_call.iter().map(|line| &line["event"]).collect();
     assert_eq!(events, ["tool_cancel_requested", "tool_cancellation"]);
     let line = &of_call[0];
-    assert_eq!((&line["way"], &line["outcome"]), (&json!("http"), &json!("stopped")));
-    assert_eq!((&line["userId"], &line["toolId"]), (&of_call[1]["userId"], &json!("work")));
+    assert_eq!(
+        (&line["way"], &line["outcome"]),
+        (&json!("http"), &json!("stopped"))
+    );
+    assert_eq!(
+        (&line["userId"], &line["toolId"]),
+        (&of_call[1]["userId"], &json!("work"))
+    );
     // The log has the answer, and no piece.
     let chat = serve(data, &tools, &work).await;
     let again = ask(&chat.address, &mine).join().unwrap();
@@ -198,7 +249,9 @@ async fn a_change_that_has_begun_goes_on_and_its_outcome_is_told() {
     scene.work.may_end.send_replace(true);
     let answer = answer.join().unwrap();
     let said = chunks(&answer);
-    let result = said.iter().rfind(|chunk| chunk["type"] == "tool-output-available");
+    let result = said
+        .iter()
+        .rfind(|chunk| chunk["type"] == "tool-output-available");
     assert_eq!(result.unwrap()["output"], json!({ "rows": 7 }));
     assert_eq!(scene.work.ended.load(Ordering::SeqCst), 1);
 }

@@ -16,7 +16,8 @@ const ID_CHARACTERS_MAX: usize = 128;
 const HISTORY_ENTRIES_MAX: usize = 200;
 
 /// Said of a call that no server has named.
-pub const NO_CALL_ID: &str = "callId must be the id of a call as the server told it, such as \"call-3\"";
+pub const NO_CALL_ID: &str =
+    "callId must be the id of a call as the server told it, such as \"call-3\"";
 
 /// One message of a client, checked.
 #[derive(Clone, Debug, PartialEq)]

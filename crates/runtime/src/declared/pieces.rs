@@ -2,9 +2,7 @@
 //! the answer. How pieces are told apart is `tool`'s.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use windlass_tool::handler::{
-    AnswerWatcher, Context, FetchError, Http, HttpAnswer, HttpRequest,
-};
+use windlass_tool::handler::{AnswerWatcher, Context, FetchError, Http, HttpAnswer, HttpRequest};
 use windlass_tool::handler_file::PieceReader;
 
 /// Shows the pieces of one answer.

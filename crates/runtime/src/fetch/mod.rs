@@ -8,7 +8,8 @@ use crate::transport::http::{Opened, forwarding, open};
 use crate::transport::network::Proxy;
 use crate::transport::websocket::{Address, ConnectError, open_at, open_through};
 use http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue, LOCATION, PROXY_AUTHORIZATION,
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue, LOCATION,
+    PROXY_AUTHORIZATION,
 };
 use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::{BodyExt, Full};
@@ -26,7 +27,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
 use windlass_tool::handler::{
-    AnswerWatcher, CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest, IncompleteBody, Redirects,
+    AnswerWatcher, CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest, IncompleteBody,
+    Redirects,
 };
 
 /// Redirects that are followed.
@@ -320,7 +322,7 @@ impl PendingRequest {
         if becomes_get {
             self.method = Method::GET;
             self.body = Bytes::new();
-            self.headers.remove(http::header::CONTENT_TYPE);
+            self.headers.remove(CONTENT_TYPE);
         }
         if uri.authority() != self.uri.authority() {
             for name in [AUTHORIZATION, COOKIE] {

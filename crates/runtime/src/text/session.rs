@@ -19,9 +19,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_driver::Ledger;
 use windlass_provider::log::{AppendError, ConversationLog, Entry, Image};
-use windlass_session::client::{
-    CancelOutcome, CancelWay, ClientEvent, ClientUpdate, MessageKey,
-};
+use windlass_session::client::{CancelOutcome, CancelWay, ClientEvent, ClientUpdate, MessageKey};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{Input, Output};
 use windlass_session::model::{HistoryEntry, ModelCommand, RequestEvent, Usage};

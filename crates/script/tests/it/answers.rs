@@ -220,7 +220,9 @@ fn what_a_generator_yields_are_pieces_and_what_it_returns_is_the_answer() {
         assert_eq!(shown, pieces, "{source}");
         let has_begun = |answered: &Value| {
             let message = answered["error"]["message"].as_str();
-            message.and_then(|text| text.split('\n').next()).map(str::to_owned)
+            message
+                .and_then(|text| text.split('\n').next())
+                .map(str::to_owned)
         };
         match has_begun(&answered) {
             Some(message) => assert_eq!(json!(message), answer["error"]["message"], "{source}"),

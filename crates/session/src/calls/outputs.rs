@@ -87,10 +87,10 @@ pub(super) fn pass_on(call: &mut Call, piece: Value, talk: &mut Talk) {
         return;
     }
     let bytes = json_bytes(&piece);
-    let (sequence, mut left_out) =
-        call.said
-            .outputs
-            .take(bytes, talk.step.now, talk.step.limits());
+    let (sequence, mut left_out) = call
+        .said
+        .outputs
+        .take(bytes, talk.step.now, talk.step.limits());
     if !call.tool().sensitive.is_empty() {
         left_out = Some(LeftOut::Sensitive);
     }

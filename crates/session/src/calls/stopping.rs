@@ -13,12 +13,7 @@ const STOPPED_MAX: usize = 64;
 
 impl Calls {
     /// The user wants no more of one call. Answered in every case.
-    pub(crate) fn on_user_cancelled(
-        &mut self,
-        call: CallNumber,
-        way: CancelWay,
-        talk: &mut Talk,
-    ) {
+    pub(crate) fn on_user_cancelled(&mut self, call: CallNumber, way: CancelWay, talk: &mut Talk) {
         let outcome = self.stopping_brings(call, talk);
         if matches!(outcome, CancelOutcome::Stopped | CancelOutcome::RunsOn) {
             self.stop(call, (way, outcome), talk);

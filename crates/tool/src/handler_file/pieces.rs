@@ -127,10 +127,25 @@ mod tests {
         for (kind, body, pieces, answer) in [
             (lines, "", vec![], ""),
             (lines, "{\"a\":1}", vec![], "{\"a\":1}"),
-            (lines, "1\n\n \"é\"\r\n{\"a\":1}\n", vec![json!(1), json!("é")], "{\"a\":1}"),
+            (
+                lines,
+                "1\n\n \"é\"\r\n{\"a\":1}\n",
+                vec![json!(1), json!("é")],
+                "{\"a\":1}",
+            ),
             (lines, "no json\n2\n", vec![json!("no json")], "2"),
-            (events, "data: 1\n\ndata: {\"a\":1}\n\n", vec![json!(1)], "{\"a\":1}"),
-            (events, "data: 1\n\ndata: {\"a\":1}\n\ndata: [DONE]\n\n", vec![json!(1)], "{\"a\":1}"),
+            (
+                events,
+                "data: 1\n\ndata: {\"a\":1}\n\n",
+                vec![json!(1)],
+                "{\"a\":1}",
+            ),
+            (
+                events,
+                "data: 1\n\ndata: {\"a\":1}\n\ndata: [DONE]\n\n",
+                vec![json!(1)],
+                "{\"a\":1}",
+            ),
             (
                 events,
                 ": still here\n\nid: 4\nevent: piece\ndata: [1,\ndata:2]\n\ndata: 3",
@@ -141,7 +156,11 @@ mod tests {
         ] {
             for part in [1, 2, 3, 1_000] {
                 let (given, last) = read(kind, body, part);
-                assert_eq!((given, last.as_str()), (pieces.clone(), answer), "{body:?} {part}");
+                assert_eq!(
+                    (given, last.as_str()),
+                    (pieces.clone(), answer),
+                    "{body:?} {part}"
+                );
             }
         }
     }

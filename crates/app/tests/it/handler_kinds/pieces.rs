@@ -124,7 +124,12 @@ struct Seen {
 }
 
 /// Runs one call; with `stops`, its user wants it stopped once the first piece is seen.
-async fn watch(backend: &Backend, changes: Value, text: &str, stops: bool) -> (Seen, DirectSession) {
+async fn watch(
+    backend: &Backend,
+    changes: Value,
+    text: &str,
+    stops: bool,
+) -> (Seen, DirectSession) {
     let mut request = backend.request(Mode::Text, &changes);
     // One attempt, so that its pieces can be counted.
     let mut limits = (*request.session.limits).clone();
@@ -148,7 +153,9 @@ async fn watch(backend: &Backend, changes: Value, text: &str, stops: bool) -> (S
         }
         _ => None,
     };
-    let answer = session.call_watched(say("call-00001", text), &mut watch).await;
+    let answer = session
+        .call_watched(say("call-00001", text), &mut watch)
+        .await;
     let answer = shown(&answer);
     let seen = Seen {
         pieces,
@@ -199,7 +206,11 @@ async fn a_change_of_every_kind_goes_on_when_its_user_wants_it_stopped() {
         let (seen, session) = watch(&backend, changes, "pieces", true).await;
         let stopped = Some(CancelOutcome::RunsOn);
         let answer = "{\"said\":\"pieces\"}";
-        assert_eq!((seen.stopped, seen.answer.as_str()), (stopped, answer), "{kind:?}");
+        assert_eq!(
+            (seen.stopped, seen.answer.as_str()),
+            (stopped, answer),
+            "{kind:?}"
+        );
         assert_eq!((backend.runs(), backend.ended_early()), (1, 0), "{kind:?}");
         session.end().await;
     }
@@ -213,10 +224,22 @@ async fn pieces_that_end_badly_harm_nobody() {
         let quick_once = json!({"timeoutMs": 1_000, "idempotent": false});
         for (text, changes, expected) in [
             // A service cannot say in the middle of its answer that it fails: it breaks off.
-            ("failing", &quick_once, if is_service { "TRANSIENT" } else { "CONFLICT" }),
+            (
+                "failing",
+                &quick_once,
+                if is_service { "TRANSIENT" } else { "CONFLICT" },
+            ),
             ("endless", &quick_once, "TRANSIENT"),
             // What a service sends is its answer, and is over its limit as a whole.
-            ("huge", &json!({"idempotent": false}), if is_service { "TRANSIENT" } else { "{\"said\":\"huge\"}" }),
+            (
+                "huge",
+                &json!({"idempotent": false}),
+                if is_service {
+                    "TRANSIENT"
+                } else {
+                    "{\"said\":\"huge\"}"
+                },
+            ),
             ("after", &quick, "{\"said\":\"after\"}"),
         ] {
             let backend = Backend::new(kind).await;
@@ -230,7 +253,11 @@ async fn pieces_that_end_badly_harm_nobody() {
                 "after" => 1,
                 _ => 0,
             };
-            assert!(seen.pieces.len() <= most, "{kind:?}, {text}: {:?}", seen.pieces.len());
+            assert!(
+                seen.pieces.len() <= most,
+                "{kind:?}, {text}: {:?}",
+                seen.pieces.len()
+            );
             let is_shown = matches!(text, "failing" | "endless");
             assert!(!is_shown || !seen.pieces.is_empty(), "{kind:?}, {text}");
             session.end().await;
