@@ -49,6 +49,8 @@ export declare class ChatTransport {
     body?: object;
     metadata?: unknown;
   }): Promise<ReadableStream<any> | null>;
+  /** Stops one call of the conversation; the answer goes on. */
+  cancelCall(options: { chatId: string; callId: string }): Promise<CancelOutcome>;
 }
 
 export interface ConversationSummary {
@@ -104,6 +106,9 @@ export interface VoiceState {
   framesDropped: number;
 }
 
+/** `runs_on`: what the call changes has begun, so that it goes on. */
+export type CancelOutcome = "stopped" | "runs_on" | "already_cancelled" | "ended" | "unknown";
+
 interface CallEvent {
   callId: string;
   tool: string;
@@ -140,6 +145,10 @@ export interface VoiceEvents {
   model_generating: { isRepeat: boolean };
   tool_call_started: CallEvent & { args?: Record<string, unknown>; argsOmitted?: boolean; status?: string };
   tool_progress: CallEvent & { message?: string; fraction?: number };
+  /** A piece of what a running call is going to bring. A gap in `sequence`: pieces were left out. */
+  tool_output: { callId: string; sequence: number; data: any };
+  /** What came of `cancelCall`. */
+  cancel_result: { callId: string; outcome: CancelOutcome; message: string };
   tool_call_finished: CallEvent & {
     ok: boolean;
     durationMs: number;
@@ -200,6 +209,8 @@ export declare class Voice {
   forgetTyped(): void;
   interrupt(): void;
   answer(token: string, approved: boolean, reason?: string): void;
+  /** Stops one call; the session goes on. `cancel_result` tells what came of it. */
+  cancelCall(callId: string): void;
 }
 
 /** The session of this tab that a reload may take up again: `voice.open(rememberedSession())`. */

@@ -99,6 +99,21 @@ test("an answer that is stopped is stopped at the server, before the next messag
   ]);
 });
 
+test("a call is stopped at the server, and what came of it is told", async () => {
+  const answers = [[200, null], [409, "call_runs_on"], [404, "call_unknown"], [401, "unauthorized"]];
+  const { url, asked } = await serve(() => {
+    const [status, code] = answers.shift();
+    return { status, text: JSON.stringify(code ? { ok: false, error: { code, message: "so it is" } } : { ok: true, outcome: "stopped" }) };
+  });
+  const transport = new ChatTransport({ url, body: { userId: "ada" } });
+  const stop = () => transport.cancelCall({ chatId: "c", callId: "call-3" });
+  assert.deepEqual([await stop(), await stop(), await stop()], ["stopped", "runs_on", "unknown"]);
+  const problem = await stop().catch((error) => error);
+  assert.deepEqual([problem instanceof WindlassError, problem.status], [true, 401]);
+  const [{ method, path, body }] = asked;
+  assert.deepEqual([method, path, body], ["POST", "/agent/api/cancel", { userId: "ada", conversationId: "c", callId: "call-3" }]);
+});
+
 test("the signed token is kept and shown from then on, and each request has a ticket of its own", async () => {
   let count = 0;
   const { url, asked } = await serve(() => {
@@ -157,7 +172,7 @@ async function started(options = {}) {
   globalThis.WebSocket = PlayedSocket;
   const voice = new Voice({ url: "http://127.0.0.1:1/agent/", ...options });
   const told = [];
-  for (const type of ["connection", "transcript", "model_generating", "confirmation_request", "message", "cut_off", "ended"]) {
+  for (const type of ["connection", "transcript", "model_generating", "confirmation_request", "message", "cut_off", "ended", "cancel_result", "tool_output"]) {
     voice.on(type, (event) => told.push([type, event]));
   }
   voice.open({ conversationId: "c", pendingRequest: "Who?" });
@@ -174,12 +189,15 @@ test("a session begins with what it is given, types, answers and ends", async ()
   socket.tell({ type: "transcript", role: "user", text: "Hello", final: true }, { type: "transcript", role: "user", text: "Aloud", final: true });
   socket.tell({ type: "confirmation_request", callId: "1", token: "t", tool: "pay" }, { type: "weather", sky: "blue" });
   voice.answer("t", true);
+  voice.cancelCall("call-1");
+  socket.tell({ type: "cancel_result", callId: "call-1", outcome: "runs_on", message: "" }, { type: "tool_output", callId: "call-1", sequence: 1, data: "one" });
   voice.stop();
   const typesOf = ({ sent }) => sent.map(({ type }) => type);
-  assert.deepEqual(typesOf(socket), ["start", "image", "text", "confirm", "stop"]);
+  assert.deepEqual(typesOf(socket), ["start", "image", "text", "confirm", "cancel", "stop"]);
   assert.deepEqual(socket.sent[0], { type: "start", timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone, conversationId: "c", pendingRequest: "Who?" });
   assert.deepEqual(told.filter(([type]) => type === "transcript").map(([, { isEcho }]) => isEcho), [true, false]);
   assert.deepEqual(told.filter(([type]) => type === "message").map(([, { sky }]) => sky), ["blue"]);
+  assert.deepEqual(told.filter(([type]) => type === "cancel_result" || type === "tool_output").map(([, { outcome, data }]) => outcome ?? data), ["runs_on", "one"]);
   assert.deepEqual(told.at(-1), ["ended", { reason: "stopped", text: "" }]);
   assert.equal(voice.isRunning, false);
 });

@@ -151,6 +151,72 @@ test("each way a call can end is told", async () => {
   });
 });
 
+test("a running call can be stopped, and what came of that is told", async () => {
+  await inSession(async (page, endpoint) => {
+    const row = page.locator(".call").last();
+    const stop = row.getByRole("button", { name: "Stop" });
+    for (const [outcome, words] of [
+      ["stopped", null],
+      ["runs_on", /It goes on.*has begun/],
+      ["already_cancelled", /cannot be stopped/],
+      ["ended", /cannot be stopped/],
+      ["unknown", /cannot be stopped/],
+    ]) {
+      const callId = `call-${outcome}`;
+      endpoint.send({ type: "tool_call_started", callId, tool: "export", args: {}, status: "Exporting" });
+      await page.locator(".call[data-state=running]").waitFor();
+      await stop.click();
+      assert.equal((await endpoint.next("cancel")).callId, callId);
+      assert.equal(await stop.isDisabled(), true, "one click asks once");
+      endpoint.send({ type: "cancel_result", callId, outcome, message: "so it is" });
+      await stop.waitFor({ state: "hidden" });
+      if (words) assert.match(await row.locator(".call-outcome").textContent(), words);
+      endpoint.send({ type: "tool_call_finished", callId, tool: "export", ok: outcome === "runs_on", errorType: outcome === "runs_on" ? undefined : "CANCELLED", durationMs: 5 });
+      await page.locator(".call").last().and(page.locator(`[data-state=${outcome === "runs_on" ? "done" : "refused"}]`)).waitFor();
+    }
+    endpoint.send({ type: "cancel_result", callId: "never-started", outcome: "unknown" });
+    endpoint.send({ type: "cancel_result" });
+    // What is at work can be stopped, too, and what waits for the user cannot.
+    endpoint.send({ type: "tool_call_started", callId: "call-9", tool: "export", args: {}, status: "" });
+    endpoint.send({ type: "tool_call_finished", callId: "call-9", tool: "export", ok: true, accepted: true, durationMs: 5 });
+    await stop.click();
+    assert.equal((await endpoint.next("cancel")).callId, "call-9");
+    endpoint.send({ type: "tool_call_finished", callId: "call-10", tool: "export", ok: false, errorType: "CONFIRMATION_REQUIRED", durationMs: 5 });
+    await page.locator(".call[data-state=waiting]").nth(1).waitFor();
+    assert.equal(await page.locator(".call").last().getByRole("button", { name: "Stop" }).count(), 0);
+  });
+});
+
+test("what a call shows before its end grows, as text, and gives way to the result", async () => {
+  await inSession(async (page, endpoint) => {
+    const output = page.locator(".call").last().locator(".call-output");
+    const callId = "call-1";
+    endpoint.send({ type: "tool_output", callId: "never-started", sequence: 1, data: "x" });
+    endpoint.send({ type: "tool_call_started", callId, tool: "export", args: {}, status: "" });
+    endpoint.send({ type: "tool_output", callId, sequence: 1, data: "<b>one</b> " });
+    endpoint.send({ type: "tool_output", callId, sequence: 2, data: "two\n" });
+    endpoint.send({ type: "tool_output", callId, sequence: 4, data: { row: 12345678901234567890n.toString() } });
+    endpoint.send({ type: "tool_output", callId, sequence: 5 });
+    await output.getByText("12345678901234567890").waitFor();
+    assert.match(await output.textContent(), /^<b>one<\/b> two\n\{\s*"row"/);
+    for (let sequence = 6; sequence < 20; sequence += 1) endpoint.send({ type: "tool_output", callId, sequence, data: "y".repeat(10_000) });
+    endpoint.send({ type: "tool_output", callId, sequence: 20, data: "last" });
+    await output.getByText("last").waitFor();
+    assert.equal((await output.textContent()).length, 20_000);
+    assert.equal(await overflowPixels(page), 0);
+    endpoint.send({ type: "tool_call_finished", callId, tool: "export", ok: true, durationMs: 5, result: '{"rows":7}' });
+    await page.locator(".call[data-state=done]").waitFor();
+    assert.equal(await output.textContent(), "");
+    endpoint.send({ type: "tool_output", callId, sequence: 21, data: "late" });
+    endpoint.send({ type: "tool_call_started", callId: "call-2", tool: "export", args: {}, status: "" });
+    endpoint.send({ type: "tool_output", callId: "call-2", sequence: 1, data: "begun" });
+    await output.getByText("begun").waitFor();
+    endpoint.send({ type: "tool_call_finished", callId: "call-2", tool: "export", ok: false, errorType: "TRANSIENT", message: "broken", durationMs: 5 });
+    await page.locator(".call[data-state=failed]").waitFor();
+    assert.deepEqual(await page.locator(".call-output").allTextContents(), ["", ""]);
+  });
+});
+
 test("calls stand below the call that made them, and those of a turn share one scale", async () => {
   await inSession(async (page, endpoint) => {
     const start = (callId, tool, more = {}) => endpoint.send({ type: "tool_call_started", callId, tool, args: {}, status: "", ...more });

@@ -13,7 +13,7 @@ const POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-a
 
 /**
  * Serves the page; returns `{ url, port, close }`. `answer({ method, path, query, body })` may answer what else is asked, with
- * `{ status, json }` or `{ events }`, the chunks of a stream.
+ * `{ status, json }` or `{ events }`, the chunks of a stream; one that `isOpen` goes on.
  */
 export async function servePage(info = {}, answer = () => null) {
   const answerInfo = { name: "Windlass", version: "0.0.0", provider: "test", model: "test-model", demo: false, suggestions: [] };
@@ -22,8 +22,9 @@ export async function servePage(info = {}, answer = () => null) {
     const text = (await request.toArray()).join("");
     const given = answer({ method: request.method, path, query, body: text === "" ? null : JSON.parse(text) });
     if (given) {
-      const { status = 200, json = null, events = null } = given;
+      const { status = 200, json = null, events = null, isOpen = false } = given;
       response.writeHead(status, { "content-type": events ? "text/event-stream" : "application/json" });
+      if (isOpen) return response.write(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
       response.end(events ? events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("") : json === null ? "" : JSON.stringify(json));
       return;
     }

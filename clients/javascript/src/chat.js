@@ -44,6 +44,21 @@ export class ChatTransport {
     this.#stopping = this.#server.fetch(streamOf(chatId), { method: "DELETE" }).catch((error) => console.debug("the answer is not stopped", error.message));
   }
 
+  /**
+   * Stops one call of the conversation; the answer goes on. What came of it: `stopped`; `runs_on` where what the call changes has begun;
+   * `already_cancelled`, `ended` or `unknown`.
+   */
+  async cancelCall({ chatId, callId }) {
+    try {
+      await this.#server.json("api/cancel", { method: "POST", body: { ...this.#body, conversationId: chatId, callId } });
+      return "stopped";
+    } catch (error) {
+      const [, outcome] = /^call_(\w+)$/.exec(error.code) ?? [];
+      if (!outcome) throw error;
+      return outcome;
+    }
+  }
+
   /** The answer that is being written in the conversation, from its beginning; null where there is none. */
   async reconnectToStream({ chatId, headers, abortSignal }) {
     try {

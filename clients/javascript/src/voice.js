@@ -193,6 +193,11 @@ export class Voice {
     this.#cutOff();
   }
 
+  /** Stops one call; what comes of it is told as `cancel_result`. */
+  cancelCall(callId) {
+    this.#connection.deliver({ type: "cancel", callId });
+  }
+
   /** The user's answer to the `confirmation_request` with this token; `reason`, why the user says no. */
   answer(token, approved, reason) {
     this.#connection.deliver({ type: "confirm", token, approved, reason });
@@ -290,6 +295,8 @@ export class Voice {
       this.#tell(message);
     },
     tool_progress: this.#tell,
+    tool_output: this.#tell,
+    cancel_result: this.#tell,
     tool_call_finished: this.#tell,
     tools_complete: this.#tell,
     confirmation_request: this.#tell,

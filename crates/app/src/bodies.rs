@@ -3,7 +3,7 @@
 
 use crate::chat::picture::PictureLimits;
 use crate::chat::request;
-use crate::web::{access, chat, completions, conversations};
+use crate::web::{access, cancel, chat, completions, conversations};
 
 /// Which request a body is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum BodyKind {
     Completion,
     /// `POST /api/confirm`.
     Confirmation,
+    /// `POST /api/cancel`.
+    Cancellation,
     /// `POST /api/tickets`.
     Ticket,
     /// `PATCH /api/conversations/{id}`.
@@ -25,6 +27,7 @@ impl BodyKind {
         Self::Chat,
         Self::Completion,
         Self::Confirmation,
+        Self::Cancellation,
         Self::Ticket,
         Self::Title,
     ];
@@ -37,6 +40,7 @@ pub fn is_understood(kind: BodyKind, body: &[u8]) -> bool {
         BodyKind::Chat => request::parse(body, limits).is_ok(),
         BodyKind::Completion => completions::understands(body, limits),
         BodyKind::Confirmation => chat::understands_answer(body),
+        BodyKind::Cancellation => cancel::understands(body),
         BodyKind::Ticket => access::understands_wish(body),
         BodyKind::Title => conversations::understands_title(body),
     }

@@ -54,6 +54,7 @@ const calls = new Calls({
   summary: byId("calls-summary"),
   empty: byId("calls-empty"),
   onChange: () => render(),
+  onStop: (callId) => session.cancelCall(callId),
 });
 const approvals = new Approvals(
   { box: byId("approvals"), title: byId("approvals-title"), list: byId("approvals-list") },

@@ -1,7 +1,7 @@
 // Owns the tree of tool calls: what was asked for, when and how long it ran, how it ended. Calls of one turn are drawn on one scale,
 // and those that a tool made stand below it. Knows no connection.
 import { clockTime, fillFields, flat, phrase, valueNode } from "./values.js";
-import { copyButton, element, shorten, textOf } from "./dom.js";
+import { announce, button, copyButton, element, shorten, textOf } from "./dom.js";
 import { durationText, unixMs } from "./clock.js";
 import { numberOf, readJson, writeJson } from "./json.js";
 import { viewOf } from "./views.js";
@@ -11,6 +11,8 @@ const TICK_MS = 100;
 const SUMMARY_CHARACTERS_MAX = 90;
 const MESSAGE_CHARACTERS_MAX = 600;
 const JSON_CHARACTERS_MAX = 20_000;
+/** Of what a call shows before its end, the newest. */
+const OUTPUT_CHARACTERS_MAX = 20_000;
 /** A wait that is longer than this, for a user or a model, is drawn as long as this. */
 const PAUSE_MS = 2_000;
 /** A part of a tool's message that points at an argument. */
@@ -26,7 +28,7 @@ const OUTCOMES = {
   CONFIRMATION_REQUIRED: ["Waiting for you", "It runs only if you approve."],
   CONFIRMATION_EXPIRED: ["Refused", "The approval was no longer valid. Nothing was done."],
   CONFIRMATION_DECLINED: ["Declined", "You said no. Nothing was done."],
-  CANCELLED: ["Cancelled", "The call was taken back."],
+  CANCELLED: ["Cancelled", "It was stopped before its end."],
   OUTCOME_UNKNOWN: ["Outcome unknown", "It may or may not have happened."],
   SESSION_INACTIVE: ["Refused", "The session was over."],
   SESSION_ACTIVE: ["Refused", "A voice session is already running."],
@@ -53,12 +55,12 @@ export class Calls {
   #timer = 0;
   #count = 0;
 
-  /** `onChange()` follows each beginning and end. */
-  constructor({ list, summary, empty, onChange }) {
+  /** `onChange()` follows each beginning and end. `onStop(callId)` where the user wants a call stopped. */
+  constructor({ list, summary, empty, onChange, onStop }) {
     this.#list = list;
     this.#summary = summary;
     this.#empty = empty;
-    this.onChange = onChange;
+    Object.assign(this, { onChange, onStop });
   }
 
   /** The phrase of the newest call that still runs, or "". */
@@ -77,6 +79,8 @@ export class Calls {
     if (row.state !== "running") row.runs.push({ from: Date.now(), to: null });
     this.#ask(row, args, argsOmitted);
     row.status.replaceChildren(...phrase(shorten(textOf(status), 300)));
+    row.output.textContent = "";
+    row.stop.hidden = !callId;
     this.#setState(row, "running");
     this.#timer ||= setInterval(() => this.#tick(), TICK_MS);
   }
@@ -91,6 +95,38 @@ export class Calls {
     this.onChange();
   }
 
+  /** A piece of what a call is going to bring: text goes on, and everything else has a line of its own. */
+  output({ callId, tool, data }) {
+    const row = this.#find(callId, tool);
+    if (!row || data === undefined) return;
+    const { output } = row;
+    const isAtEnd = output.scrollTop + output.clientHeight >= output.scrollHeight - 1;
+    const piece = typeof data === "string" ? data : `${writeJson(data)}\n`;
+    output.textContent = (output.textContent + piece).slice(-OUTPUT_CHARACTERS_MAX);
+    if (isAtEnd) output.scrollTop = output.scrollHeight;
+  }
+
+  /** What came of the user's wish to have a call stopped. The end of one that stops is told as every other. */
+  cancelled({ callId, outcome }) {
+    const row = this.#find(callId);
+    if (!row) return;
+    row.stop.hidden = true;
+    row.stop.disabled = false;
+    if (outcome === "runs_on") row.outcome.replaceChildren(element("strong", "", "It goes on"), "What it changes has begun. How it ends is told here.");
+    else if (outcome !== "stopped") row.outcome.textContent = "It cannot be stopped any more.";
+    else return;
+    announce(row.outcome.textContent);
+  }
+
+  /** The user's wish did not reach the server. */
+  notCancelled(callId) {
+    const row = this.#find(callId);
+    if (!row) return;
+    row.stop.disabled = false;
+    row.outcome.textContent = "The server was not reached, so that it was not stopped. Try again.";
+    announce(row.outcome.textContent);
+  }
+
   /** `args` come with a call that never ran, `result` with one that worked, `message` with one that did not. */
   finished({ callId, tool, ok, durationMs, errorType, message, accepted, args, argsOmitted, result, parentCallId }) {
     const row = this.#find(callId, tool) ?? this.#newRow(callId, tool, parentCallId);
@@ -98,6 +134,7 @@ export class Calls {
     this.#ran(row, numberOf(durationMs), Date.now());
     if (accepted === true) {
       row.bar.hidden = true;
+      row.stop.hidden = false;
       row.outcome.replaceChildren(element("strong", "", "Accepted"), "It is at work, and how it ends is told here.");
       this.#setState(row, "waiting");
       return;
@@ -182,6 +219,11 @@ export class Calls {
       status: element("p", "call-status"),
       args: element("dl", "fields"),
       bar: element("progress", "call-progress"),
+      stop: button("small call-stop", "Stop", () => {
+        row.stop.disabled = true;
+        this.onStop(callId);
+      }),
+      output: element("div", "call-output"),
       outcome: element("p", "call-outcome"),
       message: element("p", "call-message"),
       view: element("div", "call-view"),
@@ -190,13 +232,15 @@ export class Calls {
     };
     row.bar.hidden = true;
     row.result.hidden = true;
+    row.stop.hidden = true;
+    row.stop.setAttribute("aria-label", `Stop ${name}`);
     row.bar.max = 1;
     row.bar.setAttribute("aria-label", `Progress of ${name}`);
     row.track.setAttribute("aria-hidden", "true");
     row.children.setAttribute("aria-label", `Calls that ${name} made`);
     row.children.hidden = true;
     const head = element("p", "call-head", element("code", "call-name", name), row.time);
-    row.item = element("li", "call", head, row.track, row.status, row.bar, row.args, row.outcome, row.message, row.view, row.result, row.children);
+    row.item = element("li", "call", head, row.track, row.status, row.bar, row.stop, row.args, row.output, row.outcome, row.message, row.view, row.result, row.children);
     this.#rows.push(row);
     this.#count += 1;
     (parent?.children ?? group.list).append(row.item);
@@ -257,6 +301,10 @@ export class Calls {
 
   #setState(row, state) {
     row.state = state;
+    if (state === "done" || state === "failed" || state === "refused") {
+      row.stop.hidden = true;
+      row.output.textContent = "";
+    }
     row.item.dataset.state = state;
     this.#draw(row.group);
     this.#render();

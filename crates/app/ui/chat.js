@@ -112,6 +112,18 @@ export class Chat {
     });
   }
 
+  /** One call is to stop; the answer goes on. */
+  async cancelCall(callId) {
+    const { calls } = this.#view;
+    try {
+      const outcome = await this.#transport.cancelCall({ chatId: this.#conversation.id, callId });
+      calls.cancelled({ callId, outcome });
+    } catch (error) {
+      if (error.status === 401) this.#view.checkSignIn();
+      calls.notCancelled(callId);
+    }
+  }
+
   /** What the user said last before the page was loaded can be changed, or answered anew, where its id is the one that it was sent with. */
   recalled(message) {
     const isOurs = message?.role === "user" && textOf(message.id) !== "" && !message.id.startsWith("entry-");
@@ -231,7 +243,10 @@ export class Chat {
       this.#view.calls.started({ callId: toolCallId, tool: toolName, args: input, status: title });
     },
     "tool-approval-request": ({ toolCallId }) => this.#finished(toolCallId, { ok: false, errorType: "CONFIRMATION_REQUIRED" }),
-    "tool-output-available": ({ toolCallId, output }) => this.#finished(toolCallId, { ok: true, result: output }),
+    "tool-output-available": ({ toolCallId, output, preliminary }) => {
+      if (preliminary === true) this.#view.calls.output({ callId: toolCallId, data: output });
+      else this.#finished(toolCallId, { ok: true, result: output });
+    },
     "tool-output-error": ({ toolCallId, errorText }) => {
       const [, errorType, message] = /^([A-Z_]+)(?:: ([^]*))?$/.exec(textOf(errorText)) ?? ["", "", textOf(errorText)];
       this.#finished(toolCallId, { ok: false, errorType, message });

@@ -229,6 +229,12 @@ export class Session {
     else this.#chat.answerConfirmation(token, approved, reason);
   }
 
+  /** The user wants one call stopped, and the conversation to go on. */
+  cancelCall(callId) {
+    if (this.isRunning) this.#voice.cancelCall(callId);
+    else this.#chat.cancelCall(callId);
+  }
+
   /** The user ends the session. */
   stop() {
     this.#voice.stop();
@@ -260,6 +266,8 @@ export class Session {
     model_generating: ({ isRepeat }) => isRepeat && this.#view.transcript.takeBack(),
     tool_call_started: (message) => this.#view.calls.started(message),
     tool_progress: (message) => this.#view.calls.progress(message),
+    tool_output: (message) => this.#view.calls.output(message),
+    cancel_result: (message) => this.#view.calls.cancelled(message),
     tool_call_finished: (message) => this.#view.calls.finished(message),
     tools_complete: () => this.#view.render(),
     confirmation_request: (message) => this.#view.approvals.request(message),

@@ -1,7 +1,7 @@
 //! Calls, from a provider message or a user's approval to the one answer of each. This file has the way in: what was delivered
 //! before, the gates, and how deliveries are answered that no run brings an answer for. `calls/decisions.rs` has the ledger's part,
 //! `calls/attempts.rs` the runs, `calls/detached.rs` those that nobody waits for any more, `calls/nested.rs` the calls that
-//! handlers make.
+//! handlers make, `calls/stopping.rs` what the user wants stopped.
 
 mod accepted;
 mod attempts;
@@ -11,6 +11,8 @@ mod families;
 mod messages;
 mod nested;
 mod open;
+mod outputs;
+mod stopping;
 
 use crate::answers::{CallAnswer, Produced};
 use crate::approvals::Approvals;
@@ -28,6 +30,7 @@ use accepted::Accepted;
 use families::Families;
 pub(crate) use open::LATE_MAX;
 use open::{Call, OpenCalls, Origin, Phase};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use windlass_store::QuestionNumber;
 use windlass_tool::arguments::Arguments;
@@ -41,6 +44,8 @@ pub(crate) struct Calls {
     deliveries: Deliveries,
     approvals: Approvals,
     accepted: Accepted,
+    /// Calls that the user wanted stopped, the newest ones.
+    stopped: VecDeque<CallNumber>,
     /// The driver was told to hold the microphone back.
     is_microphone_held: bool,
 }
@@ -54,6 +59,7 @@ impl Calls {
             deliveries: Deliveries::new(limits),
             approvals: Approvals::default(),
             accepted: Accepted::default(),
+            stopped: VecDeque::new(),
             is_microphone_held: false,
         }
     }

@@ -62,12 +62,75 @@ pub enum ClientEvent {
     TurnComplete,
     /// Stop speaking.
     Interrupt,
+    /// Stop one call.
+    Cancel {
+        call: CallNumber,
+        way: CancelWay,
+    },
     /// Everything received has been played.
     PlaybackDone,
     /// End the session now.
     Stop,
     Connected,
     Lost,
+}
+
+/// By which way a user wants a call stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelWay {
+    /// `cancel` on the socket of a session by voice.
+    Socket,
+    /// `POST /api/cancel`.
+    Http,
+}
+
+impl CancelWay {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Http => "http",
+        }
+    }
+}
+
+/// What comes of a user's wish to have a call stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelOutcome {
+    /// It is stopped, and changes nothing.
+    Stopped,
+    /// What it changes has begun, and goes on: how it ends is told. It is not tried again if it fails.
+    RunsOn,
+    /// It was to be stopped before.
+    AlreadyCancelled,
+    /// It has ended.
+    Ended,
+    /// There is no such call.
+    Unknown,
+}
+
+impl CancelOutcome {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::RunsOn => "runs_on",
+            Self::AlreadyCancelled => "already_cancelled",
+            Self::Ended => "ended",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The same for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Stopped => "the call is stopped",
+            Self::RunsOn => "what the call changes has begun and goes on; how it ends is told",
+            Self::AlreadyCancelled => "the call was stopped before, or is not to be tried again",
+            Self::Ended => "the call has ended",
+            Self::Unknown => "there is no such call",
+        }
+    }
 }
 
 /// What the client is told. Shapes on the wire are the endpoint's.
@@ -97,6 +160,18 @@ pub enum ClientUpdate {
         /// `None` where no question has the token.
         call: Option<CallNumber>,
         response: Sensitive<Arc<ToolResponse>>,
+    },
+    /// What came of [`ClientEvent::Cancel`]: once for each.
+    CancelResult {
+        call: CallNumber,
+        outcome: CancelOutcome,
+    },
+    /// A piece of what a running call is going to bring.
+    ToolOutput {
+        call: CallNumber,
+        /// From 1, one more with each piece that the call's handler gave: what was left out shows as a gap.
+        sequence: u32,
+        data: Sensitive<Value>,
     },
     EndVoiceSession {
         reason: String,

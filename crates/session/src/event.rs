@@ -1,6 +1,7 @@
 //! Typed events of a session. Everything that watches a session (audit, metrics, client notices, inspector, callbacks of
 //! an embedding program) is a subscriber to these and to nothing else.
 
+use crate::client::{CancelOutcome, CancelWay};
 use crate::context::{ContextEstimate, ContextUse};
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot, shorten};
 use crate::model::{LostReason, Role, Usage};
@@ -91,6 +92,14 @@ pub enum SessionEvent {
     },
     /// All outcomes are stored again.
     OutcomesRecorded,
+    /// The user wants this call stopped, and that changes something: it is stopped, or is not tried again. The outcome is never
+    /// another one.
+    CancelRequested {
+        call: CallNumber,
+        tool: ToolId,
+        way: CancelWay,
+        outcome: CancelOutcome,
+    },
     /// Nobody waits for the call any more.
     CallCancelled(CallRecord),
     /// A result that was kept for the next connection and is given up, because more wait than may: the model is not told of it.

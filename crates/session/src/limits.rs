@@ -63,6 +63,15 @@ limits! {
         calls_per_attempt_max: u32 = 16, 16;
         /// Messages, events and progress that the handler of one call may send; the rest is left out, and the audit says so.
         messages_per_call_max: u32 = 10_000, 10_000;
+        /// Pieces of its result that the handler of one call may show the client before its end; the rest is left out, and the audit
+        /// says so.
+        outputs_per_call_max: u32 = 1_000, 1_000;
+        /// Bytes of such a piece as JSON; a longer one is left out.
+        output_bytes_max: usize = 16_384, 16_384;
+        /// Bytes of all pieces of one call.
+        output_bytes_per_call_max: usize = 262_144, 262_144;
+        /// Pieces of one call in a second; what comes faster is left out, and the numbers of the others show it.
+        outputs_per_second_max: u32 = 100, 100;
         /// Notes that the handler of one call may write into the audit; the rest is left out, and the audit says so.
         audit_notes_per_call_max: u32 = 100, 100;
         /// Characters of transcript that are kept for the session's end.

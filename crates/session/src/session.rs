@@ -168,6 +168,10 @@ impl Session {
         let is_running = talk.ending.is_running();
         match input {
             Input::Model(event) if is_running => self.on_model(event),
+            // What was said to be at work by text goes on beyond its session's end.
+            Input::Client(ClientEvent::Cancel { call, way }) => {
+                calls.on_user_cancelled(call, way, talk);
+            }
             Input::Client(event) if is_running => self.on_client(event),
             Input::Request(event) if is_running => self.on_request(event),
             Input::Model(_) | Input::Client(_) | Input::Request(_) => {}
@@ -315,7 +319,7 @@ impl Session {
                 talk.user_text(text.into_inner(), message);
             }
             ClientEvent::Image { mime_type, data } => talk.on_image(mime_type, data),
-            ClientEvent::MicrophoneOpened => {}
+            ClientEvent::MicrophoneOpened | ClientEvent::Cancel { .. } => {}
             ClientEvent::TurnComplete => talk.on_user_finished(),
             ClientEvent::Interrupt => {
                 talk.on_client_interrupt();

@@ -39,8 +39,8 @@ pub use failure::{Cause, Failure, Report};
 pub use form::{ContextForm, downstream_key};
 pub use handover::{Handover, HandoverError, Handovers, NewHandover, Urgency, no_handovers};
 pub use http::{
-    FetchError, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, IncompleteBody, Redirects,
-    RunWrites,
+    AnswerWatcher, FetchError, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, IncompleteBody,
+    Redirects, RunWrites,
 };
 pub use images::{AspectRatio, GeneratedImages, ImageRequest, Images};
 pub use judged::judged;
@@ -381,6 +381,17 @@ impl Context {
                 fraction,
             },
         )
+    }
+
+    /// Shows the client a piece of what the call is going to bring, before it has ended. The model reads the result alone, which
+    /// has to be whole.
+    ///
+    /// # Errors
+    ///
+    /// Where the session does not take it: it is over, or more waits than it takes. The run can go on without it.
+    pub fn output(&self, piece: impl Into<Value>) -> Result<(), OutboxClosed> {
+        let message = HandlerMessage::Output(piece.into());
+        self.outbox.send(self.call, message)
     }
 
     /// Calls another tool on behalf of this call, with an object of arguments. The answer is the whole response, with

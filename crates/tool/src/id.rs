@@ -155,6 +155,16 @@ pub struct CallRef {
 #[serde(transparent)]
 pub struct CallNumber(pub u64);
 
+impl CallNumber {
+    /// Reads the call's name as clients have it; `None` for what no call is named.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix("call-")?;
+        let number = Self(digits.parse().ok()?);
+        // One spelling for each: no sign, no leading zero.
+        (number.0 > 0 && number.to_string() == text).then_some(number)
+    }
+}
+
 impl fmt::Display for CallNumber {
     /// The call's name towards clients: `call-7`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -164,7 +174,27 @@ impl fmt::Display for CallNumber {
 
 #[cfg(test)]
 mod tests {
-    use super::ToolId;
+    use super::{CallNumber, ToolId};
+
+    #[test]
+    fn a_call_is_known_by_the_name_that_clients_are_told() {
+        let long = format!("call-{}", "9".repeat(40));
+        for (text, call) in [
+            ("call-7", Some(CallNumber(7))),
+            ("call-18446744073709551615", Some(CallNumber(u64::MAX))),
+            ("call-18446744073709551616", None),
+            ("call-0", None),
+            ("call-07", None),
+            ("call-+7", None),
+            ("call- 7", None),
+            ("Call-7", None),
+            ("7", None),
+            ("", None),
+            (&long, None),
+        ] {
+            assert_eq!(CallNumber::parse(text), call, "{text}");
+        }
+    }
 
     #[test]
     fn a_tool_id_is_lower_case_snake_and_at_most_63_long() {

@@ -56,6 +56,7 @@ counted!(
         WantedASecondTime,
         Cancelled,
         CancelledUnknown,
+        CallStoppedByUser,
         TurnEndBehindCalls,
         ModelLoops,
         ModelInventsTools,
@@ -181,6 +182,9 @@ counted!(
         FinishedUnknown,
         Rejected,
         CallCancelled,
+        /// What the user stopped, and what goes on because its change has begun.
+        StoppedByUser,
+        RunsOnForUser,
         Deduplicated,
         ReturnedLate,
         ConfirmationResult,

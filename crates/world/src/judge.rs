@@ -17,7 +17,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-use windlass_session::client::ClientUpdate;
+use windlass_session::client::{CancelOutcome, ClientUpdate};
 use windlass_session::event::{CallRecord, Resolution, SessionEvent};
 use windlass_session::io::{Input, News, Output};
 use windlass_session::model::{
@@ -671,6 +671,13 @@ impl World {
                 counts.state(State::CallCancelled);
                 self.ends(id, live, record);
             }
+            SessionEvent::CancelRequested { outcome, .. } => counts.state(match outcome {
+                CancelOutcome::RunsOn => State::RunsOnForUser,
+                CancelOutcome::Stopped
+                | CancelOutcome::AlreadyCancelled
+                | CancelOutcome::Ended
+                | CancelOutcome::Unknown => State::StoppedByUser,
+            }),
             SessionEvent::CallDeduplicated { call, .. } => {
                 counts.state(State::Deduplicated);
                 live.facts.calls.entry(*call).or_default().deduplicated += 1;

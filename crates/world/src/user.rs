@@ -5,9 +5,10 @@ use crate::count::Fault;
 use crate::shown::ShownRequest;
 use crate::world::World;
 use std::collections::VecDeque;
-use windlass_session::client::{ClientEvent, MessageKey};
+use windlass_session::client::{CancelWay, ClientEvent, MessageKey};
 use windlass_session::io::Input;
 use windlass_session::model::{ModelEvent, RequestEvent};
+use windlass_tool::id::CallNumber;
 use windlass_tool::kind::Mode;
 
 impl World {
@@ -29,6 +30,7 @@ impl World {
                 }
             }
             19 if self.random.one_in(2) => self.client(slot, ClientEvent::Stop),
+            19 => self.user_stops_call(slot),
             20 => {
                 self.fault(Fault::ClientLost);
                 self.client(slot, ClientEvent::Lost);
@@ -100,6 +102,19 @@ impl World {
         self.feed(slot, Input::Client(typed));
         self.model_begins_anew(slot);
         self.model_asks_again(slot);
+    }
+
+    /// The user wants one call stopped: one of the last, or one that there is not.
+    fn user_stops_call(&mut self, slot: usize) {
+        let live = self.slots[slot].live;
+        let live = live.and_then(|id| self.lives[id].as_deref());
+        let Some(last) = live.map(|live| live.session.last_call()) else {
+            return;
+        };
+        self.fault(Fault::CallStoppedByUser);
+        let call = CallNumber(last.0.saturating_sub(self.random.below(3)));
+        let way = CancelWay::Socket;
+        self.feed(slot, Input::Client(ClientEvent::Cancel { call, way }));
     }
 
     fn speak(&mut self, slot: usize) {

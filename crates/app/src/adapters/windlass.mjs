@@ -74,6 +74,7 @@ function contextOf(call, given, signal) {
     messaging: { send: (message) => ask(call, 'messaging.send', { message }) },
     audit: { log: (event, data) => say('audit.log', { event, data }) },
     events: { emit: (name, payload) => say('events.emit', { name, payload }) },
+    output: (piece) => say('output', { data: piece ?? null }),
     progress: (message, fraction) => say('progress', { message, fraction }),
     kb: {
       search: (query) => ask(call, 'kb.search', query),
@@ -102,6 +103,20 @@ async function fetchWithin(call, url, { method, headers, body, redirect } = {}) 
   return new Response(hasNone ? null : content, { status: answer.status, headers: answer.headers });
 }
 
+// What a generator yields are pieces of the result, and what it returns is the answer.
+async function drained(pieces, { output, signal, effectId }) {
+  for (;;) {
+    const { done, value } = await pieces.next();
+    if (done) return value;
+    output(await value);
+    // A change that has begun goes on.
+    if (signal.aborted && effectId === undefined) {
+      await pieces.return?.();
+      throw new Error('the call was taken back');
+    }
+  }
+}
+
 async function run(execute, id, given) {
   const cancellation = new AbortController();
   open.set(id, cancellation);
@@ -109,7 +124,7 @@ async function run(execute, id, given) {
     const context = contextOf(id, given, cancellation.signal);
     // Both forms are taken: execute({ args, context }), and execute(context) with context.args.
     const result = await execute({ ...context, args: given.args, context });
-    answer(id, result);
+    answer(id, typeof result?.next === 'function' ? await drained(result, context) : result);
   } catch (error) {
     if (error instanceof ToolError || error?.name === 'ToolError') {
       const { type, message, options = {} } = error;

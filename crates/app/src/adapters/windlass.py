@@ -190,6 +190,9 @@ class Context(dict):
     def emit(self, name, payload=None):
         self._say("events.emit", name=name, payload=payload)
 
+    def output(self, piece):
+        self._say("output", data=piece)
+
     def progress(self, message, fraction=None):
         self._say("progress", message=message, fraction=fraction)
 

@@ -125,7 +125,7 @@ pub(super) fn answer_entries(
     };
     let key = message_key(&message.id, answers + 1);
     let mut body = content_body(&message);
-    body["stream"] = ui_stream::without_questions(&text).into();
+    body["stream"] = ui_stream::to_keep(&text).into();
     let answer = entry(key.clone(), &message.id, body);
     if bytes_of(&answer) > entry_bytes_max {
         return Vec::new();

@@ -216,6 +216,7 @@ impl ChatHost {
         };
         let begun = self.held_session(request, &toolbox, toolbox.of(mode));
         let mut session = begun.map_err(|error| broken(&error))?;
+        conversation.note_session(session.call_stopper());
         let mut sink = AnswerSink {
             mode,
             confirmation: None,

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
+use windlass_runtime::text::CallStopper;
 use windlass_session::model::HistoryEntry;
 use windlass_store::{ConversationRef, EntryNumber, QuestionNumber};
 use windlass_tool::envelope::ToolResponse;
@@ -48,6 +49,8 @@ struct ConversationState {
     answers: VecDeque<KnownAnswer>,
     /// Idempotency keys that clients have used, the newest ones.
     keys: VecDeque<Message>,
+    /// Its sessions by text that have not ended: that of the turn, and those whose calls run on behind their turns.
+    sessions: Vec<CallStopper>,
 }
 
 struct KnownTurn {
@@ -233,10 +236,24 @@ impl Conversation {
     pub(super) fn forget(&self) {
         let mut state = self.lock();
         let turns = std::mem::take(&mut state.turns).into_iter();
+        let sessions = std::mem::take(&mut state.sessions);
         *state = ConversationState {
             turns: turns.filter(|turn| !turn.record.is_over()).collect(),
+            sessions,
             ..ConversationState::default()
         };
+    }
+
+    /// A session of it begins, whose calls can be stopped.
+    pub(super) fn note_session(&self, session: CallStopper) {
+        let sessions = &mut self.lock().sessions;
+        sessions.retain(|session| !session.is_over());
+        sessions.push(session);
+    }
+
+    /// Its sessions by text that have not ended.
+    pub(super) fn sessions(&self) -> Vec<CallStopper> {
+        self.lock().sessions.clone()
     }
 
     /// Counts a session whose turn is over until what is given is dropped: once everything that it has begun has ended.

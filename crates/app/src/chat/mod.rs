@@ -3,6 +3,7 @@
 
 mod answers;
 pub(crate) mod asker;
+mod cancel;
 mod confirm;
 pub(crate) mod conversation;
 pub(crate) mod conversations;
@@ -29,6 +30,7 @@ use crate::world::SharedWorld;
 use answers::{KnownKey, answer_entries, approval_of, key_entry, recall, recall_key};
 use arc_swap::ArcSwap;
 use asker::Asker;
+pub(crate) use cancel::WantedCancel;
 pub(crate) use confirm::GivenAnswer;
 use conversation::{Claim, Confirmation, Conversation, Delivery, Message};
 use conversations::{Conversations, NoEntry};
@@ -417,6 +419,7 @@ impl ChatHost {
             refuse(sink, "the server cannot begin a session now");
             return false;
         };
+        conversation.note_session(session.call_stopper());
         session.append(key.iter().map(key_entry).collect());
         let shown = self.keep_pictures(&input).await;
         let instruction = session.instruction(zone.as_ref());

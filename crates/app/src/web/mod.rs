@@ -5,6 +5,7 @@ pub(crate) mod access;
 mod assets;
 mod bodies;
 mod callback;
+pub(crate) mod cancel;
 pub(crate) mod chat;
 mod client;
 pub(crate) mod completions;
@@ -118,6 +119,7 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/voice", get(voice::connect))
         .route("/api/chat", post(chat::chat))
         .route("/api/confirm", post(chat::confirm))
+        .route("/api/cancel", post(cancel::cancel))
         .route(
             "/api/chat/{id}/stream",
             get(conversations::stream).merge(delete(conversations::stop)),

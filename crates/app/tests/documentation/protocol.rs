@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 use windlass_runtime::client_protocol::{ServerMessage, of_question, of_update, parse};
-use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
+use windlass_session::client::{
+    CancelOutcome, Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image,
+};
 use windlass_session::model::{Role, TranscriptEntry};
 use windlass_session::time::Timestamp;
 use windlass_store::QuestionNumber;
@@ -52,13 +54,14 @@ fn every_message_of_a_client_is_read() {
         "interrupt",
         "playback_done",
         "confirm",
+        "cancel",
         "stop",
         "ping",
     ] {
         let is_shown = messages.iter().any(|(block, _)| block.heading == kind);
         assert!(is_shown, "{DOCUMENT} shows no {kind}");
     }
-    assert_eq!(messages.len(), 10, "{DOCUMENT} shows each message once");
+    assert_eq!(messages.len(), 11, "{DOCUMENT} shows each message once");
 }
 
 #[test]
@@ -200,6 +203,18 @@ fn call_messages() -> Vec<Value> {
             message: "half way",
             fraction: Some(0.5),
         }),
+        written(&ServerMessage::ToolOutput {
+            call_id: CallNumber(1),
+            sequence: 1,
+            data: &"Reading the orders…".into(),
+        }),
+        written(
+            &of_update(&ClientUpdate::CancelResult {
+                call: CallNumber(1),
+                outcome: CancelOutcome::Stopped,
+            })
+            .unwrap(),
+        ),
         written(&ServerMessage::ToolCallFinished {
             call_id: CallNumber(1),
             tool: "kb_search",

@@ -1,6 +1,7 @@
 //! Every kind of handler through the whole pipeline: each comes to the same answer, whatever its code is and wherever it runs.
 
 mod digits;
+mod pieces;
 mod surroundings;
 
 use serde_json::{Value, json};
@@ -64,6 +65,9 @@ impl Handler for InRust {
     fn execute(&self, invocation: Invocation) -> Execution {
         self.0.fetch_add(1, Ordering::SeqCst);
         let text = invocation.arguments.get("text").unwrap_or_default();
+        if let Some(shown) = pieces::in_rust(&invocation, &self.1) {
+            return shown;
+        }
         match text.as_str() {
             Some("conflict") => Execution::Ready(Err(Failure::new(FailureKind::Conflict, "taken"))),
             Some("crash") => panic!("it crashes"),
@@ -75,9 +79,20 @@ impl Handler for InRust {
 
 /// A script that asks the same service as the kinds over HTTP.
 const SCRIPT: &str = "import { ToolError } from '../error-types.js';
+const said = (text: string) => ({ ok: true, data: { said: text } });
+const pause = () => new Promise((resolve) => setTimeout(resolve, 1));
+const pieces: Record<string, any> = {
+  async *pieces() { yield 'one'; yield { two: 2 }; return said('pieces'); },
+  async *begun({ http }: any) { yield 'one'; await http.fetch('URL', { method: 'POST', body: '{\"text\":\"hang\"}' }); },
+  *failing() { yield 'one'; throw new ToolError('CONFLICT', 'taken'); },
+  async *endless() { for (;;) { yield 'one'; await pause(); } },
+  async huge({ output }: any) { for (let n = 0; n < 50; n++) output('x'.repeat(1e6)); return said('huge'); },
+  after({ output }: any) { setTimeout(() => output('late'), 1); return said('after'); },
+};
 export async function execute({ args, context }) {
   const options = { method: 'POST', body: JSON.stringify(args) };
   const answer = await context.http.fetch('URL', options).catch(() => { throw 'it crashes'; });
+  if (pieces[args.text]) return pieces[args.text](context);
   if (answer.status === 409) throw new ToolError('CONFLICT', 'taken');
   const odd: Record<string, unknown> = { half: '\\ud83d', nul: '\\0', nan: NaN, large: 'x'.repeat(2 << 20) };
   if (args.text in odd) return { ok: true, data: { said: odd[args.text] } };
@@ -133,6 +148,9 @@ async fn serve(mut stream: TcpStream, kind: Kind, runs: Arc<AtomicUsize>, gone: 
         (text, Kind::Webhook) => (200, json!({"ok": true, "data": {"said": text}})),
         (text, _) => (200, json!({ "said": text })),
     };
+    if let Some(body) = pieces::in_a_stream(&text, kind) {
+        return pieces::send(stream, &body, &text, &gone).await;
+    }
     let mut body = body.to_string();
     match (odd(&text), kind) {
         (Some(odd), Kind::Http) => body = format!(r#"{{"said":{odd}}}"#),
@@ -200,7 +218,9 @@ impl Backend {
     fn file(&self) -> Option<(&'static str, String)> {
         let url = self.url();
         let script = format!(
-            r#"while read -r line; do id=${{line#*\"id\":}}; id=${{id%%,*}}; case $line in
+            r#"piece() {{ printf '{{"method":"output","params":{{"call":%s,"data":%s}}}}\n' $id "$1"; }}
+                said() {{ printf '{{"id":%s,"result":{{"ok":true,"data":{{"said":"%s"}}}}}}\n' $id $1; }}
+                while read -r line; do id=${{line#*\"id\":}}; id=${{id%%,*}}; case $line in
                 *cancel*) echo cancel >> '{0}'; continue;; esac
                 echo run >> '{0}'; case $line in
                 *'"hang"'*) ;;
@@ -209,14 +229,24 @@ impl Backend {
                 *'"nul"'*) printf '{{"id":%s,"result":{{"ok":true,"data":{{"said":"\\u0000"}}}}}}\n' $id;;
                 *'"nan"'*) printf '{{"id":%s,"result":{{"ok":true,"data":{{"said":NaN}}}}}}\n' $id;;
                 *'"large"'*) printf '{{"id":%s,"result":{{"ok":true,"data":"' $id; head -c 9000000 /dev/zero | tr '\0' x; printf '"}}}}\n';;
+                {pieces}
                 *'"conflict"'*) printf '{{"id":%s,"result":{{"ok":false,"error":{{"type":"CONFLICT","message":"taken"}}}}}}\n' $id;;
                 *) printf '{{"id":%s,"result":{{"ok":true,"data":{{"said":"tea"}}}}}}\n' $id;; esac; done"#,
-            self.log().display()
+            self.log().display(),
+            pieces = pieces::IN_A_SHELL,
         );
         let declared = match self.kind {
             Kind::Rust => return None,
             Kind::JavaScript => {
-                let plain = SCRIPT.replace(": Record<string, unknown>", "");
+                let types = [
+                    ": Record<string, unknown>",
+                    ": Record<string, any>",
+                    ": any",
+                    ": string",
+                ];
+                let plain = types
+                    .iter()
+                    .fold(SCRIPT.to_owned(), |script, typed| script.replace(typed, ""));
                 return Some(("handler.js", plain.replace("URL", &url)));
             }
             #[cfg(feature = "typescript")]
@@ -242,6 +272,7 @@ impl Backend {
             "allowedModes": ["text"], "latencyBudgetMs": 100, "timeoutMs": 5_000,
             "parameters": {"type": "object", "additionalProperties": false, "required": ["text"],
                 "properties": {"text": {"type": "string", "enum": ["tea", "conflict", "crash", "hang", "half", "nul", "nan", "large",
+                        "pieces", "begun", "failing", "endless", "huge", "after",
                         "303", "308", "408", "425", "499", "418", "503", "404", "405", "413", "501"]}}}
         });
         for (name, value) in changes.as_object().unwrap() {

@@ -75,6 +75,7 @@ mod replays;
 mod result_pictures;
 mod scripts;
 mod services;
+mod stopped_calls;
 mod streams;
 mod support;
 mod terminal;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
+use windlass_session::client::{CancelOutcome, CancelWay};
 use windlass_session::event::{CallRecord, SessionEvent};
 use windlass_session::facts::DeliveryKey;
 use windlass_store::{ConversationRef, Effect, EffectState};
@@ -27,6 +28,8 @@ const OWN_PREFIX: &str = "tool_";
 /// The events of lines that tell of a call's end.
 const EXECUTION: &str = "tool_execution";
 const CANCELLATION: &str = "tool_cancellation";
+/// The event of a line that says who wanted a call stopped.
+const STOPPING: &str = "tool_cancel_requested";
 
 /// Characters of the JSON that a handler gives to a line of its own.
 const DATA_CHARACTERS_MAX: usize = 65_536;
@@ -58,6 +61,13 @@ pub(super) enum What {
         tool: ToolId,
         effect_id: EffectId,
     },
+    /// The session's user wants a call stopped.
+    Cancel {
+        call: CallNumber,
+        tool: ToolId,
+        way: CancelWay,
+        outcome: CancelOutcome,
+    },
     /// Leaves no line: no more of the session is to come.
     Ended,
 }
@@ -80,7 +90,9 @@ impl Entry {
                 record,
             } => record.effect_id.as_ref()?,
             What::Settled { effect_id, .. } => effect_id,
-            What::Call { .. } | What::Note { .. } | What::Ended => return None,
+            What::Call { .. } | What::Note { .. } | What::Cancel { .. } | What::Ended => {
+                return None;
+            }
         };
         Some((self.session.ledger.as_ref()?, effect_id))
     }
@@ -130,6 +142,17 @@ impl What {
                 tool: tool.clone(),
                 effect_id: effect_id.clone(),
             }),
+            SessionEvent::CancelRequested {
+                call,
+                tool,
+                way,
+                outcome,
+            } => Some(Self::Cancel {
+                call: *call,
+                tool: tool.clone(),
+                way: *way,
+                outcome: *outcome,
+            }),
             SessionEvent::SessionEnded { .. } => Some(Self::Ended),
             _ => None,
         }
@@ -157,6 +180,7 @@ enum Rest<'a> {
     Call(Box<CallLine<'a>>),
     Note(NoteLine<'a>),
     Settled(SettledLine<'a>),
+    Cancel(CancelLine<'a>),
 }
 
 #[derive(Serialize)]
@@ -202,6 +226,15 @@ struct SettledLine<'a> {
     changed_at: String,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CancelLine<'a> {
+    tool_id: &'a str,
+    call_id: String,
+    way: &'static str,
+    outcome: &'static str,
+}
+
 /// The record of an entry, numbered within its session; `None` for one that leaves no line.
 pub(super) fn of_entry(entry: &Entry, sequence: u64, arguments: AuditedArguments) -> Option<Value> {
     let session = &entry.session;
@@ -239,6 +272,20 @@ pub(super) fn of_entry(entry: &Entry, sequence: u64, arguments: AuditedArguments
                 effect_id: effect_id.as_str(),
                 state: state_name(EffectState::Done),
                 changed_at: rfc3339(entry.now_unix_ms),
+            }),
+        ),
+        What::Cancel {
+            call,
+            tool,
+            way,
+            outcome,
+        } => (
+            STOPPING.into(),
+            Rest::Cancel(CancelLine {
+                tool_id: tool.as_str(),
+                call_id: call.to_string(),
+                way: way.as_str(),
+                outcome: outcome.as_str(),
             }),
         ),
     };

@@ -7,12 +7,17 @@ use std::sync::Arc;
 use windlass_session::client::ErrorCode;
 use windlass_session::model::{HistoryEntry, Role};
 use windlass_tool::handler::Page;
+use windlass_tool::id::CallNumber;
 use windlass_tool::sensitive::Sensitive;
 
 /// Characters of an id that a client names.
 const ID_CHARACTERS_MAX: usize = 128;
 /// Entries of history; the newest are kept.
 const HISTORY_ENTRIES_MAX: usize = 200;
+
+/// Said of a call that no server has named.
+pub const NO_CALL_ID: &str =
+    "callId must be the id of a call as the server told it, such as \"call-3\"";
 
 /// One message of a client, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +33,8 @@ pub enum ClientMessage {
     TurnComplete,
     Confirm(ConfirmAnswer),
     Interrupt,
+    /// Stop one call.
+    Cancel(CallNumber),
     PlaybackDone,
     Stop,
     Ping,
@@ -138,6 +145,12 @@ struct ImageBody<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CancelBody {
+    call_id: String,
+}
+
+#[derive(Deserialize)]
 struct ConfirmBody {
     token: String,
     approved: bool,
@@ -179,6 +192,11 @@ pub fn parse(text: &[u8]) -> Result<ClientMessage, Rejection> {
             })
         }
         "interrupt" => ClientMessage::Interrupt,
+        "cancel" => {
+            let cancel: CancelBody = body(text, "cancel")?;
+            let call = CallNumber::parse(&cancel.call_id);
+            ClientMessage::Cancel(call.ok_or_else(|| Rejection::bad(NO_CALL_ID))?)
+        }
         "playback_done" => ClientMessage::PlaybackDone,
         "stop" => ClientMessage::Stop,
         "ping" => ClientMessage::Ping,
@@ -371,6 +389,10 @@ mod tests {
                 }),
             ),
             (r#"{"type":"interrupt"}"#, ClientMessage::Interrupt),
+            (
+                r#"{"type":"cancel","callId":"call-3"}"#,
+                ClientMessage::Cancel(CallNumber(3)),
+            ),
             (r#"{"type":"playback_done"}"#, ClientMessage::PlaybackDone),
             (r#"{"type":"stop"}"#, ClientMessage::Stop),
             (r#" {"type":"ping"} "#, ClientMessage::Ping),
@@ -400,6 +422,13 @@ mod tests {
                 ErrorCode::BadMessage,
             ),
             (r#"{"type":"start","audio":"mp3"}"#, ErrorCode::BadMessage),
+            (r#"{"type":"cancel"}"#, ErrorCode::BadMessage),
+            (r#"{"type":"cancel","callId":3}"#, ErrorCode::BadMessage),
+            (
+                r#"{"type":"cancel","callId":"call-0"}"#,
+                ErrorCode::BadMessage,
+            ),
+            (r#"{"type":"cancel","callId":"all"}"#, ErrorCode::BadMessage),
             (
                 r#"{"type":"start","userId":"a\u0000"}"#,
                 ErrorCode::BadMessage,

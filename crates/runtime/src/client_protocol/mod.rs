@@ -4,7 +4,7 @@
 mod incoming;
 mod outgoing;
 
-pub use incoming::{AudioMode, ClientMessage, ConfirmAnswer, Rejection, Start, parse};
+pub use incoming::{AudioMode, ClientMessage, ConfirmAnswer, NO_CALL_ID, Rejection, Start, parse};
 pub use outgoing::{ServerMessage, of_event, of_question, of_update};
 
 use crate::transport::websocket::MessageLimits;

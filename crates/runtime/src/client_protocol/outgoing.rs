@@ -5,7 +5,9 @@ use crate::redaction::without_sensitive;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
-use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
+use windlass_session::client::{
+    CancelOutcome, Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image,
+};
 use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
 use windlass_session::model::{Role, TranscriptEntry};
 use windlass_tool::arguments::Arguments;
@@ -75,6 +77,21 @@ pub enum ServerMessage<'a> {
         message: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         fraction: Option<f64>,
+    },
+    /// A piece of what a running call is going to bring.
+    ToolOutput {
+        #[serde(serialize_with = "call_name")]
+        call_id: CallNumber,
+        /// From 1, one more with each piece that the handler gave.
+        sequence: u32,
+        data: &'a Value,
+    },
+    /// What came of `cancel`.
+    CancelResult {
+        #[serde(serialize_with = "call_name")]
+        call_id: CallNumber,
+        outcome: CancelOutcome,
+        message: &'static str,
     },
     ToolCallFinished {
         #[serde(serialize_with = "call_name")]
@@ -266,6 +283,20 @@ pub fn of_update(update: &ClientUpdate) -> Option<ServerMessage<'_>> {
         ClientUpdate::TurnComplete { turn } => ServerMessage::TurnComplete { turn: *turn },
         ClientUpdate::ToolsComplete { tool_count } => ServerMessage::ToolsComplete {
             tool_count: *tool_count,
+        },
+        ClientUpdate::CancelResult { call, outcome } => ServerMessage::CancelResult {
+            call_id: *call,
+            outcome: *outcome,
+            message: outcome.words(),
+        },
+        ClientUpdate::ToolOutput {
+            call,
+            sequence,
+            data,
+        } => ServerMessage::ToolOutput {
+            call_id: *call,
+            sequence: *sequence,
+            data: data.expose(),
         },
         ClientUpdate::EndVoiceSession {
             reason,
@@ -473,6 +504,22 @@ mod tests {
                 },
                 json!({"type": "session_complete",
                        "transcripts": [{"role": "user", "text": "Hi", "turn": 1, "atMs": 1500}]}),
+            ),
+            (
+                ClientUpdate::CancelResult {
+                    call: CallNumber(3),
+                    outcome: CancelOutcome::RunsOn,
+                },
+                json!({"type": "cancel_result", "callId": "call-3", "outcome": "runs_on",
+                       "message": "what the call changes has begun and goes on; how it ends is told"}),
+            ),
+            (
+                ClientUpdate::ToolOutput {
+                    call: CallNumber(3),
+                    sequence: 2,
+                    data: Sensitive(json!({"line": "<b>"})),
+                },
+                json!({"type": "tool_output", "callId": "call-3", "sequence": 2, "data": {"line": "<b>"}}),
             ),
             (ClientUpdate::Stopped, json!({"type": "stopped"})),
             (

@@ -1,5 +1,6 @@
 //! Handlers of kind `http`: one request a call, and one that asks what became of an effect.
 
+use super::pieces::fetch_in_pieces;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
@@ -101,7 +102,7 @@ impl Handler for HttpFile {
             }
         }
         Execution::Pending(Box::pin(async move {
-            match inner.way.fetch(request).await {
+            match fetch_in_pieces(inner.way.as_ref(), request, &context).await {
                 Ok(answer) => Answered {
                     template: &inner.file.request,
                     answer: &answer,

@@ -2,6 +2,7 @@
 //! workers; how a request is made and an answer is read is `tool`'s.
 
 mod http;
+mod pieces;
 mod signature;
 mod webhook;
 

@@ -1,6 +1,7 @@
 //! Handlers of kind `webhook`: one signed message a call, answered with a ToolResponse at once, or, where it changes something, with a
 //! promise of a signed message that tells how it ended.
 
+use super::pieces::fetch_in_pieces;
 use super::signature::SigningKey;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -94,7 +95,7 @@ impl Handler for WebhookFile {
         };
         let way = self.way.clone();
         Execution::Pending(Box::pin(async move {
-            match way.fetch(request).await {
+            match fetch_in_pieces(way.as_ref(), request, &context).await {
                 Ok(answer) => answered(&answer, &context),
                 Err(error) => {
                     tracing::warn!(tool = %context.tool.id, %error, "a webhook was not answered");

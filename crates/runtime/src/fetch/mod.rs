@@ -8,7 +8,8 @@ use crate::transport::http::{Opened, forwarding, open};
 use crate::transport::network::Proxy;
 use crate::transport::websocket::{Address, ConnectError, open_at, open_through};
 use http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, COOKIE, HeaderName, HeaderValue, LOCATION, PROXY_AUTHORIZATION,
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue, LOCATION,
+    PROXY_AUTHORIZATION,
 };
 use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::{BodyExt, Full};
@@ -26,7 +27,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
 use windlass_tool::handler::{
-    CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest, IncompleteBody, Redirects,
+    AnswerWatcher, CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest, IncompleteBody,
+    Redirects,
 };
 
 /// Redirects that are followed.
@@ -100,6 +102,7 @@ impl Fetcher {
         &self,
         request: HttpRequest,
         within: &Within,
+        watcher: Option<&dyn AnswerWatcher>,
     ) -> Result<HttpAnswer, FetchError> {
         let HttpRequest {
             method,
@@ -122,7 +125,7 @@ impl Fetcher {
             false => error,
         };
         for hop in 0..=REDIRECTS_MAX {
-            let answer = self.ask(&asked, within).await;
+            let answer = self.ask(&asked, within, watcher).await;
             let answer = answer.map_err(|error| on_the_way(error, hop))?;
             let target = match redirects {
                 Redirects::Follow => redirect(&answer),
@@ -165,7 +168,12 @@ impl Fetcher {
         }
     }
 
-    async fn ask(&self, asked: &PendingRequest, within: &Within) -> Result<HttpAnswer, FetchError> {
+    async fn ask(
+        &self,
+        asked: &PendingRequest,
+        within: &Within,
+        watcher: Option<&dyn AnswerWatcher>,
+    ) -> Result<HttpAnswer, FetchError> {
         let mut request = Request::new(Full::new(asked.body.clone()));
         *request.method_mut() = asked.method.clone();
         *request.uri_mut() = asked.uri.clone();
@@ -178,7 +186,12 @@ impl Fetcher {
         let answered = timeout_at(within.until, self.client.request(request)).await;
         let answered = answered.map_err(|_| FetchError::Unanswered(within.too_late()))?;
         let (head, body) = answered.map_err(|error| failed(&error))?.into_parts();
-        let body = whole(body, self.limits.body_bytes_max, within).await;
+        if let Some(watcher) = watcher {
+            let content_type = head.headers.get(CONTENT_TYPE);
+            let content_type = content_type.and_then(|value| value.to_str().ok());
+            watcher.began(head.status.as_u16(), content_type);
+        }
+        let body = whole(body, self.limits.body_bytes_max, within, watcher).await;
         let headers = head.headers.iter().map(|(name, value)| {
             let value = String::from_utf8_lossy(value.as_bytes());
             (name.as_str().to_owned(), value.into_owned())
@@ -225,6 +238,7 @@ async fn whole(
     mut body: Incoming,
     bytes_max: usize,
     within: &Within,
+    watcher: Option<&dyn AnswerWatcher>,
 ) -> Result<Vec<u8>, IncompleteBody> {
     let mut read = Vec::new();
     let problem = loop {
@@ -238,7 +252,11 @@ async fn whole(
             continue;
         };
         let room = bytes_max - read.len();
-        read.extend_from_slice(&data[..data.len().min(room)]);
+        let taken = &data[..data.len().min(room)];
+        read.extend_from_slice(taken);
+        if let Some(watcher) = watcher {
+            watcher.came(taken);
+        }
         if data.len() > room {
             break format!("the answer is longer than {bytes_max} bytes");
         }
@@ -252,14 +270,35 @@ async fn whole(
 /// A way out, as tools are given it.
 pub struct WayOut(pub Arc<Fetcher>);
 
-impl Http for WayOut {
-    fn fetch(&self, request: HttpRequest) -> CapabilityFuture<Result<HttpAnswer, FetchError>> {
+impl WayOut {
+    fn begin(
+        &self,
+        request: HttpRequest,
+        watcher: Option<Arc<dyn AnswerWatcher>>,
+    ) -> CapabilityFuture<Result<HttpAnswer, FetchError>> {
         let fetcher = self.0.clone();
         let time = Duration::from_millis(request.timeout_ms).min(fetcher.limits.timeout);
         Box::pin(async move {
             let until = Instant::now() + time;
-            fetcher.fetch_whole(request, &Within { time, until }).await
+            let within = Within { time, until };
+            fetcher
+                .fetch_whole(request, &within, watcher.as_deref())
+                .await
         })
+    }
+}
+
+impl Http for WayOut {
+    fn fetch(&self, request: HttpRequest) -> CapabilityFuture<Result<HttpAnswer, FetchError>> {
+        self.begin(request, None)
+    }
+
+    fn fetch_watched(
+        &self,
+        request: HttpRequest,
+        watcher: Arc<dyn AnswerWatcher>,
+    ) -> CapabilityFuture<Result<HttpAnswer, FetchError>> {
+        self.begin(request, Some(watcher))
     }
 }
 
@@ -283,7 +322,7 @@ impl PendingRequest {
         if becomes_get {
             self.method = Method::GET;
             self.body = Bytes::new();
-            self.headers.remove(http::header::CONTENT_TYPE);
+            self.headers.remove(CONTENT_TYPE);
         }
         if uri.authority() != self.uri.authority() {
             for name in [AUTHORIZATION, COOKIE] {

@@ -13,6 +13,7 @@ mod past;
 mod patience;
 mod rest;
 mod session;
+mod stopping;
 mod summary;
 mod turn;
 pub mod ui_stream;
@@ -21,6 +22,7 @@ pub use memory::TurnMemory;
 pub use model::{ModelOptions, Protocol, TextModel, TextTools};
 pub use past::{Past, SHOWN};
 pub use session::{TextRequest, TextSession};
+pub use stopping::CallStopper;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -187,6 +187,11 @@ impl Past {
         self.said = said;
     }
 
+    /// The highest number that a call in the log has.
+    pub fn last_call(&self) -> CallNumber {
+        self.last_call
+    }
+
     /// For calls of the conversation that are not in the log yet.
     pub fn number_after(&mut self, call: CallNumber) {
         self.last_call = self.last_call.max(call);

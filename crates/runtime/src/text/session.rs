@@ -5,6 +5,7 @@ use super::memory::TurnMemory;
 use super::model::TextTools;
 use super::past::{Past, PastEntry};
 use super::patience::Patience;
+use super::stopping::{CallStop, CallStopper, CallStops};
 use super::summary::{EntryPlace, Summaries};
 use super::{Confirmed, Nobody, TextSettings, TurnSink};
 use crate::call_driver::{BeginRequest, CallDriver, LegStart, Shared};
@@ -18,7 +19,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_driver::Ledger;
 use windlass_provider::log::{AppendError, ConversationLog, Entry, Image};
-use windlass_session::client::{ClientUpdate, MessageKey};
+use windlass_session::client::{CancelOutcome, CancelWay, ClientEvent, ClientUpdate, MessageKey};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{Input, Output};
 use windlass_session::model::{HistoryEntry, ModelCommand, RequestEvent, Usage};
@@ -78,6 +79,8 @@ pub struct TextSession {
     /// The memory that its turns hold until it is over.
     pub(super) memory: TurnMemory,
     pub(super) started: Instant,
+    /// Calls that its user wants stopped.
+    stopping: CallStops,
     /// Requests to models so far.
     requests: u64,
     /// Kept between inputs for their room.
@@ -108,6 +111,8 @@ pub(super) struct Flow {
     /// The log has the user's message already, and what was done for it.
     pub(super) is_taken_up: bool,
     pub(super) voice_session_start: Option<serde_json::Value>,
+    /// What came of a call that was to be stopped, until that is told.
+    stopped: Option<CancelOutcome>,
     /// The model's provider refused the turn's pictures.
     pub(super) has_refused_pictures: bool,
     /// Bytes of pictures that calls of the turn brought back.
@@ -145,6 +150,7 @@ pub(super) enum Wake<T> {
 /// What a look at everything that is waited for found.
 enum Sight<T> {
     Cancelled,
+    Stop(CallStop),
     Input(Input),
     Model(T),
 }
@@ -215,6 +221,7 @@ impl TextSession {
             broken_off: past.open_turn.as_ref().map(|turn| turn.message),
             spent: past.open_turn.map(|turn| turn.spent),
             started: Instant::now(),
+            stopping: CallStops::default(),
             requests: 0,
             outputs: Vec::new(),
             inputs: VecDeque::new(),
@@ -360,6 +367,22 @@ impl TextSession {
         true
     }
 
+    /// With which a call of it can be stopped, also once its turn is over.
+    pub fn call_stopper(&self) -> CallStopper {
+        self.stopping.stopper()
+    }
+
+    fn stop_call(&mut self, stop: CallStop, sink: &mut dyn TurnSink) {
+        let event = ClientEvent::Cancel {
+            call: stop.call(),
+            way: CancelWay::Http,
+        };
+        self.feed(Input::Client(event), sink);
+        if let Some(outcome) = self.flow.stopped.take() {
+            stop.came_to(outcome);
+        }
+    }
+
     /// What the conversation's other sessions have said and done since the last time.
     pub(super) fn read_tail(&mut self, sink: &mut dyn TurnSink) {
         let mut inputs = VecDeque::new();
@@ -476,6 +499,10 @@ impl TextSession {
                     is_open,
                 });
             }
+            ClientUpdate::CancelResult { outcome, .. } => {
+                self.flow.stopped = Some(outcome);
+                return;
+            }
             ClientUpdate::ConfirmationRequest(question) => {
                 if let Some(token) = self.calls.token(question.question) {
                     sink.asks(&question, &token);
@@ -551,10 +578,13 @@ impl TextSession {
     ) -> Wake<T> {
         let mut model = std::pin::pin!(model);
         let until = patience.until;
-        let calls = &mut self.calls;
+        let (calls, stopping) = (&mut self.calls, &mut self.stopping);
         let mut look = |context: &mut Context<'_>| {
             if patience.poll_cancelled(context) {
                 return Poll::Ready(Sight::Cancelled);
+            }
+            if let Poll::Ready(stop) = stopping.poll_next(context) {
+                return Poll::Ready(Sight::Stop(stop));
             }
             if let Poll::Ready(input) = calls.poll_input(context) {
                 return Poll::Ready(Sight::Input(input));
@@ -587,6 +617,10 @@ impl TextSession {
         };
         match sight {
             Sight::Cancelled => Wake::Cancelled,
+            Sight::Stop(stop) => {
+                self.stop_call(stop, sink);
+                Wake::Core
+            }
             Sight::Model(brought) => Wake::Model(brought),
             Sight::Input(input) => {
                 self.feed(input, sink);

@@ -36,6 +36,9 @@ pub const HEADERS: [(&str, &str); 3] = [
 pub const UNBUFFERED: [(&str, &str); 2] =
     [("cache-control", "no-cache"), ("x-accel-buffering", "no")];
 
+/// The end of the event of a piece. Within a string its quotes would be escaped.
+const PIECE_END: &str = ",\"dynamic\":true,\"preliminary\":true}\n\n";
+
 /// Said where the user answers what was answered already, so that a turn never ends without words.
 const ANSWERED_BEFORE: &str = "This was answered before. Nothing more was done.";
 
@@ -219,6 +222,7 @@ impl<O: Outlet> UiStream<O> {
                     tool_call_id: &tool_call_id,
                     output,
                     dynamic: true,
+                    preliminary: false,
                 });
             }
             Outcome::Failure(error) if error.error_type == ErrorType::ConfirmationDeclined => {
@@ -240,6 +244,20 @@ impl<O: Outlet> UiStream<O> {
             }
         }
         self.ended.push(call);
+    }
+
+    /// A piece of what a call is going to bring, where the client sees it and it has not ended here.
+    fn piece(&mut self, call: CallNumber, output: &Value) {
+        if !self.shown.contains(&call) || self.ended.contains(&call) {
+            return;
+        }
+        let tool_call_id = Self::call_id(call);
+        self.chunk(&Chunk::ToolOutputAvailable {
+            tool_call_id: &tool_call_id,
+            output,
+            dynamic: true,
+            preliminary: true,
+        });
     }
 
     /// How a call ended that was said to be at work. One of an earlier message is no part of this one.
@@ -350,18 +368,20 @@ pub fn notice(kind: &str, data: &Value, words: &str) -> Vec<u8> {
     bytes
 }
 
-/// A stream without what was asked of the user in it: the tokens in those requests are nobody's but the client's.
-pub fn without_questions(stream: &str) -> String {
-    const QUESTIONS: [&str; 2] = [
+/// A stream as a log may keep it: without what was asked of the user in it, because the tokens in those requests are nobody's but
+/// the client's, and without pieces of results, which it has whole.
+pub fn to_keep(stream: &str) -> String {
+    const LEFT_OUT: [&str; 3] = [
         "\"type\":\"tool-approval-request\"",
         "\"type\":\"data-confirmation-request\"",
+        PIECE_END,
     ];
-    let asks = |text: &str| QUESTIONS.iter().any(|question| text.contains(question));
-    if !asks(stream) {
+    let is_left_out = |text: &str| LEFT_OUT.iter().any(|left_out| text.contains(left_out));
+    if !is_left_out(stream) {
         return stream.to_owned();
     }
     let events = stream.split_inclusive("\n\n");
-    events.filter(|event| !asks(event)).collect()
+    events.filter(|event| !is_left_out(event)).collect()
 }
 
 impl<O: Outlet> TurnSink for UiStream<O> {
@@ -404,6 +424,7 @@ impl<O: Outlet> TurnSink for UiStream<O> {
                 let kind = format!("custom-{}", kind.unwrap_or_default());
                 self.data(&kind, message, false);
             }
+            ClientUpdate::ToolOutput { call, data, .. } => self.piece(*call, data.expose()),
             // That of a question which ends by itself: no answer is being given to it.
             ClientUpdate::ConfirmationResult { call, response } => {
                 self.question_ended(*call, response.expose());
@@ -414,6 +435,7 @@ impl<O: Outlet> TurnSink for UiStream<O> {
             | ClientUpdate::Interrupted
             | ClientUpdate::TurnComplete { .. }
             | ClientUpdate::ToolsComplete { .. }
+            | ClientUpdate::CancelResult { .. }
             | ClientUpdate::ConfirmationRequest(_)
             | ClientUpdate::EndVoiceSession { .. }
             | ClientUpdate::SessionComplete { .. }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::Instant;
 use traffic::Traffic;
-use windlass_session::client::{ClientEvent, ErrorCode};
+use windlass_session::client::{CancelWay, ClientEvent, ErrorCode};
 use windlass_session::event::EndReason;
 use windlass_tool::envelope::rfc3339;
 
@@ -279,6 +279,10 @@ impl ClientTask {
             ClientMessage::Image { mime_type, data } => ClientEvent::Image { mime_type, data },
             ClientMessage::TurnComplete => ClientEvent::TurnComplete,
             ClientMessage::Interrupt => ClientEvent::Interrupt,
+            ClientMessage::Cancel(call) => ClientEvent::Cancel {
+                call,
+                way: CancelWay::Socket,
+            },
             ClientMessage::PlaybackDone => ClientEvent::PlaybackDone,
             ClientMessage::Stop => ClientEvent::Stop,
             ClientMessage::Confirm(answer) => {

@@ -31,9 +31,13 @@ pub(super) struct Missed {
 const MISSED_BYTES_MAX: usize = 256 * 1024;
 
 impl Missed {
-    /// Questions are not kept: the client that comes back is asked again what is still open.
+    /// Questions are not kept: the client that comes back is asked again what is still open. Nor are pieces of results, which come
+    /// whole.
     pub(super) fn keep(&mut self, message: &ServerMessage<'_>) {
-        if matches!(message, ServerMessage::ConfirmationRequest { .. }) {
+        if matches!(
+            message,
+            ServerMessage::ConfirmationRequest { .. } | ServerMessage::ToolOutput { .. }
+        ) {
             return;
         }
         let mut written = Vec::new();

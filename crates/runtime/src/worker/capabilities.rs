@@ -29,6 +29,12 @@ struct Progress {
 }
 
 #[derive(Deserialize)]
+struct Output {
+    #[serde(default)]
+    data: Value,
+}
+
+#[derive(Deserialize)]
 struct Message {
     message: Value,
 }
@@ -63,6 +69,10 @@ pub(super) fn tell(context: &Context, method: &str, params: &RawValue) -> Result
             let Progress { message, fraction } = read(params)?;
             context.progress(message, fraction)
         }
+        "output" => {
+            let Output { data } = read(params)?;
+            context.output(data)
+        }
         "messaging.send" => {
             let Message { message } = read(params)?;
             context.send_message(message)
@@ -92,7 +102,7 @@ pub(super) fn answer_at_once(
 ) -> Option<CapabilityAnswer> {
     let is_said = matches!(
         method,
-        "progress" | "messaging.send" | "audit.log" | "events.emit"
+        "progress" | "output" | "messaging.send" | "audit.log" | "events.emit"
     );
     is_said.then(|| tell(context, method, params).map(|()| Value::Null))
 }

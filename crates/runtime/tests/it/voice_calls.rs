@@ -164,6 +164,46 @@ async fn a_call_that_the_provider_takes_back_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_its_user_stops_is_dropped_and_the_model_reads_why() {
+    let dropped = Dropped::default();
+    let never = dropped.clone();
+    let begun = tool("begun", move |invocation| {
+        invocation.context.output("one").unwrap();
+        never.never()
+    });
+    let (mut stage, mut provider) = Stage::running(Setting {
+        tools: vec![begun],
+        ..Setting::default()
+    })
+    .await;
+    provider.send(call("call-00001", "begun", json!({}))).await;
+    assert_eq!(
+        stage.client.until("tool_output").await,
+        json!({ "type": "tool_output", "callId": "call-1", "sequence": 1, "data": "one" })
+    );
+    let stop = json!({ "type": "cancel", "callId": "call-1" });
+    for (wanted, outcome) in [
+        (json!({ "type": "cancel", "callId": "call-2" }), "unknown"),
+        (stop.clone(), "stopped"),
+        (stop, "already_cancelled"),
+    ] {
+        stage.client.send(wanted).await;
+        let result = stage.client.until("cancel_result").await;
+        assert_eq!(result["outcome"], outcome, "{result}");
+    }
+    let malformed = json!({ "type": "cancel", "callId": "1" });
+    stage.client.send(malformed).await;
+    assert_eq!(stage.client.until("error").await["code"], "bad_message");
+    let answer = provider.until("toolResponse").await;
+    let error = &answer["toolResponse"]["functionResponses"][0]["response"]["error"];
+    assert_eq!(error["type"], "CANCELLED", "{answer}");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("the user stopped begun"), "{message}");
+    tokio::task::yield_now().await;
+    assert_eq!(dropped.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_that_ends_drops_its_reads_and_lets_its_writes_end() {
     let dropped = Dropped::default();
     let never = dropped.clone();

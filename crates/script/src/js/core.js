@@ -144,6 +144,9 @@ export default (function (native) {
       blocks: freeze({ add: ask('blocks.add') }),
       http: freeze({ fetch: (input, init) => globalThisFetch()(input, init) }),
       secret: async (name) => request('secret', { name: String(name) }),
+      output(piece) {
+        notify('output', { data: piece ?? null });
+      },
       progress(message, fraction) {
         notify('progress', fraction === undefined ? { message: String(message) } : { message: String(message), fraction: Number(fraction) });
       },
@@ -215,9 +218,29 @@ export default (function (native) {
     native.broke(message.toWellFormed(), stack.toWellFormed());
   }
 
+  // What a generator yields are pieces, and what it returns is the answer.
+  async function run(execute, context) {
+    const value = await execute(context);
+    if (typeof value?.next !== 'function') return value;
+    for (;;) {
+      const { done, value: piece } = await value.next();
+      if (done) return piece;
+      try {
+        context.output(await piece);
+      } catch (error) {
+        console.warn('a piece was left out:', error);
+      }
+      // A change that has begun goes on.
+      if (aborted && context.effectId === undefined) {
+        await value.return?.();
+        throw new Error('the call was taken back');
+      }
+    }
+  }
+
   return {
     start(execute, args, facts) {
-      new Promise((resolve) => resolve(execute(contextOf(parse(facts), parse(args))))).then((value) => {
+      run(execute, contextOf(parse(facts), parse(args))).then((value) => {
         let answer;
         try {
           answer = stringify(responseOf(value));

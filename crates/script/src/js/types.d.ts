@@ -88,6 +88,8 @@ interface Context<Arguments = any> extends Invocation<Arguments> {
   /** A secret that `tools.NAME.secrets` of the configuration grants this tool. */
   secret(name: string): Promise<string>;
   progress(message: string, fraction?: number): void;
+  /** Shows the user a piece of what the call is going to bring. `yield` of a generator does the same. The model reads the result alone. */
+  output(piece: unknown): void;
   callTool(id: string, args?: object): Promise<ToolResponse & { meta: object }>;
 }
 

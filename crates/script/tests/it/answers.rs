@@ -173,6 +173,65 @@ fn a_call_that_has_worked_stays_so_where_its_answer_cannot_be_sent() {
 }
 
 #[test]
+fn what_a_generator_yields_are_pieces_and_what_it_returns_is_the_answer() {
+    for (source, pieces, answer) in [
+        (
+            "async function* execute({ args }) { yield 'one'; yield Promise.resolve({ n: args.n }); yield; return { ok: true, data: 3 }; }",
+            vec![json!("one"), json!({"n": 2}), json!(null)],
+            data(json!(3)),
+        ),
+        (
+            "function* execute() { yield 1; return { ok: true }; }",
+            vec![json!(1)],
+            result(json!({"ok": true})),
+        ),
+        (
+            "async function execute({ output }) { output('a'); output(); return { ok: true }; }",
+            vec![json!("a"), json!(null)],
+            result(json!({"ok": true})),
+        ),
+        (
+            "async function* execute() { yield 'one'; throw new ToolError('CONFLICT', 'taken'); }",
+            vec![json!("one")],
+            result(json!({"ok": false, "error": {"type": "CONFLICT", "message": "taken"}})),
+        ),
+        (
+            "async function* execute() { yield 'one'; }",
+            vec![json!("one")],
+            broken(
+                "TypeError: execute returned undefined: return { ok: true, data } or { ok: false, error }",
+            ),
+        ),
+        (
+            "async function* execute() { yield 'x'.repeat(2_000_000); yield 1n; yield 'end'; return { ok: true }; }",
+            vec![json!("end")],
+            result(json!({"ok": true})),
+        ),
+    ] {
+        let source = format!("import {{ ToolError }} from '../error-types.js';\nexport {source}");
+        let mut host = Host::of_handler(&source);
+        let answered = host.call(json!({"n": 2}));
+        let said = host.notifications.iter();
+        let shown: Vec<Value> = said
+            .filter(|line| line["method"] == "output")
+            .map(|line| line["params"]["data"].clone())
+            .filter(|piece| piece.as_str().is_none_or(|text| text.len() < 100))
+            .collect();
+        assert_eq!(shown, pieces, "{source}");
+        let has_begun = |answered: &Value| {
+            let message = answered["error"]["message"].as_str();
+            message
+                .and_then(|text| text.split('\n').next())
+                .map(str::to_owned)
+        };
+        match has_begun(&answered) {
+            Some(message) => assert_eq!(json!(message), answer["error"]["message"], "{source}"),
+            None => assert_eq!(answered, answer, "{source}"),
+        }
+    }
+}
+
+#[test]
 fn what_a_handler_asks_for_is_answered_and_what_it_says_is_passed_on() {
     let mut host = Host::of_handler(
         "export async function execute({ context }) {

@@ -2,10 +2,9 @@
 //! the answers that follow.
 
 use super::decisions::correct_untold;
-use super::messages;
 use super::nested::HandlerCall;
 use super::open::{Call, Concluded, LateAttempt, Origin, Phase};
-use super::{Calls, deduplicated};
+use super::{Calls, deduplicated, messages, outputs};
 use crate::answers::CallAnswer;
 use crate::deadlines::Deadline;
 use crate::event::{CallRecord, CallStarted, SessionEvent};
@@ -290,7 +289,13 @@ impl Calls {
 
     /// Ends a call that changed nothing.
     pub(super) fn cancel(&mut self, mut call: Box<Call>, run: Option<EffectRun>, talk: &mut Talk) {
-        let message = format!("{} was taken back", call.tool().id);
+        let id = &call.tool().id;
+        let message = match call.is_stopped_by_user {
+            true => format!(
+                "the user stopped {id} before it had ended; call it again only if the user asks for it"
+            ),
+            false => format!("{id} was taken back"),
+        };
         let error = CallError::new(ErrorType::Cancelled, message);
         match call.failed.take() {
             // That nothing has happened is stored already.
@@ -325,10 +330,11 @@ impl Calls {
         }
         let open = self.open.get_mut(attempt.call);
         if let Some(call) = open.filter(|open| open.attempt == attempt.attempt) {
-            if message == HandlerMessage::External {
-                return self.families.note_external(attempt);
+            match message {
+                HandlerMessage::External => self.families.note_external(attempt),
+                HandlerMessage::Output(piece) => outputs::pass_on(call, piece, talk),
+                message => messages::pass_on(call, message, talk),
             }
-            messages::pass_on(call, message, talk);
         }
     }
 }
@@ -560,7 +566,7 @@ fn delay_before_retry(call: &Call, judged: &Judged, talk: &mut Talk) -> Option<D
     let Outcome::Failure(error) = &judged.outcome else {
         return None;
     };
-    if !call.spoken {
+    if !call.spoken || call.is_stopped_by_user {
         return None;
     }
     let turn = talk.turns.started(call.turn());

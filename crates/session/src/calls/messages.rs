@@ -2,6 +2,7 @@
 //! are the server's alone.
 
 use super::open::Call;
+use super::outputs::Outputs;
 use crate::client::{ClientUpdate, Image};
 use crate::event::SessionEvent;
 use crate::talk::Talk;
@@ -11,7 +12,7 @@ use windlass_tool::sensitive::Sensitive;
 
 /// Types of client messages that only the server itself sends (`docs/voice-protocol.md`). A handler may send any other, which reaches
 /// the client in a space of its own.
-const SERVER_TYPES: [&str; 28] = [
+const SERVER_TYPES: [&str; 30] = [
     "connected",
     "started",
     "audio",
@@ -19,6 +20,8 @@ const SERVER_TYPES: [&str; 28] = [
     "model_generating",
     "tool_call_started",
     "tool_progress",
+    "tool_output",
+    "cancel_result",
     "tool_call_finished",
     "tools_complete",
     "confirmation_request",
@@ -57,6 +60,7 @@ const PRIVILEGED: [(&str, &str); 6] = [
 pub(crate) struct Sayings {
     messages: u32,
     notes: u32,
+    pub(super) outputs: Outputs,
 }
 
 /// Whether one more is within its limit, and whether it is the first that is not.
@@ -65,7 +69,7 @@ fn count(said: &mut u32, max: u32) -> (bool, bool) {
     (*said <= max, *said == max.saturating_add(1))
 }
 
-fn note(call: &Call, event: String, data: Value) -> SessionEvent {
+pub(super) fn note(call: &Call, event: String, data: Value) -> SessionEvent {
     SessionEvent::AuditNote {
         call: call.number(),
         tool: call.tool().clone(),
@@ -134,7 +138,7 @@ pub(super) fn pass_on(call: &mut Call, message: HandlerMessage, talk: &mut Talk)
                 fraction: fraction.filter(|fraction| (0.0..=1.0).contains(fraction)),
             });
         }
-        // A call, and a mark of one, are dealt with before.
-        HandlerMessage::CallTool { .. } | HandlerMessage::External => {}
+        // A call, a mark of one, and a piece of its result are dealt with before.
+        HandlerMessage::CallTool { .. } | HandlerMessage::External | HandlerMessage::Output(_) => {}
     }
 }

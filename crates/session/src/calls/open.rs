@@ -50,6 +50,8 @@ pub(crate) struct Call {
     pub(crate) spoken: bool,
     /// It does not start any more, whatever the ledger says.
     pub(crate) is_taken_back: bool,
+    /// The user wants it stopped: it is not tried again.
+    pub(crate) is_stopped_by_user: bool,
     /// Deliveries that share its answer.
     pub(crate) attached: Vec<(Slot, DuplicateRule)>,
 }
@@ -131,6 +133,7 @@ impl Call {
             is_detached: false,
             spoken: true,
             is_taken_back: false,
+            is_stopped_by_user: false,
             attached: Vec::new(),
         }
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod budgets;
+mod cancelled_by_users;
 mod confirmations;
 mod connections;
 mod context;
@@ -34,5 +35,6 @@ mod resumed;
 mod retries;
 mod said_into_answers;
 mod state;
+mod streamed_outputs;
 mod turns;
 mod unread_notices;

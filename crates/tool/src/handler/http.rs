@@ -17,6 +17,24 @@ const WRITES_MAX: usize = 4_096;
 pub trait Http: Send + Sync {
     /// One request, with all of its answer.
     fn fetch(&self, request: HttpRequest) -> CapabilityFuture<Result<HttpAnswer, FetchError>>;
+
+    /// The same, for somebody who sees the answer as it comes, where this way out can show it so.
+    fn fetch_watched(
+        &self,
+        request: HttpRequest,
+        _watcher: Arc<dyn AnswerWatcher>,
+    ) -> CapabilityFuture<Result<HttpAnswer, FetchError>> {
+        self.fetch(request)
+    }
+}
+
+/// Sees an answer while it comes.
+pub trait AnswerWatcher: Send + Sync {
+    /// Its status and its `Content-Type`, before its body.
+    fn began(&self, status: u16, content_type: Option<&str>);
+
+    /// Bytes of its body, in their order and within the limits of the way out.
+    fn came(&self, bytes: &[u8]);
 }
 
 /// What is asked of a web service. `Debug` shows neither its path nor its headers and body: keys and content travel there.

@@ -20,6 +20,8 @@ pub enum HandlerMessage {
         message: String,
         fraction: Option<f64>,
     },
+    /// `output`: a piece of what the call is going to bring, for the client. No model reads it.
+    Output(Value),
     /// A capability has given the call what others wrote. What it brings back counts as external content.
     External,
     /// `callTool`: another tool is to run on behalf of the call. Its answer goes to the handler that waits under this number.
@@ -40,6 +42,7 @@ impl HandlerMessage {
     pub fn into_shallow(self) -> Option<Self> {
         let value = match &self {
             Self::Client(value)
+            | Self::Output(value)
             | Self::Audit { data: value, .. }
             | Self::Emit { payload: value, .. } => value,
             Self::CallTool { arguments, .. } => arguments.expose(),
@@ -50,6 +53,7 @@ impl HandlerMessage {
         }
         match self {
             Self::Client(value)
+            | Self::Output(value)
             | Self::Audit { data: value, .. }
             | Self::Emit { payload: value, .. }
             | Self::CallTool {
@@ -64,7 +68,7 @@ impl HandlerMessage {
     /// The bytes that it takes in memory, about.
     pub fn bytes(&self) -> usize {
         let inside = match self {
-            Self::Client(value) => value_bytes(value),
+            Self::Client(value) | Self::Output(value) => value_bytes(value),
             Self::Audit { event: name, data }
             | Self::Emit {
                 name,

@@ -2,12 +2,14 @@
 //! how an answer is read is pure. Knows no socket and no process.
 
 mod answer;
+mod pieces;
 mod read;
 mod request;
 mod template;
 
 pub(crate) use answer::is_definite;
 pub use answer::{Answered, status_failure, unanswered};
+pub use pieces::PieceReader;
 pub(crate) use read::{Judged, read};
 pub use read::{address_problem, arguments_of_address};
 pub use request::{Filling, Rendered, Unrenderable};

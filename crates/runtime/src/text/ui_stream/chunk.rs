@@ -36,6 +36,9 @@ pub(super) enum Chunk<'a> {
         tool_call_id: &'a str,
         output: &'a Value,
         dynamic: bool,
+        /// A piece of it, before the whole.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        preliminary: bool,
     },
     ToolOutputDenied {
         tool_call_id: &'a str,

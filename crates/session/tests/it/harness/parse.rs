@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use std::time::Duration;
-use windlass_session::client::{ClientEvent, MessageKey};
+use windlass_session::client::{CancelWay, ClientEvent, MessageKey};
 use windlass_session::io::Input;
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent, RequestEvent, Usage,
@@ -146,6 +146,16 @@ fn parse_other(word: &str, rest: &str) -> Input {
             })
         }
         "interrupt" => Input::Client(ClientEvent::Interrupt),
+        "cancels" => {
+            let (call, way) = match rest.strip_suffix(" by http") {
+                Some(call) => (call, CancelWay::Http),
+                None => (rest, CancelWay::Socket),
+            };
+            Input::Client(ClientEvent::Cancel {
+                call: CallNumber(call.parse().unwrap()),
+                way,
+            })
+        }
         "microphone" => Input::Client(ClientEvent::MicrophoneOpened),
         "spoken" => Input::Client(ClientEvent::TurnComplete),
         "played" => Input::Client(ClientEvent::PlaybackDone),
@@ -166,6 +176,13 @@ fn parse_other(word: &str, rest: &str) -> Input {
             Input::HandlerMessage {
                 call: parse_ref(call),
                 message,
+            }
+        }
+        "outputs" => {
+            let (call, piece) = rest.split_once(' ').unwrap();
+            Input::HandlerMessage {
+                call: parse_ref(call),
+                message: HandlerMessage::Output(serde_json::from_str(piece).unwrap()),
             }
         }
         "notes" => {

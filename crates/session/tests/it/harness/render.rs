@@ -321,6 +321,14 @@ fn render_update(update: &ClientUpdate) -> String {
             };
             format!("client: confirmation result {call} {result}{stored}")
         }
+        ClientUpdate::CancelResult { call, outcome } => {
+            format!("client: cancel result {call} {}", outcome.as_str())
+        }
+        ClientUpdate::ToolOutput {
+            call,
+            sequence,
+            data,
+        } => format!("client: output {call} #{sequence} {}", data.expose()),
         ClientUpdate::Message(message) => format!("client: message {message}"),
         ClientUpdate::Custom(message) => format!("client: custom {message}"),
         other => format!("client: {other:?}"),
@@ -387,6 +395,13 @@ fn render_event(event: &SessionEvent, names: &mut Names) -> Option<String> {
             None => format!("{} has ended", record.call()),
             Some(error_type) => format!("{} has ended {error_type:?}", record.call()),
         },
+        SessionEvent::CancelRequested {
+            call, way, outcome, ..
+        } => format!(
+            "the user cancels {call} by {}: {}",
+            way.as_str(),
+            outcome.as_str()
+        ),
         SessionEvent::CallCancelled(record) => format!("{} cancelled", record.call()),
         SessionEvent::CallDeduplicated { call, rule, .. } => {
             format!("{call} is a repeat: {rule:?}")

@@ -1,0 +1,66 @@
+//! Calls that a user wants stopped without a socket: which session of the conversation has the call, and who may ask. Knows no HTTP;
+//! what may be stopped is the session's to say.
+
+use super::whose::Whose;
+use super::{ChatHost, ChatRefusal, unavailable};
+use crate::users;
+use std::time::Duration;
+use windlass_runtime::caller::Caller;
+use windlass_session::client::CancelOutcome;
+use windlass_tool::id::{CallNumber, ConversationId};
+
+/// How long a session may take to answer. One whose calls have all ended may have a summary to wait for.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A call that is to be stopped.
+pub(crate) struct WantedCancel {
+    pub(crate) conversation: ConversationId,
+    pub(crate) call: CallNumber,
+    /// The user for whom the caller says it speaks.
+    pub(crate) user: Option<String>,
+}
+
+impl ChatHost {
+    /// Stops a call of the conversation's sessions by text. [`ChatRefusal::Unknown`] where the caller has no such conversation: who
+    /// asks for another's learns nothing of it.
+    pub(crate) async fn cancel(
+        &self,
+        caller: &Caller,
+        wanted: WantedCancel,
+    ) -> Result<CancelOutcome, ChatRefusal> {
+        let WantedCancel {
+            conversation: id,
+            call,
+            user,
+        } = wanted;
+        let caller = &caller.speaking_for(user.as_deref());
+        let (own, _) = self.world.of_user(caller, user.as_deref());
+        let named = (own != users::of_client(&caller.client_id)).then_some(own);
+        let held = self.conversations.get(&caller.tenant, &id);
+        let whose = match &held {
+            Some(held) => held.whose.clone(),
+            None => {
+                let known = self.conversations.known(&caller.tenant, &id);
+                let known = known.map_err(unavailable)?.ok_or(ChatRefusal::Unknown)?;
+                Whose::of(&known.user_id)
+            }
+        };
+        let admitted = whose.admits(caller, named.as_ref());
+        admitted.map_err(|_| ChatRefusal::Unknown)?;
+        let sessions = held.iter().flat_map(|held| held.sessions());
+        for session in sessions {
+            let outcome = tokio::time::timeout(STOP_PATIENCE, session.stop(call)).await;
+            match outcome.ok().flatten() {
+                // Another one may have it.
+                Some(CancelOutcome::Ended | CancelOutcome::Unknown) | None => {}
+                Some(outcome) => return Ok(outcome),
+            }
+        }
+        let past = self.past_of(&whose.reference(&caller.tenant, &id)).await?;
+        let counted = held.map_or(CallNumber(0), |held| held.last_call());
+        Ok(match call <= past.last_call().max(counted) {
+            true => CancelOutcome::Ended,
+            false => CancelOutcome::Unknown,
+        })
+    }
+}

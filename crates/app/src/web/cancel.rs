@@ -1,0 +1,84 @@
+//! `POST /api/cancel`: the user wants one call of a conversation by text stopped. Knows statuses and the body; what comes of it is the
+//! chat's.
+
+use super::chat::{Entrance, error, refused};
+use super::{ServerState, typed};
+use crate::chat::{ChatRefusal, WantedCancel, request};
+use axum::body::Body;
+use axum::extract::{Request, State as Extract};
+use http::{Response, StatusCode};
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::Arc;
+use windlass_runtime::client_protocol::NO_CALL_ID;
+use windlass_session::client::{CancelOutcome, ErrorCode};
+use windlass_tool::id::{CallNumber, ConversationId};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PostedCancel {
+    conversation_id: String,
+    call_id: String,
+    /// The user for whom a program speaks that vouches for users.
+    #[serde(default)]
+    user_id: Option<String>,
+}
+
+/// Whether a body asks for a call to be stopped.
+pub(crate) fn understands(body: &[u8]) -> bool {
+    wanted(body).is_ok()
+}
+
+fn wanted(body: &[u8]) -> Result<WantedCancel, String> {
+    let posted: PostedCancel = crate::body::object(body)
+        .map_err(|problem| format!("the body names no call to stop: {problem}"))?;
+    request::check_id(&posted.conversation_id).map_err(|problem| problem.to_string())?;
+    Ok(WantedCancel {
+        conversation: ConversationId::new(posted.conversation_id),
+        call: CallNumber::parse(&posted.call_id).ok_or(NO_CALL_ID)?,
+        user: posted.user_id,
+    })
+}
+
+/// Stops a call, or says why not.
+pub(super) async fn cancel(
+    Extract(state): Extract<Arc<ServerState>>,
+    request: Request,
+) -> Response<Body> {
+    let entrance = match Entrance::of(&state, request).await {
+        Ok(entrance) => entrance,
+        Err(refused) => return refused,
+    };
+    let response = match wanted(&entrance.body) {
+        Err(problem) => error(
+            StatusCode::BAD_REQUEST,
+            ErrorCode::BadMessage.as_str(),
+            &problem,
+        ),
+        Ok(wanted) => match state.chat.cancel(&entrance.caller, wanted).await {
+            Ok(outcome) => answered(outcome),
+            Err(ChatRefusal::Unknown) => answered(CancelOutcome::Unknown),
+            Err(refusal) => refused(&refusal),
+        },
+    };
+    entrance.finish(response)
+}
+
+/// The outcome, and an error where the call is not stopped.
+fn answered(outcome: CancelOutcome) -> Response<Body> {
+    let (status, is_stopped) = match outcome {
+        CancelOutcome::Stopped => (StatusCode::OK, true),
+        CancelOutcome::RunsOn | CancelOutcome::AlreadyCancelled | CancelOutcome::Ended => {
+            (StatusCode::CONFLICT, false)
+        }
+        CancelOutcome::Unknown => (StatusCode::NOT_FOUND, false),
+    };
+    let mut body = json!({ "ok": is_stopped, "outcome": outcome.as_str() });
+    if !is_stopped {
+        let code = format!("call_{}", outcome.as_str());
+        body["error"] = json!({ "code": code, "message": outcome.words() });
+    }
+    let mut answer = typed("application/json", body.to_string());
+    *answer.status_mut() = status;
+    answer
+}

@@ -1,0 +1,130 @@
+//! Pieces of a result that a running call shows before its end: which of them the client sees, by their number, size and rate.
+//! Nothing of them is kept; the result is whole without them.
+
+use super::messages::note;
+use super::open::{Call, Phase};
+use crate::client::ClientUpdate;
+use crate::limits::Limits;
+use crate::talk::Talk;
+use crate::time::Timestamp;
+use serde_json::{Value, json};
+use std::io;
+use std::time::Duration;
+use windlass_tool::sensitive::Sensitive;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What the handlers of a call have shown.
+#[derive(Debug, Default)]
+pub(super) struct Outputs {
+    /// Pieces that they gave.
+    given: u32,
+    /// Bytes of those that the client was shown.
+    bytes: usize,
+    /// When the second began in which the last pieces came, and how many that were.
+    second: Option<(Timestamp, u32)>,
+    /// The audit says that some were left out.
+    is_cut: bool,
+}
+
+/// Why a piece is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeftOut {
+    /// The tool marks arguments as sensitive, which results repeat.
+    Sensitive,
+    TooMany,
+    TooLong,
+    TooFast,
+}
+
+impl LeftOut {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Sensitive => "sensitive arguments",
+            Self::TooMany => "number",
+            Self::TooLong => "size",
+            Self::TooFast => "rate",
+        }
+    }
+}
+
+impl Outputs {
+    /// Counts a piece; its number, and why the client does not see it.
+    fn take(&mut self, bytes: usize, now: Timestamp, limits: &Limits) -> (u32, Option<LeftOut>) {
+        self.given = self.given.saturating_add(1);
+        let left_out = self.left_out(bytes, now, limits);
+        if left_out.is_none() {
+            self.bytes += bytes;
+        }
+        (self.given, left_out)
+    }
+
+    fn left_out(&mut self, bytes: usize, now: Timestamp, limits: &Limits) -> Option<LeftOut> {
+        if self.given > limits.outputs_per_call_max {
+            return Some(LeftOut::TooMany);
+        }
+        let is_over = self.bytes.saturating_add(bytes) > limits.output_bytes_per_call_max;
+        if bytes > limits.output_bytes_max || is_over {
+            return Some(LeftOut::TooLong);
+        }
+        let (began, pieces) = match self.second {
+            Some((began, pieces)) if now.since(began) < SECOND => (began, pieces),
+            Some(_) | None => (now, 0),
+        };
+        if pieces >= limits.outputs_per_second_max {
+            return Some(LeftOut::TooFast);
+        }
+        self.second = Some((began, pieces + 1));
+        None
+    }
+}
+
+/// Shows the client a piece, where its call runs and it is within the limits.
+pub(super) fn pass_on(call: &mut Call, piece: Value, talk: &mut Talk) {
+    let is_running = matches!(call.phase, Phase::Running(_));
+    // What a handler asked for is that handler's to tell.
+    if !is_running || !call.spoken || call.nesting().is_some() {
+        return;
+    }
+    let bytes = json_bytes(&piece);
+    let (sequence, mut left_out) = call
+        .said
+        .outputs
+        .take(bytes, talk.step.now, talk.step.limits());
+    if !call.tool().sensitive.is_empty() {
+        left_out = Some(LeftOut::Sensitive);
+    }
+    let Some(left_out) = left_out else {
+        return talk.step.tell_client(ClientUpdate::ToolOutput {
+            call: call.number(),
+            sequence,
+            data: Sensitive(piece),
+        });
+    };
+    if !std::mem::replace(&mut call.said.outputs.is_cut, true) {
+        let data = json!({ "sequence": sequence, "limit": left_out.as_str() });
+        let event = "outputs_left_out".to_owned();
+        talk.step.event(note(call, event, data));
+    }
+}
+
+/// Bytes of a value as JSON, which is written nowhere.
+fn json_bytes(value: &Value) -> usize {
+    struct Counter(usize);
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0,
+        // What cannot be written is no piece.
+        Err(_) => usize::MAX,
+    }
+}

@@ -1,0 +1,174 @@
+//! Answers that come in pieces: NDJSON, and server-sent events. The last piece is the answer, and those before it are shown while the
+//! call runs. Knows no socket.
+
+use crate::json;
+use serde_json::Value;
+
+/// How an answer is cut into pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PieceForm {
+    /// One JSON value a line.
+    Lines,
+    /// `data:` of server-sent events (WHATWG HTML, "Server-sent events").
+    Events,
+}
+
+/// What ends a stream of events at many services, and says nothing.
+const DONE: &[u8] = b"[DONE]";
+
+/// Reads pieces from an answer as it comes.
+#[derive(Debug)]
+pub struct PieceReader {
+    form: PieceForm,
+    /// The beginning of a line whose end has not come.
+    line: Vec<u8>,
+    /// The data of the event that is being read; `None` where it has none yet.
+    event: Option<Vec<u8>>,
+    /// The newest piece. Whether it is the last one, and so the answer, the next one says.
+    newest: Option<Vec<u8>>,
+}
+
+impl PieceReader {
+    /// For an answer of this `Content-Type`; `None` for one that comes as a whole.
+    pub fn of(content_type: Option<&str>) -> Option<Self> {
+        let kind = content_type?.split(';').next()?.trim().to_ascii_lowercase();
+        let form = match kind.as_str() {
+            "text/event-stream" => PieceForm::Events,
+            "application/x-ndjson" | "application/ndjson" | "application/jsonl" => PieceForm::Lines,
+            _ => return None,
+        };
+        Some(Self {
+            form,
+            line: Vec::new(),
+            event: None,
+            newest: None,
+        })
+    }
+
+    /// Takes what has come, and gives away each piece that is not the answer.
+    pub fn read(&mut self, mut bytes: &[u8], give: &mut dyn FnMut(Value)) {
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(&bytes[..end]);
+            bytes = &bytes[end + 1..];
+            let line = std::mem::take(&mut self.line);
+            self.take_line(line.strip_suffix(b"\r").unwrap_or(&line), give);
+        }
+        self.line.extend_from_slice(bytes);
+    }
+
+    /// What stands for the whole answer once that has come: its last piece.
+    pub fn answer(mut self, give: &mut dyn FnMut(Value)) -> Vec<u8> {
+        let line = std::mem::take(&mut self.line);
+        self.take_line(&line, give);
+        // An event whose end did not come is one all the same: many services leave out its last line.
+        self.take_line(b"", give);
+        self.newest.unwrap_or_default()
+    }
+
+    fn take_line(&mut self, line: &[u8], give: &mut dyn FnMut(Value)) {
+        match self.form {
+            PieceForm::Lines => self.take_piece(line.trim_ascii().to_vec(), give),
+            PieceForm::Events if line.is_empty() => {
+                let event = self.event.take();
+                self.take_piece(event.unwrap_or_default(), give);
+            }
+            PieceForm::Events => {
+                let Some(data) = line.strip_prefix(b"data:") else {
+                    return;
+                };
+                let data = data.strip_prefix(b" ").unwrap_or(data);
+                match &mut self.event {
+                    Some(event) => {
+                        event.push(b'\n');
+                        event.extend_from_slice(data);
+                    }
+                    event => *event = Some(data.to_vec()),
+                }
+            }
+        }
+    }
+
+    fn take_piece(&mut self, piece: Vec<u8>, give: &mut dyn FnMut(Value)) {
+        if piece.is_empty() || piece == DONE {
+            return;
+        }
+        if let Some(before) = self.newest.replace(piece) {
+            give(shown(&before));
+        }
+    }
+}
+
+/// A piece as it is shown: what it is as JSON, or its text.
+fn shown(piece: &[u8]) -> Value {
+    json::parse(piece).unwrap_or_else(|_| String::from_utf8_lossy(piece).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The pieces and the answer of a body, which comes in parts of so many bytes.
+    fn read(kind: &str, body: &str, part: usize) -> (Vec<Value>, String) {
+        let mut reader = PieceReader::of(Some(kind)).unwrap();
+        let mut pieces = Vec::new();
+        let mut give = |piece: Value| pieces.push(piece);
+        for part in body.as_bytes().chunks(part) {
+            reader.read(part, &mut give);
+        }
+        let answer = reader.answer(&mut give);
+        (pieces, String::from_utf8(answer).unwrap())
+    }
+
+    #[test]
+    fn the_last_piece_is_the_answer_however_the_body_is_cut() {
+        let lines = "application/x-ndjson; charset=utf-8";
+        let events = "text/event-stream";
+        for (kind, body, pieces, answer) in [
+            (lines, "", vec![], ""),
+            (lines, "{\"a\":1}", vec![], "{\"a\":1}"),
+            (
+                lines,
+                "1\n\n \"é\"\r\n{\"a\":1}\n",
+                vec![json!(1), json!("é")],
+                "{\"a\":1}",
+            ),
+            (lines, "no json\n2\n", vec![json!("no json")], "2"),
+            (
+                events,
+                "data: 1\n\ndata: {\"a\":1}\n\n",
+                vec![json!(1)],
+                "{\"a\":1}",
+            ),
+            (
+                events,
+                "data: 1\n\ndata: {\"a\":1}\n\ndata: [DONE]\n\n",
+                vec![json!(1)],
+                "{\"a\":1}",
+            ),
+            (
+                events,
+                ": still here\n\nid: 4\nevent: piece\ndata: [1,\ndata:2]\n\ndata: 3",
+                vec![json!([1, 2])],
+                "3",
+            ),
+            (events, "nothing\n\n", vec![], ""),
+        ] {
+            for part in [1, 2, 3, 1_000] {
+                let (given, last) = read(kind, body, part);
+                assert_eq!(
+                    (given, last.as_str()),
+                    (pieces.clone(), answer),
+                    "{body:?} {part}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_other_answer_comes_as_a_whole() {
+        for kind in [None, Some("application/json"), Some("text/plain"), Some("")] {
+            assert!(PieceReader::of(kind).is_none(), "{kind:?}");
+        }
+    }
+}
