@@ -3,6 +3,7 @@
 
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot, shorten};
 use crate::model::{LostReason, Role, Usage};
+pub use crate::policy::ConsentReason;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -219,6 +220,8 @@ impl CallStarted {
 pub struct CallRecord {
     pub(crate) slot: Slot,
     pub effect_id: Option<EffectId>,
+    /// Why the user was asked about the call, or was not, of a tool that asks or of a call that could do harm.
+    pub consent: Option<ConsentReason>,
     pub response: Sensitive<Arc<ToolResponse>>,
 }
 
@@ -231,8 +234,14 @@ impl CallRecord {
         Self {
             slot,
             effect_id,
+            consent: None,
             response: Sensitive(response.clone()),
         }
+    }
+
+    /// The same with the reason why the user was asked.
+    pub(crate) fn because(self, consent: Option<ConsentReason>) -> Self {
+        Self { consent, ..self }
     }
 
     /// Of a call that names no tool there is, for programs that test what they make of events.

@@ -6,6 +6,7 @@ mod admitted;
 mod arguments;
 pub(crate) mod budget;
 pub(crate) mod confirm;
+pub(crate) mod consent;
 mod idempotency;
 mod loop_guard;
 pub(crate) mod nested;
@@ -13,8 +14,9 @@ mod outcome;
 mod reconnect;
 mod retry;
 
-pub(crate) use admit::{Gates, admitted, examine, refused_approval};
+pub(crate) use admit::{Gates, admitted, examine, not_available, refused_approval};
 pub use admitted::{AdmittedCall, EffectRun};
+pub use consent::ConsentReason;
 pub(crate) use arguments::judge as judge_arguments;
 pub(crate) use budget::BLOCKING_TOOL;
 pub use idempotency::names_delivery;

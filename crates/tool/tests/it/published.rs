@@ -125,6 +125,7 @@ fn the_schemas_take_the_tools_that_are_there() {
             builtin: &builtin,
             build_timestamp: "",
             vocabularies: &Vocabularies::new(),
+            values: windlass_tool::condition::Values::none(),
             permissions: &Permissions::default(),
             judge: None,
         });
