@@ -137,7 +137,8 @@ fn contradiction(config: &Config) -> Option<(Vec<String>, Option<&'static str>)>
         return Some((path("text.conversation_idle_seconds"), Some(cause)));
     }
     if let Some((name, _)) = config.condition_values.iter().nth(VALUES_MAX) {
-        let cause = "is one more value of conditions than the 200 that there may be; leave some out";
+        let cause =
+            "is one more value of conditions than the 200 that there may be; leave some out";
         let mut path: Vec<String> = path("condition_values");
         path.push(name.as_str().to_owned());
         return Some((path, Some(cause)));

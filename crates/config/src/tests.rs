@@ -368,18 +368,25 @@ fn conditions_read_the_values_that_are_listed() {
         values,
         r#"{"limit":0.1,"open":true,"region":"north","testers":["ada","eve"]}"#
     );
-    let many: String = (0..201).map(|number| format!("v{number:03} = 1\n")).collect();
+    let many: String = (0..201)
+        .map(|number| format!("v{number:03} = 1\n"))
+        .collect();
     let file = format!("[condition_values]\n{many}");
     let file = &*file;
     let problems = load(&Case { file, ..NOTHING }).unwrap_err().problems;
     assert_eq!(
         problems,
-        ["condition_values.v200 has the value 1 (from windlass.toml:202), which is one more value of conditions than the 200 that \
-          there may be; leave some out"]
+        [
+            "condition_values.v200 has the value 1 (from windlass.toml:202), which is one more value of conditions than the 200 that \
+          there may be; leave some out"
+        ]
     );
     let file = "[condition_values]\n2b = 1";
     let problems = load(&Case { file, ..NOTHING }).unwrap_err().problems;
-    assert!(problems[0].contains("no condition can read a value of that name"), "{problems:?}");
+    assert!(
+        problems[0].contains("no condition can read a value of that name"),
+        "{problems:?}"
+    );
 }
 
 #[test]

@@ -225,7 +225,13 @@ impl Decimal {
     fn order(&self, other: &Self) -> Ordering {
         let by_sign = |decimal: &Self| match (decimal.digits.is_empty(), decimal.is_negative) {
             (true, _) => 0,
-            (false, is_negative) => if is_negative { -1 } else { 1 },
+            (false, is_negative) => {
+                if is_negative {
+                    -1
+                } else {
+                    1
+                }
+            }
         };
         let (sign, others) = (by_sign(self), by_sign(other));
         if sign != others || sign == 0 {
@@ -391,9 +397,25 @@ mod tests {
     #[test]
     fn numbers_stand_in_the_order_of_their_exact_values() {
         let ascending = [
-            "-1e400", "-9007199254740993", "-9007199254740992.5", "-2.5", "-0.1", "0", "1e-400",
-            "0.1", "0.1000000000000000055511151231257827", "0.11", "2", "10", "12", "123", "124",
-            "9007199254740992", "9007199254740992.5", "9007199254740993", "1e400",
+            "-1e400",
+            "-9007199254740993",
+            "-9007199254740992.5",
+            "-2.5",
+            "-0.1",
+            "0",
+            "1e-400",
+            "0.1",
+            "0.1000000000000000055511151231257827",
+            "0.11",
+            "2",
+            "10",
+            "12",
+            "123",
+            "124",
+            "9007199254740992",
+            "9007199254740992.5",
+            "9007199254740993",
+            "1e400",
         ];
         for (place, left) in ascending.iter().enumerate() {
             for (other, right) in ascending.iter().enumerate() {

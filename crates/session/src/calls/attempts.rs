@@ -13,8 +13,8 @@ use crate::facts::Completed;
 use crate::io::{Output, StoreProblem};
 use crate::ledger;
 use crate::policy::{
-    EffectRun, Failed, Judged, Settled, admitted, confirm, consent, judge, outcome_of, outcome_unknown,
-    retry_delay, timed_out,
+    EffectRun, Failed, Judged, Settled, admitted, confirm, consent, judge, outcome_of,
+    outcome_unknown, retry_delay, timed_out,
 };
 use crate::talk::Talk;
 use std::sync::Arc;

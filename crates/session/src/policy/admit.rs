@@ -4,9 +4,9 @@
 use super::admitted::{AdmittedCall, EffectRun};
 use super::arguments;
 use crate::facts::{CallFacts, Delivered, Slot, shorten};
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use serde_json::json;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::condition::Facts;
 use windlass_tool::error::{CallError, ErrorType};
@@ -121,7 +121,9 @@ pub(crate) fn not_available(tool: &Tool, facts: &Facts<'_>) -> Option<CallError>
             let message = format!("{} is not available here and now: {words}", tool.id);
             CallError::new(ErrorType::ModeRestricted, message)
                 .with_details(details)
-                .with_suggestion("Tell the user what would make it available, and answer without it.")
+                .with_suggestion(
+                    "Tell the user what would make it available, and answer without it.",
+                )
         }
     })
 }

@@ -25,16 +25,24 @@ impl fmt::Display for ConsentReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Always => formatter.write_str("every call asks"),
-            Self::Holds(condition) => write!(formatter, "the condition holds: {}", condition.text()),
+            Self::Holds(condition) => {
+                write!(formatter, "the condition holds: {}", condition.text())
+            }
             Self::DoesNotHold(condition) => {
-                write!(formatter, "the condition does not hold: {}", condition.text())
+                write!(
+                    formatter,
+                    "the condition does not hold: {}",
+                    condition.text()
+                )
             }
             Self::Unjudged(condition, problem) => write!(
                 formatter,
                 "the condition cannot be judged, because {problem}: {}",
                 condition.text()
             ),
-            Self::ExternalContent => formatter.write_str("text that others wrote is in the conversation"),
+            Self::ExternalContent => {
+                formatter.write_str("text that others wrote is in the conversation")
+            }
             Self::DoneBefore => formatter.write_str("it was done before"),
             Self::MayHaveHappened => formatter.write_str("it may have happened before"),
         }

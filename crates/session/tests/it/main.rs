@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod budgets;
+mod conditions;
 mod confirmations;
 mod connections;
 mod crossing;

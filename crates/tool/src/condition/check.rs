@@ -113,8 +113,8 @@ fn is_always_there(parameters: &Value, names: &[Arc<str>]) -> bool {
         });
         let parts = reference::parameter(parameters, &place);
         let is_count = parts.is_none() && &**name == "length";
-        let has_default =
-            index == 0 && parts.is_some_and(|parts| parts.iter().any(|part| part.contains_key("default")));
+        let has_default = index == 0
+            && parts.is_some_and(|parts| parts.iter().any(|part| part.contains_key("default")));
         if !is_required && !has_default && !is_count {
             return false;
         }
@@ -179,16 +179,28 @@ impl Checker<'_> {
         for (operand, kind) in [(left, one), (right, other)] {
             if kind.is_list() {
                 let message = format!("{} is compared as if it were one value", kind.words());
-                return self.flaw(operand.at, message, "write the value, in and the list, as in \"staff\" in roles");
+                return self.flaw(
+                    operand.at,
+                    message,
+                    "write the value, in and the list, as in \"staff\" in roles",
+                );
             }
             if kind == Kind::Object {
                 let message = "an object is compared as if it were one value";
-                return self.flaw(operand.at, message, "name a member of it, as in args.filter.type");
+                return self.flaw(
+                    operand.at,
+                    message,
+                    "name a member of it, as in args.filter.type",
+                );
             }
             let has_order = matches!(kind, Kind::Number | Kind::Any);
             if is_of_order && !has_order {
                 let message = format!("{} has no order", kind.words());
-                return self.flaw(operand.at, message, "compare it with == or !=, or compare numbers");
+                return self.flaw(
+                    operand.at,
+                    message,
+                    "compare it with == or !=, or compare numbers",
+                );
             }
         }
         let is_possible = match (one, other) {
@@ -202,7 +214,9 @@ impl Checker<'_> {
                 other.words()
             );
             let cure = match one.is_text() || other.is_text() {
-                true => "compare values of one kind; a text stands in quotes, and a number does not",
+                true => {
+                    "compare values of one kind; a text stands in quotes, and a number does not"
+                }
                 false => "compare values of one kind",
             };
             return self.flaw(at, message, cure);
@@ -242,12 +256,18 @@ impl Checker<'_> {
 
     fn membership(&mut self, (item, one): (&Operand, Kind), (list, among): (&Operand, Kind)) {
         if !among.is_list() && among != Kind::Any {
-            let message = format!("{} stands behind `in`, where a list is needed", among.words());
+            let message = format!(
+                "{} stands behind `in`, where a list is needed",
+                among.words()
+            );
             let cure = "write in and a list, as in (\"a\", \"b\"), roles, or a list of config";
             return self.flaw(list.at, message, cure);
         }
         if one.is_list() || one == Kind::Object {
-            let message = format!("{} stands before `in`, where one value is needed", one.words());
+            let message = format!(
+                "{} stands before `in`, where one value is needed",
+                one.words()
+            );
             return self.flaw(item.at, message, "write one value before in");
         }
         let is_possible = match among {
@@ -303,7 +323,9 @@ impl Checker<'_> {
         let Some(value) = values.get(name) else {
             let cure = match nearest(name, values.names()) {
                 Some(near) => format!("did you mean config.{near}?"),
-                None => format!("list it under [condition_values] in windlass.toml, as in {name} = true"),
+                None => format!(
+                    "list it under [condition_values] in windlass.toml, as in {name} = true"
+                ),
             };
             let message = format!("the configuration lists no value `{}`", brief(name));
             self.flaw(at, message, cure);
@@ -371,7 +393,9 @@ impl Checker<'_> {
             "" => reference::parts(parameters, &[parameters]),
             _ => reference::parameter(parameters, of).unwrap_or_default(),
         };
-        let members = parts.iter().filter_map(|part| part.get("properties")?.as_object());
+        let members = parts
+            .iter()
+            .filter_map(|part| part.get("properties")?.as_object());
         let members: Vec<&str> = members.flat_map(Map::keys).map(String::as_str).collect();
         let cure = match nearest(name, members.iter().copied()) {
             Some(near) => format!("did you mean `{}`?", brief(near)),
@@ -379,7 +403,11 @@ impl Checker<'_> {
             None => format!("the members there are {}", brief(&members.join(", "))),
         };
         let whole = Place::Argument(names.into()).to_string();
-        self.flaw(at, format!("there is no argument `{}`", brief(&whole)), cure);
+        self.flaw(
+            at,
+            format!("there is no argument `{}`", brief(&whole)),
+            cure,
+        );
     }
 }
 

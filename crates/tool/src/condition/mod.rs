@@ -224,7 +224,9 @@ impl fmt::Display for Place {
             Self::Value(name) => write!(formatter, "config.{name}"),
             Self::Argument(names) => {
                 formatter.write_str("args")?;
-                names.iter().try_for_each(|name| write!(formatter, ".{name}"))
+                names
+                    .iter()
+                    .try_for_each(|name| write!(formatter, ".{name}"))
             }
             named => {
                 let known = NAMES.iter().find(|(_, place)| place == named);

@@ -108,7 +108,9 @@ fn tokens(text: &str) -> Result<Vec<Token>, Flaw> {
                 '&' => "write && for and",
                 '|' => "write || for or",
                 '`' | '“' | '”' | '‘' | '’' => "put texts in \" or '",
-                _ => "a condition has names, numbers, texts in quotes, and && || ! == != < > <= >= in ( )",
+                _ => {
+                    "a condition has names, numbers, texts in quotes, and && || ! == != < > <= >= in ( )"
+                }
             };
             let message = format!("`{}` means nothing here", brief(&first.to_string()));
             return Err(flaw(text, at, message, cure));
@@ -216,7 +218,10 @@ impl Parser<'_> {
                 let cure = "compare two values at a time, and join comparisons with &&";
                 return self.flaw(token.at, message, cure);
             }
-            TokenKind::Mark(mark) => ((*mark).to_owned(), "remove it, or complete what is before it"),
+            TokenKind::Mark(mark) => (
+                (*mark).to_owned(),
+                "remove it, or complete what is before it",
+            ),
         };
         self.flaw(token.at, format!("nobody expects `{shown}` here"), cure)
     }
@@ -399,7 +404,8 @@ impl Parser<'_> {
                     return Ok(operand);
                 }
                 Term::Place(_) | Term::List(_) => {
-                    let cure = "list texts, numbers, true or false, or write in and the name of one list";
+                    let cure =
+                        "list texts, numbers, true or false, or write in and the name of one list";
                     let message = "a list is made of values that stand in the condition";
                     return Err(self.flaw(operand.at, message, cure));
                 }
@@ -476,7 +482,10 @@ impl Parser<'_> {
                 Some(near) => format!("did you mean {near}?"),
                 None => {
                     let all: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-                    format!("the names are {}, config.NAME and args.NAME; texts stand in quotes", all.join(", "))
+                    format!(
+                        "the names are {}, config.NAME and args.NAME; texts stand in quotes",
+                        all.join(", ")
+                    )
                 }
             },
         };

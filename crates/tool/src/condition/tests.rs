@@ -36,7 +36,11 @@ fn parameters() -> Value {
 const SATURDAY: u64 = 1_795_885_200_000;
 
 fn judged(text: &str, arguments: Value) -> Result<bool, Unjudged> {
-    judged_for(text, arguments, &Rights::signed_in([Role::parse("staff").unwrap()]))
+    judged_for(
+        text,
+        arguments,
+        &Rights::signed_in([Role::parse("staff").unwrap()]),
+    )
 }
 
 fn judged_for(text: &str, arguments: Value, rights: &Rights) -> Result<bool, Unjudged> {
@@ -59,7 +63,10 @@ fn judged_for(text: &str, arguments: Value, rights: &Rights) -> Result<bool, Unj
 #[test]
 fn a_condition_holds_by_its_facts() {
     for (text, expected) in [
-        ("context.user.isAuthenticated && context.mode === 'voice'", true),
+        (
+            "context.user.isAuthenticated && context.mode === 'voice'",
+            true,
+        ),
         ("user.isAuthenticated", true),
         ("!user.isAuthenticated", false),
         ("!!user.isAuthenticated", true),
@@ -106,12 +113,36 @@ fn arguments_are_compared_by_their_exact_values() {
     for (text, amount, expected) in [
         ("args.amount > 100", written("100.5"), true),
         ("args.amount > 100", written("100"), false),
-        ("args.amount > 9007199254740992", written("9007199254740993"), true),
-        ("args.amount == 9007199254740992", written("9007199254740993"), false),
-        ("args.amount == 2512292042121000001", written("2512292042121000001.0"), true),
-        ("args.amount > 0.1", written("0.1000000000000000055511151231257827"), true),
-        ("args.amount <= 1e400", written("99999999999999999999999"), true),
-        ("args.amount < -1", written("-1.0000000000000000000001"), true),
+        (
+            "args.amount > 9007199254740992",
+            written("9007199254740993"),
+            true,
+        ),
+        (
+            "args.amount == 9007199254740992",
+            written("9007199254740993"),
+            false,
+        ),
+        (
+            "args.amount == 2512292042121000001",
+            written("2512292042121000001.0"),
+            true,
+        ),
+        (
+            "args.amount > 0.1",
+            written("0.1000000000000000055511151231257827"),
+            true,
+        ),
+        (
+            "args.amount <= 1e400",
+            written("99999999999999999999999"),
+            true,
+        ),
+        (
+            "args.amount < -1",
+            written("-1.0000000000000000000001"),
+            true,
+        ),
         ("context.args.amount in (1, 2.50)", written("2.5"), true),
     ] {
         let judged = judged(text, json!({ "amount": amount }));
@@ -134,16 +165,52 @@ fn arguments_are_compared_by_their_exact_values() {
 #[test]
 fn what_cannot_be_judged_says_so_unless_nobody_needs_it() {
     for (text, arguments, expected) in [
-        ("args.amount > 1", json!({}), Err("args.amount is not there")),
-        ("args.filter.kind == 'x'", json!({"filter": {}}), Err("args.filter.kind is not there")),
-        ("args.any > 1", json!({"any": "2"}), Err("args.any is not of the kind that the condition needs")),
-        ("args.any", json!({"any": 1}), Err("args.any is not of the kind that the condition needs")),
-        ("args.any == 'x'", json!({"any": null}), Err("args.any is not of the kind that the condition needs")),
-        ("'x' in args.any", json!({"any": [1]}), Err("args.any is not of the kind that the condition needs")),
+        (
+            "args.amount > 1",
+            json!({}),
+            Err("args.amount is not there"),
+        ),
+        (
+            "args.filter.kind == 'x'",
+            json!({"filter": {}}),
+            Err("args.filter.kind is not there"),
+        ),
+        (
+            "args.any > 1",
+            json!({"any": "2"}),
+            Err("args.any is not of the kind that the condition needs"),
+        ),
+        (
+            "args.any",
+            json!({"any": 1}),
+            Err("args.any is not of the kind that the condition needs"),
+        ),
+        (
+            "args.any == 'x'",
+            json!({"any": null}),
+            Err("args.any is not of the kind that the condition needs"),
+        ),
+        (
+            "'x' in args.any",
+            json!({"any": [1]}),
+            Err("args.any is not of the kind that the condition needs"),
+        ),
         ("config.gone", json!({}), Err("config.gone is not there")),
-        ("user.isAuthenticated || args.amount > 1", json!({}), Ok(true)),
-        ("!user.isAuthenticated && args.amount > 1", json!({}), Ok(false)),
-        ("args.amount > 1 || user.isAuthenticated", json!({}), Err("args.amount is not there")),
+        (
+            "user.isAuthenticated || args.amount > 1",
+            json!({}),
+            Ok(true),
+        ),
+        (
+            "!user.isAuthenticated && args.amount > 1",
+            json!({}),
+            Ok(false),
+        ),
+        (
+            "args.amount > 1 || user.isAuthenticated",
+            json!({}),
+            Err("args.amount is not there"),
+        ),
     ] {
         let judged = judged(text, arguments).map_err(|problem| problem.to_string());
         assert_eq!(judged, expected.map_err(str::to_owned), "{text}");
@@ -161,14 +228,22 @@ fn a_text_that_is_no_condition_is_refused_at_its_place() {
         ("(true", 1, "the bracket that begins here has no )"),
         ("true)", 5, "nobody expects `)` here"),
         ("true and false", 6, "nobody expects `and` here"),
-        ("mode == 'text", 9, "the text that begins here has no ' at its end"),
+        (
+            "mode == 'text",
+            9,
+            "the text that begins here has no ' at its end",
+        ),
         ("mode == 'a\\n'", 11, "this escape is not known"),
         ("1 < 2 < 3", 7, "one comparison follows another"),
         ("(1 < 2) == true", 1, "a condition is compared here"),
         ("!true == false", 1, "a condition is compared here"),
         ("é == 1", 1, "there is no `é`"),
         ("'é' == userid", 8, "there is no `userid`"),
-        ("user.isAuthentcated", 1, "there is no `user.isAuthentcated`"),
+        (
+            "user.isAuthentcated",
+            1,
+            "there is no `user.isAuthentcated`",
+        ),
         ("roles.includes('staff')", 1, "there is no `roles.includes`"),
         ("null == user.id", 1, "there is no `null`"),
         ("process.exit(1)", 1, "there is no `process.exit`"),
@@ -182,7 +257,11 @@ fn a_text_that_is_no_condition_is_refused_at_its_place() {
         ("- mode == 1", 1, "there is no number behind the minus"),
         ("[1] == 1", 1, "a list stands where one value is needed"),
         ("mode in ('text', mode)", 18, "a list is made of values"),
-        ("mode in ('text'", 9, "the bracket that begins here has no )"),
+        (
+            "mode in ('text'",
+            9,
+            "the bracket that begins here has no )",
+        ),
         ("mode == `text`", 9, "`\u{60}` means nothing here"),
     ] {
         let flaw = Condition::parse(text).unwrap_err();
@@ -197,7 +276,11 @@ fn a_text_that_is_no_condition_is_refused_at_its_place() {
 fn a_condition_has_a_bounded_length_and_nesting() {
     let long = format!("mode == '{}'", "x".repeat(10_000));
     let flaw = Condition::parse(&long).unwrap_err();
-    assert!(flaw.message.contains("10010 bytes long, and 4000 are the limit"), "{flaw}");
+    assert!(
+        flaw.message
+            .contains("10010 bytes long, and 4000 are the limit"),
+        "{flaw}"
+    );
     for (open, close) in [("(", ")"), ("!", ""), ("!(", ")")] {
         let deep = format!("{}true{}", open.repeat(1_000), close.repeat(1_000));
         let flaw = Condition::parse(&deep).unwrap_err();
@@ -234,27 +317,78 @@ fn unknown_names_and_impossible_comparisons_are_flaws_with_their_column() {
         ("args.filter.kind == 'x' && args['top-k'] in (1, 2)", None),
         ("mode in () && user.id in config.testers", None),
         ("args.amount > 'ten'", Some("15: a text has no order")),
-        ("args.amount == 'ten'", Some("13: a number is compared with a text, which it never is")),
+        (
+            "args.amount == 'ten'",
+            Some("13: a number is compared with a text, which it never is"),
+        ),
         ("user.id == 7", Some("9: a text is compared with a number")),
-        ("user.isAuthenticated == 'true'", Some("22: true or false is compared with a text")),
+        (
+            "user.isAuthenticated == 'true'",
+            Some("22: true or false is compared with a text"),
+        ),
         ("user.id < 'x'", Some("1: a text has no order")),
-        ("roles == 'staff'", Some("1: a list of texts is compared as if it were one value")),
+        (
+            "roles == 'staff'",
+            Some("1: a list of texts is compared as if it were one value"),
+        ),
         ("'staff' in tenant", Some("12: a text stands behind `in`")),
-        ("roles in ('staff')", Some("1: a list of texts stands before `in`")),
-        ("7 in roles", Some("1: a number is never in a list of texts")),
-        ("time.hour in ('nine')", Some("1: a number is never in a list of texts")),
-        ("mode in ('text', 1)", Some("9: the list has values of several kinds")),
-        ("mode == 'vioce'", Some("9: it is never \"vioce\" (did you mean \"voice\"?)")),
-        ("time.weekday == 'Monday'", Some("17: it is never \"Monday\" (did you mean \"monday\"?)")),
-        ("time.weekday in ('monday', 'someday')", Some("17: it is never \"someday\" (did you mean \"sunday\"?)")),
-        ("user.id", Some("1: a text stands where true or false is needed")),
-        ("true && time.hour", Some("9: a number stands where true or false is needed")),
-        ("config.betta", Some("1: the configuration lists no value `betta` (did you mean config.beta?)")),
-        ("config.zzz", Some("1: the configuration lists no value `zzz` (list it under [condition_values]")),
-        ("args.amonut > 1", Some("1: there is no argument `args.amonut` (did you mean `amount`?)")),
-        ("args.filter.knid == 'x'", Some("1: there is no argument `args.filter.knid` (did you mean `kind`?)")),
+        (
+            "roles in ('staff')",
+            Some("1: a list of texts stands before `in`"),
+        ),
+        (
+            "7 in roles",
+            Some("1: a number is never in a list of texts"),
+        ),
+        (
+            "time.hour in ('nine')",
+            Some("1: a number is never in a list of texts"),
+        ),
+        (
+            "mode in ('text', 1)",
+            Some("9: the list has values of several kinds"),
+        ),
+        (
+            "mode == 'vioce'",
+            Some("9: it is never \"vioce\" (did you mean \"voice\"?)"),
+        ),
+        (
+            "time.weekday == 'Monday'",
+            Some("17: it is never \"Monday\" (did you mean \"monday\"?)"),
+        ),
+        (
+            "time.weekday in ('monday', 'someday')",
+            Some("17: it is never \"someday\" (it is one of monday, "),
+        ),
+        (
+            "user.id",
+            Some("1: a text stands where true or false is needed"),
+        ),
+        (
+            "true && time.hour",
+            Some("9: a number stands where true or false is needed"),
+        ),
+        (
+            "config.betta",
+            Some("1: the configuration lists no value `betta` (did you mean config.beta?)"),
+        ),
+        (
+            "config.zzz",
+            Some("1: the configuration lists no value `zzz` (list it under [condition_values]"),
+        ),
+        (
+            "args.amonut > 1",
+            Some("1: there is no argument `args.amonut` (did you mean `amount`?)"),
+        ),
+        (
+            "args.filter.knid == 'x'",
+            Some("1: there is no argument `args.filter.knid` (did you mean `kind`?)"),
+        ),
         ("args.filter == 'x'", Some("1: an object is compared")),
-        ("args.amount.length > 1", Some("1: there is no argument `args.amount.length`")),
+        (
+            "args.amount.length > 1",
+            Some("1: there is no argument `args.amount.length`"),
+        ),
     ] {
         let found = flaws(text, ArgumentsOf::Schema(&schema));
         match expected {
@@ -266,9 +400,15 @@ fn unknown_names_and_impossible_comparisons_are_flaws_with_their_column() {
         }
     }
     // Each of them is said.
-    assert_eq!(flaws("config.a || config.b || user.id", ArgumentsOf::Unread).len(), 3);
+    assert_eq!(
+        flaws("config.a || config.b || user.id", ArgumentsOf::Unread).len(),
+        3
+    );
     let before = flaws("args.amount > 1", ArgumentsOf::Nothing);
-    assert!(before[0].contains("not known before there is a call"), "{before:?}");
+    assert!(
+        before[0].contains("not known before there is a call"),
+        "{before:?}"
+    );
     assert!(flaws("args.whatever > 1", ArgumentsOf::Unread).is_empty());
     let condition = Condition::parse(
         "args.amount > 1 && args.rush && args.note == 'x' && args.filter.kind == 'y' && args.guests.length > 1",
@@ -287,7 +427,11 @@ fn a_condition_is_its_text_in_files() {
         serde_json::to_value(&availability).unwrap(),
         json!({"condition": "mode === 'voice'"})
     );
-    for wrong in [json!({}), json!({"condition": "mode ="}), json!({"condition": "true", "x": 1})] {
+    for wrong in [
+        json!({}),
+        json!({"condition": "mode ="}),
+        json!({"condition": "true", "x": 1}),
+    ] {
         assert!(serde_json::from_value::<Availability>(wrong).is_err());
     }
 }
@@ -305,8 +449,18 @@ fn the_hour_and_the_day_are_those_of_the_clock() {
         (&oslo, spring - 1, 1, "sunday"),
         (&oslo, spring, 3, "sunday"),
         (&LocalClock::new([(0, -18_000)]), 0, 19, "wednesday"),
-        (&LocalClock::new([(0, 20_700)]), SATURDAY + 3_600_000 * 2, 0, "sunday"),
-        (&oslo, u64::MAX, oslo.at(u64::MAX).hour, oslo.at(u64::MAX).weekday),
+        (
+            &LocalClock::new([(0, 20_700)]),
+            SATURDAY + 3_600_000 * 2,
+            0,
+            "sunday",
+        ),
+        (
+            &oslo,
+            u64::MAX,
+            oslo.at(u64::MAX).hour,
+            oslo.at(u64::MAX).weekday,
+        ),
     ] {
         assert_eq!(clock.at(unix_ms), Moment { hour, weekday }, "{unix_ms}");
     }
@@ -331,7 +485,14 @@ fn values_are_plain_and_bounded() {
     ] {
         assert_eq!(Values::check(&value), expected, "{value}");
     }
-    for (name, good) in [("beta", true), ("_B2", true), ("2b", false), ("a-b", false), ("", false), ("é", false)] {
+    for (name, good) in [
+        ("beta", true),
+        ("_B2", true),
+        ("2b", false),
+        ("a-b", false),
+        ("", false),
+        ("é", false),
+    ] {
         assert_eq!(is_value_name(name), good, "{name}");
     }
     assert!(!is_value_name(&"n".repeat(65)));
@@ -341,10 +502,46 @@ fn values_are_plain_and_bounded() {
 #[test]
 fn no_text_makes_a_condition_panic() {
     const PIECES: [&str; 40] = [
-        "user", ".", "isAuthenticated", "id", "tenant", "roles", "mode", "time", "hour", "weekday",
-        "config", "beta", "limit", "args", "amount", "guests", "length", "context", "&&", "||", "!",
-        "==", "===", "!=", "<", "<=", ">", "in", "(", ")", "[", "]", ",", "'text'", "\"é\"", "'",
-        "\\", "9007199254740993", "-", "1e400",
+        "user",
+        ".",
+        "isAuthenticated",
+        "id",
+        "tenant",
+        "roles",
+        "mode",
+        "time",
+        "hour",
+        "weekday",
+        "config",
+        "beta",
+        "limit",
+        "args",
+        "amount",
+        "guests",
+        "length",
+        "context",
+        "&&",
+        "||",
+        "!",
+        "==",
+        "===",
+        "!=",
+        "<",
+        "<=",
+        ">",
+        "in",
+        "(",
+        ")",
+        "[",
+        "]",
+        ",",
+        "'text'",
+        "\"é\"",
+        "'",
+        "\\",
+        "9007199254740993",
+        "-",
+        "1e400",
     ];
     let schema = parameters();
     let values = values();
@@ -379,7 +576,11 @@ fn no_text_makes_a_condition_panic() {
 
 fn flaws_of(text: &str, values: &Values, schema: &Value) {
     let condition = Condition::parse(text).unwrap();
-    for arguments in [ArgumentsOf::Nothing, ArgumentsOf::Unread, ArgumentsOf::Schema(schema)] {
+    for arguments in [
+        ArgumentsOf::Nothing,
+        ArgumentsOf::Unread,
+        ArgumentsOf::Schema(schema),
+    ] {
         for flaw in condition.flaws(&Scope { values, arguments }) {
             assert!(flaw.column <= text.chars().count() + 1, "{text}: {flaw}");
         }

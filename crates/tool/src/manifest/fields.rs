@@ -141,7 +141,10 @@ impl<'o> Fields<'o, '_, '_> {
             Value::Bool(is_required) => return (Some(*is_required), None),
             Value::Object(members) => members,
             other => {
-                let message = format!("`{NAME}` is {}, not a boolean or a condition", kind_of(other));
+                let message = format!(
+                    "`{NAME}` is {}, not a boolean or a condition",
+                    kind_of(other)
+                );
                 self.wrong(NAME, message, CURE);
                 return (None, None);
             }
@@ -435,7 +438,10 @@ impl<'o> Fields<'o, '_, '_> {
 
 /// What is wrong with a condition, with its place in it.
 pub(super) fn in_words(flaw: &Flaw) -> String {
-    format!("at column {} of the condition: {}", flaw.column, flaw.message)
+    format!(
+        "at column {} of the condition: {}",
+        flaw.column, flaw.message
+    )
 }
 
 /// MAJOR.MINOR.PATCH with an optional pre-release and build, as semver.org's version 2.0.0 has it.

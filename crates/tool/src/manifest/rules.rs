@@ -73,18 +73,18 @@ pub(super) fn check(
 }
 
 /// What the names of conditions stand for, and whether what they compare can be compared.
-pub(super) fn check_conditions(
-    manifest: &Readable,
-    values: &Values,
-    report: &mut Report<'_>,
-) {
+pub(super) fn check_conditions(manifest: &Readable, values: &Values, report: &mut Report<'_>) {
     let arguments = match &manifest.parameters {
         Some(parameters) => ArgumentsOf::Schema(parameters),
         None => ArgumentsOf::Unread,
     };
     let availability = manifest.availability.as_ref();
     for (condition, field, arguments) in [
-        (manifest.consent_condition.as_ref(), "requiresConfirmation", arguments),
+        (
+            manifest.consent_condition.as_ref(),
+            "requiresConfirmation",
+            arguments,
+        ),
         (
             availability.map(|availability| &availability.condition),
             "availability",
