@@ -448,7 +448,10 @@ impl Calls {
         }
         // One who approves for others is another user than the one to whom the tool has to be available.
         let of_user = tool.filter(|tool| tool.permissions.approver_roles.is_empty());
-        let facts = talk.step.facts();
+        let facts = Facts {
+            mode: question.mode,
+            ..talk.step.facts()
+        };
         if let Some(error) = of_user.and_then(|tool| not_available(tool, &facts)) {
             return self.approvals.refuse(&question, error, talk);
         }

@@ -59,29 +59,42 @@ fn what_is_wrong_with_a_condition_is_said_with_its_column_and_a_cure() {
             "/availability": {"condition": "config.closed || args.amount > 1 || time.hour > 'nine'"},
             "/requiresConfirmation": {"condition": "args.amuont > 100 || args.amount == 'ten'"},
         }),
-        expect![[""]],
+        expect![[r#"
+            tools/some-tool/schema.json:7:5: error: at column 1 of the condition: the configuration lists no value `closed` (list it under [condition_values] in windlass.toml, as in closed = true)
+            tools/some-tool/schema.json:7:5: error: at column 18 of the condition: the arguments are not known before there is a call (leave args out here; requiresConfirmation may name them)
+            tools/some-tool/schema.json:7:5: error: at column 49 of the condition: a text has no order (compare it with == or !=, or compare numbers)
+            tools/some-tool/schema.json:38:5: error: at column 1 of the condition: there is no argument `args.amuont` (did you mean `amount`?)
+            tools/some-tool/schema.json:38:5: error: at column 34 of the condition: a number is compared with a text, which it never is (compare values of one kind; a text stands in quotes, and a number does not)"#]],
     );
     check(
         json!({
             "/availability": {"condition": "user.isAuthenticated and mode == 'voice'", "otherwise": ""},
             "/requiresConfirmation": {"condition": "args.amount = 100"},
         }),
-        expect![[""]],
+        expect![[r#"
+            tools/some-tool/schema.json:8:5: error: `otherwise` is no text that people can read (say in 1 to 500 characters what would make the tool available)
+            tools/some-tool/schema.json:39:5: error: at column 13 of the condition: `=` means nothing here (write == to compare)"#]],
     );
     check(
         json!({
             "/availability": {"condition": format!("mode == '{}'", "x".repeat(10_000))},
             "/requiresConfirmation": {"condition": format!("{}true{}", "(".repeat(1_000), ")".repeat(1_000))},
         }),
-        expect![[""]],
+        expect![[r#"
+            tools/some-tool/schema.json:7:5: error: at column 1 of the condition: the condition is 10010 bytes long, and 4000 are the limit (shorten it, or let the handler decide the rest)
+            tools/some-tool/schema.json:38:5: error: at column 33 of the condition: brackets and ! stand more than 32 deep in one another (write it flatter: && binds more than ||)"#]],
     );
     check(
         json!({"/availability": "user.isAuthenticated", "/requiresConfirmation": {"when": "true"}}),
-        expect![[""]],
+        expect![[r#"
+            tools/some-tool/schema.json:6:3: error: `availability` is a string, not an object (write {"condition": "user.isAuthenticated", "otherwise": "Sign in first."})
+            tools/some-tool/schema.json:35:3: error: `requiresConfirmation` has no member `when` (write true, false, or {"condition": "args.amount > 100"})"#]],
     );
     check(
         json!({"/availability": {"if": "true"}, "/requiresConfirmation": {}}),
-        expect![[""]],
+        expect![[r#"
+            tools/some-tool/schema.json:6:3: error: `availability` has no member `if` (write {"condition": "user.isAuthenticated", "otherwise": "Sign in first."})
+            tools/some-tool/schema.json:37:3: error: `requiresConfirmation` has no text `condition` (write true, false, or {"condition": "args.amount > 100"})"#]],
     );
 }
 
