@@ -665,7 +665,7 @@ struct Hearing {
     /// Whether the model is answered.
     is_spoken: bool,
     /// Why the user was asked, or was not.
-    consent: Option<ConsentReason>,
+    consent: Option<Arc<ConsentReason>>,
 }
 
 impl Default for Hearing {

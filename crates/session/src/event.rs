@@ -221,7 +221,7 @@ pub struct CallRecord {
     pub(crate) slot: Slot,
     pub effect_id: Option<EffectId>,
     /// Why the user was asked about the call, or was not, of a tool that asks or of a call that could do harm.
-    pub consent: Option<ConsentReason>,
+    pub consent: Option<Arc<ConsentReason>>,
     pub response: Sensitive<Arc<ToolResponse>>,
 }
 
@@ -240,7 +240,7 @@ impl CallRecord {
     }
 
     /// The same with the reason why the user was asked.
-    pub(crate) fn because(self, consent: Option<ConsentReason>) -> Self {
+    pub(crate) fn because(self, consent: Option<Arc<ConsentReason>>) -> Self {
         Self { consent, ..self }
     }
 

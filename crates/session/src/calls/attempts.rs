@@ -204,7 +204,7 @@ impl Calls {
             Reply::Ask(asked) => {
                 let hazards = &asked.question.hazards;
                 call.consent = consent::asked_because(call.consent.as_ref(), hazards);
-                let error = confirm::required(call.tool(), hazards, call.consent.as_ref());
+                let error = confirm::required(call.tool(), hazards, call.consent.as_deref());
                 self.show_question(&call, *asked, talk);
                 error
             }

@@ -30,12 +30,12 @@ use windlass_tool::sensitive::Sensitive;
 use windlass_tool::template;
 
 /// What a call's tool says of consent, over its canonical arguments and as things stand now.
-pub(super) fn consent_of(call: &CallFacts, talk: &Talk) -> Option<ConsentReason> {
+pub(super) fn consent_of(call: &CallFacts, talk: &Talk) -> Option<Arc<ConsentReason>> {
     let facts = Facts {
         arguments: Some(call.arguments().expose()),
         ..talk.step.facts()
     };
-    consent::judge(call.tool(), &facts)
+    consent::judge(call.tool(), &facts).map(Arc::new)
 }
 
 // The ledger is asked, and answers.
@@ -64,7 +64,7 @@ impl Calls {
             origin: request_origin(&call, talk),
             onset: call.onset,
             may_run: call.refusal.is_none(),
-            needs_consent: consent::is_needed(call.consent.as_ref()),
+            needs_consent: consent::is_needed(call.consent.as_deref()),
             ignores_external_content: tool.is_exempt_from_external_content_rule(),
             can_ask: self.can_ask(talk),
             mode: talk.step.config.mode,
@@ -353,7 +353,7 @@ impl Calls {
         let is_other = *question.arguments.expose() != call.arguments().to_text();
         let error = match is_other {
             true => confirm::required_already(call.tool(), &question),
-            false => confirm::required(call.tool(), &question.hazards, call.consent.as_ref()),
+            false => confirm::required(call.tool(), &question.hazards, call.consent.as_deref()),
         };
         // One that another session of the conversation put is new to this one's client.
         if is_repeated && self.approvals.is_asked(question.number) {

@@ -136,7 +136,7 @@ impl Calls {
             is_change: ledger::decides_about(tool),
             // What only asks, and changes nothing, a model calls.
             asks: match tool.writes() {
-                true => consent::is_needed(consent.as_ref()),
+                true => consent::is_needed(consent.as_deref()),
                 false => tool.requires_confirmation,
             },
         };

@@ -35,7 +35,7 @@ pub(crate) struct Call {
     /// Why budgets or loop guard do not let it run; the ledger may still answer it from what was done.
     pub(crate) refusal: Option<CallError>,
     /// Why the user is asked about it, or is not, for the audit.
-    pub(crate) consent: Option<ConsentReason>,
+    pub(crate) consent: Option<Arc<ConsentReason>>,
     /// Its turn has been charged for it.
     pub(crate) is_charged: bool,
     /// It has waited for another attempt at its effect, and counts as a repeat already.

@@ -2,6 +2,7 @@
 //! needs none is asked about all the same, the ledger decides.
 
 use std::fmt;
+use std::sync::Arc;
 use windlass_store::{Certainty, Hazards};
 use windlass_tool::condition::{Condition, Facts, Unjudged};
 use windlass_tool::registry::Tool;
@@ -82,14 +83,14 @@ pub(crate) fn is_needed(reason: Option<&ConsentReason>) -> bool {
 
 /// Why the ledger has the user asked: a hazard says more than the tool.
 pub(crate) fn asked_because(
-    by_tool: Option<&ConsentReason>,
+    by_tool: Option<&Arc<ConsentReason>>,
     hazards: &Hazards,
-) -> Option<ConsentReason> {
+) -> Option<Arc<ConsentReason>> {
     match hazards.earlier.last().map(|earlier| earlier.certainty) {
-        Some(Certainty::Done) => Some(ConsentReason::DoneBefore),
-        Some(Certainty::MayHaveHappened) => Some(ConsentReason::MayHaveHappened),
-        None if hazards.external_content && !is_needed(by_tool) => {
-            Some(ConsentReason::ExternalContent)
+        Some(Certainty::Done) => Some(Arc::new(ConsentReason::DoneBefore)),
+        Some(Certainty::MayHaveHappened) => Some(Arc::new(ConsentReason::MayHaveHappened)),
+        None if hazards.external_content && !is_needed(by_tool.map(|reason| &**reason)) => {
+            Some(Arc::new(ConsentReason::ExternalContent))
         }
         None => by_tool.cloned(),
     }

@@ -178,6 +178,7 @@ impl<'o> Fields<'o, '_, '_> {
             self.wrong(NAME, message, CURE);
             return None;
         }
+        let condition = self.condition(NAME, members, CURE);
         let otherwise = match members.get("otherwise") {
             None => None,
             Some(Value::String(words))
@@ -194,9 +195,8 @@ impl<'o> Fields<'o, '_, '_> {
                 return None;
             }
         };
-        let condition = self.condition(NAME, members, CURE)?;
         Some(Availability {
-            condition,
+            condition: condition?,
             otherwise,
         })
     }
