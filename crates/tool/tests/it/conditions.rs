@@ -72,6 +72,7 @@ fn what_is_wrong_with_a_condition_is_said_with_its_column_and_a_cure() {
             "/requiresConfirmation": {"condition": "args.amount = 100"},
         }),
         expect![[r#"
+            tools/some-tool/schema.json:7:5: error: at column 22 of the condition: nobody expects `and` here (write && for and)
             tools/some-tool/schema.json:8:5: error: `otherwise` is no text that people can read (say in 1 to 500 characters what would make the tool available)
             tools/some-tool/schema.json:39:5: error: at column 13 of the condition: `=` means nothing here (write == to compare)"#]],
     );
