@@ -120,6 +120,7 @@ fn registry() -> Result<Registry, Box<dyn Error>> {
         builtin: &BTreeMap::from([(id.clone(), None)]),
         build_timestamp: "2026-11-20T12:00:00Z",
         vocabularies: &BTreeMap::new(),
+        values: windlass_tool::condition::Values::none(),
         permissions: &Permissions::default(),
         judge: None,
     });
@@ -152,6 +153,7 @@ fn request(registry: &Arc<Registry>) -> Result<DirectRequest, Box<dyn Error>> {
             tenant: TenantId::default(),
             user_id: UserId::new("user"),
             rights: windlass_tool::rights::Rights::Anonymous,
+            given: windlass_tool::condition::Given::default(),
             conversation_id: ConversationId::new("conversation"),
             mode: Mode::Voice,
             registry: registry.clone(),

@@ -80,6 +80,7 @@ fn registry(root: &Path) -> Result<Registry, Box<dyn Error>> {
         builtin: &builtin,
         build_timestamp: "2026-11-20T12:00:00Z",
         vocabularies: &BTreeMap::new(),
+        values: windlass_tool::condition::Values::none(),
         permissions: &Permissions::default(),
         judge: None,
     });
@@ -461,6 +462,7 @@ fn session_config(registry: Arc<Registry>, profile: &ModelProfile) -> SessionCon
         tenant: TenantId::default(),
         user_id: UserId::new("user"),
         rights: windlass_tool::rights::Rights::Anonymous,
+        given: windlass_tool::condition::Given::default(),
         conversation_id: ConversationId::new("conversation"),
         mode: Mode::Voice,
         registry,

@@ -144,6 +144,7 @@ pub(crate) fn build(folder: &Path, tools: &[(String, Value)]) -> io::Result<()> 
         builtin: &builtin,
         build_timestamp: "2026-11-20T00:00:00Z",
         vocabularies: &BTreeMap::new(),
+        values: windlass_tool::condition::Values::none(),
         permissions: &Permissions::default(),
         judge: None,
     });

@@ -8,6 +8,7 @@
 mod audio;
 mod calendar;
 mod chat_server;
+mod conditions;
 mod contacts;
 mod core_steps;
 mod dispatch;
@@ -38,6 +39,7 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   audio                   frames of audio through the codec
   calendar                free slots of 31 days among 10,000 events
   contacts                extract_contacts with a text of 100 kB
+  conditions              conditions of tools: of one call, and of 200 tools at a session's start
   entrance                a request's key, and its ticket
   flood                   chat turns of others while one address floods (after `cargo build --release`, under `taskset -c 1`)
   startup                 loading the registry, and starting a server, with 5 and 200 tools
@@ -68,6 +70,9 @@ fn main() -> ExitCode {
     }
     if let ["contacts"] = arguments.as_slice() {
         return code(contacts::run());
+    }
+    if let ["conditions"] = arguments.as_slice() {
+        return code(conditions::run());
     }
     if let ["entrance"] = arguments.as_slice() {
         return code(entrance::run());

@@ -147,6 +147,7 @@ pub(crate) fn config(registry: Arc<Registry>) -> SessionConfig {
         tenant: TenantId::default(),
         user_id: UserId::new("user-1"),
         rights: windlass_tool::rights::Rights::Anonymous,
+        given: windlass_tool::condition::Given::default(),
         conversation_id: ConversationId::new("conversation-1"),
         mode: Mode::Voice,
         registry,

@@ -268,6 +268,7 @@ fn tool_directory(bytes: &[u8]) {
             builtin: &Builtin::new(),
             build_timestamp: "2026-01-01T00:00:00Z",
             vocabularies: &Vocabularies::default(),
+            values: windlass_tool::condition::Values::none(),
             permissions: &Permissions::default(),
             judge: None,
         });

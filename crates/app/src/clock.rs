@@ -5,6 +5,7 @@ use jiff::{Timestamp, Zoned};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use windlass_store::Clock;
+use windlass_tool::condition::LocalClock;
 use windlass_tool::handler::LocalTime;
 
 /// The last time that was read, and when.
@@ -124,6 +125,28 @@ impl UserZone {
 /// Date and hour for handlers: where the user is, or where the server is if nobody has said.
 pub(crate) fn local_time(zone: Option<&UserZone>) -> LocalTime {
     local_time_at(now_unix_ms(), zone)
+}
+
+/// The user's clock for conditions, or the server's if nobody has said where the user is: as far from UTC as it is now, and after its
+/// next changes.
+pub(crate) fn local_clock(zone: Option<&UserZone>) -> LocalClock {
+    local_clock_at(now_unix_ms(), zone)
+}
+
+fn local_clock_at(unix_ms: u64, zone: Option<&UserZone>) -> LocalClock {
+    // No session lives as long as the next of them.
+    const CHANGES: usize = 4;
+    let moment = i64::try_from(unix_ms).ok();
+    let moment = moment.and_then(|unix_ms| Timestamp::from_millisecond(unix_ms).ok());
+    let moment = moment.unwrap_or_default();
+    let in_zone = zone.map_or_else(TimeZone::system, |UserZone(zone)| zone.clone());
+    let now = (unix_ms, in_zone.to_offset(moment).seconds());
+    let changes = in_zone.following(moment).take(CHANGES);
+    let changes = changes.filter_map(|change| {
+        let from = u64::try_from(change.timestamp().as_millisecond()).ok()?;
+        Some((from, change.offset().seconds()))
+    });
+    LocalClock::new(std::iter::once(now).chain(changes))
 }
 
 fn local_time_at(unix_ms: u64, zone: Option<&UserZone>) -> LocalTime {
@@ -292,6 +315,24 @@ mod tests {
         assert_eq!(servers.zone, None);
         let moment: Timestamp = servers.now.parse().unwrap();
         assert_eq!(moment.as_millisecond(), 1_795_908_600_000);
+    }
+
+    #[test]
+    fn conditions_read_the_users_hour_before_and_after_the_clock_is_changed() {
+        // 28 November 2026, 23:30 UTC; in Oslo summer time begins on 28 March 2027, 01:00 UTC.
+        let (now, spring) = (1_795_908_600_000, 1_806_195_600_000);
+        for (name, unix_ms, hour, weekday) in [
+            ("Asia/Tokyo", now, 8, "sunday"),
+            ("America/New_York", now, 18, "saturday"),
+            ("Europe/Oslo", now, 0, "sunday"),
+            ("Europe/Oslo", spring - 1, 1, "sunday"),
+            ("Europe/Oslo", spring, 3, "sunday"),
+            ("UTC", spring, 1, "sunday"),
+        ] {
+            let zone = UserZone::parse(name).unwrap();
+            let moment = local_clock_at(now, zone.as_ref()).at(unix_ms);
+            assert_eq!((moment.hour, moment.weekday), (hour, weekday), "{name}");
+        }
     }
 
     #[test]

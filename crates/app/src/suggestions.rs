@@ -37,7 +37,10 @@ pub(crate) async fn suggestions(
 
 /// The first example of each tool that everybody may use and that changes nothing: a click is no order.
 fn of_tools(registry: &Registry) -> Vec<String> {
-    let harmless = |tool: &&Arc<Tool>| !tool.writes() && tool.permissions.allow(&Rights::Anonymous);
+    let harmless = |tool: &&Arc<Tool>| {
+        let is_for_all = tool.permissions.allow(&Rights::Anonymous) && tool.availability.is_none();
+        !tool.writes() && is_for_all
+    };
     let tools = registry.tools().filter(harmless);
     let examples = tools.filter_map(|tool| first_example(&tool.documentation));
     examples.take(SUGGESTIONS_MAX).collect()

@@ -24,13 +24,13 @@ use windlass_tool::artifact::{
     ActivationError, Artifact, Clamp, LoadError, Loaders, WriteError, write_artifact,
 };
 use windlass_tool::compile::{self, Compilation, OPENAI_TOOLS_MAX, Source, Vocabularies};
+use windlass_tool::condition::{Facts, Given, Values};
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Handler;
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
 use windlass_tool::problem::Problem;
 use windlass_tool::registry::{DESCRIBE_TOOL, Registry, Tool};
-use windlass_tool::rights::Rights;
 
 /// The artifact's name in the data folder.
 pub(crate) const ARTIFACT_FILE: &str = "tool_registry.json";
@@ -129,6 +129,7 @@ pub(crate) fn compile(
         builtin: &builtin,
         build_timestamp: &build_timestamp,
         vocabularies,
+        values: &config.condition_facts,
         permissions: &config.permissions(),
         judge: Some(&EngineJudge::new(config.clone())),
     })
@@ -191,6 +192,7 @@ impl Workshop {
             builtin: &builtin,
             build_timestamp: "",
             vocabularies: words,
+            values: &self.config.condition_facts,
             permissions: &permissions,
             judge: Some(&EngineJudge::new(self.config.clone())),
         };
@@ -293,6 +295,7 @@ impl Workshop {
                 },
                 guides_tokens_max,
                 retrieval_calls_max: limits.turn.retrieval_calls_max,
+                values: self.config.condition_facts.clone(),
             }))
         };
         // A program that asks once and forgets cannot be asked for consent, and may ask the same again.
@@ -454,6 +457,8 @@ struct Recipe {
     provider_tools: BTreeSet<ProviderTool>,
     guides_tokens_max: u64,
     retrieval_calls_max: u32,
+    /// What conditions read of the configuration.
+    values: Arc<Values>,
 }
 
 /// The tools of one mode, made ready once for all sessions that are offered the same of them.
@@ -469,7 +474,7 @@ pub(crate) struct ModeKit {
 impl ModeKit {
     fn new(recipe: Recipe) -> Self {
         let tools = recipe.registry.declared(recipe.mode);
-        let restricted = tools.filter(|tool| !tool.permissions.is_empty()).cloned();
+        let restricted = tools.filter(|tool| !tool.is_for_everybody()).cloned();
         Self {
             restricted: restricted.collect(),
             all: Arc::new(recipe.make(&BTreeSet::new())),
@@ -483,9 +488,17 @@ impl ModeKit {
         &self.all
     }
 
-    /// What a session with these rights is offered.
-    pub(crate) fn for_rights(&self, rights: &Rights) -> Arc<ModeTools> {
-        let withheld = |tool: &&Arc<Tool>| !tool.permissions.allow(rights);
+    /// What conditions read in a session of a user who lives there, beside who the user is.
+    pub(crate) fn given(&self, zone: Option<&UserZone>) -> Given {
+        Given {
+            clock: clock::local_clock(zone),
+            values: self.recipe.values.clone(),
+        }
+    }
+
+    /// What a session is offered that begins with these facts.
+    pub(crate) fn offered_to(&self, facts: &Facts<'_>) -> Arc<ModeTools> {
+        let withheld = |tool: &&Arc<Tool>| !tool.is_offered(facts);
         let withheld: BTreeSet<ToolId> = self
             .restricted
             .iter()

@@ -19,6 +19,7 @@ use windlass_session::limits::Limits;
 use windlass_session::model::ModelProfile;
 use windlass_session::session::SessionConfig;
 use windlass_store::{ConversationRef, Epoch, LegRef, PartyKind};
+use windlass_tool::condition::Facts;
 use windlass_tool::handler::World;
 use windlass_tool::id::{CallNumber, ConversationId, UserId};
 use windlass_tool::kind::Mode;
@@ -97,7 +98,18 @@ impl Host for VoiceHost {
         })?;
         let zone = zone.or_else(|| UserZone::of_name(caller.zone.as_deref()));
         let toolbox = self.toolbox.load();
-        let tools = toolbox.of(Mode::Voice).for_rights(&caller.rights);
+        let kit = toolbox.of(Mode::Voice);
+        let started_unix_ms = clock::now_unix_ms();
+        let given = kit.given(zone.as_ref());
+        let tools = kit.offered_to(&Facts {
+            rights: &caller.rights,
+            user_id: user_id.as_str(),
+            tenant: tenant.as_str(),
+            mode: Mode::Voice,
+            unix_ms: started_unix_ms,
+            given: &given,
+            arguments: None,
+        });
         let lease = self
             .world
             .voice
@@ -122,6 +134,7 @@ impl Host for VoiceHost {
                 tenant: tenant.clone(),
                 user_id: user_id.clone(),
                 rights: caller.rights.clone(),
+                given,
                 conversation_id: conversation_id.clone(),
                 mode: Mode::Voice,
                 registry: tools.registry.clone(),
@@ -129,7 +142,7 @@ impl Host for VoiceHost {
                 profile: self.profile.clone(),
                 model: self.model.clone(),
                 estimate: Some(estimate),
-                started_unix_ms: clock::now_unix_ms(),
+                started_unix_ms,
                 history: Vec::new(),
                 last_call: CallNumber(0),
                 can_ask: true,

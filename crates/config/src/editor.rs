@@ -55,6 +55,7 @@ fn of_key(key: &Key) -> Value {
         Kind::Fraction => json!({ "type": "number" }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::List => json!({ "type": "array", "items": text }),
+        Kind::Plain => json!({ "type": ["string", "number", "boolean", "array"] }),
     };
     if let Some((least, greatest)) = key.bounds {
         schema["minimum"] = least.into();

@@ -31,6 +31,8 @@ pub enum Kind {
     Fraction,
     Flag,
     List,
+    /// A text, a number, a flag or a list, as its author writes it.
+    Plain,
 }
 
 /// A type whose values are keys: one key, or those of a section.

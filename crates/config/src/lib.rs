@@ -19,15 +19,17 @@ pub use sections::{
     ZoomAccount,
 };
 pub use values::{
-    AddressRange, AllowedHost, AllowedOrigin, CalendarName, FetchPlace, FilePath, Header,
-    IssuerAddress, ListenAddress, ModelId, Name, NamespaceName, NoNamespace, NoSecretName,
-    ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName, Temperature, Unfit,
-    VariableName, WebAddress, Whole, Words, WorkingTimes, ZoneName,
+    AddressRange, AllowedHost, AllowedOrigin, CalendarName, ConditionValue, FetchPlace, FilePath,
+    Header, IssuerAddress, ListenAddress, ModelId, Name, NamespaceName, NoNamespace, NoSecretName,
+    NoValueName, ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName, Temperature,
+    Unfit, ValueName, VariableName, WebAddress, Whole, Words, WorkingTimes, ZoneName,
 };
 
 use overlay::Overlay;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use windlass_provider::profile::{GEMINI_LIVE_MODEL, RealtimeForm, openai_realtime};
+use windlass_tool::condition::{VALUES_MAX, Values};
 
 /// All keys, section by section.
 pub fn keys() -> Vec<Key> {
@@ -79,6 +81,9 @@ impl Loaded {
         config.tightenings = tools
             .map(|(id, change)| (id.clone(), change.tightening()))
             .collect();
+        let listed = config.condition_values.iter();
+        let listed = listed.map(|(name, value)| (name.as_str().to_owned(), value.get().clone()));
+        config.condition_facts = Arc::new(Values::new(listed));
         let mut overlay = overlay.into_error()?;
         Ok(Self {
             config,
@@ -130,6 +135,13 @@ fn contradiction(config: &Config) -> Option<(Vec<String>, Option<&'static str>)>
         let cause = "is longer than store.conversation_hours keeps a conversation; make it shorter, or raise \
                      store.conversation_hours";
         return Some((path("text.conversation_idle_seconds"), Some(cause)));
+    }
+    if let Some((name, _)) = config.condition_values.iter().nth(VALUES_MAX) {
+        let cause =
+            "is one more value of conditions than the 200 that there may be; leave some out";
+        let mut path: Vec<String> = path("condition_values");
+        path.push(name.as_str().to_owned());
+        return Some((path, Some(cause)));
     }
     for (name, namespace) in &config.knowledge.namespaces {
         if let Err((key, cause)) = namespace.check() {

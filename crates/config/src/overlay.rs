@@ -479,7 +479,7 @@ impl Overlay {
     fn add_text(&mut self, path: &[String], text: &str, origin: Origin) {
         let (trimmed, kind) = (text.trim(), self.key(path).map(|key| key.kind));
         let value = match kind.unwrap_or(Kind::Text) {
-            Kind::Text => None,
+            Kind::Text | Kind::Plain => None,
             Kind::Whole => trimmed.parse().ok().map(Value::Integer),
             Kind::Fraction => trimmed.parse().ok().map(Value::Float),
             Kind::Flag => trimmed.parse().ok().map(Value::Boolean),

@@ -3,13 +3,14 @@
 
 use super::key::section;
 use super::values::{
-    AddressRange, AllowedHost, AllowedOrigin, CalendarName, FetchPlace, FilePath, Header,
-    IssuerAddress, ListenAddress, ModelId, Name, NamespaceName, ProfileRow, ProviderUrl,
-    ProxyAddress, RoleName, Secret, SecretName, Temperature, VariableName, WebAddress, Whole,
-    Words, WorkingTimes, ZoneName, choices,
+    AddressRange, AllowedHost, AllowedOrigin, CalendarName, ConditionValue, FetchPlace, FilePath,
+    Header, IssuerAddress, ListenAddress, ModelId, Name, NamespaceName, ProfileRow, ProviderUrl,
+    ProxyAddress, RoleName, Secret, SecretName, Temperature, ValueName, VariableName, WebAddress,
+    Whole, Words, WorkingTimes, ZoneName, choices,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 use windlass_calendar::PRIMARY;
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
@@ -23,6 +24,7 @@ use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, Thinking};
 use windlass_store::{ConversationShares, StoreLimits};
 use windlass_tool::artifact::Tightening;
+use windlass_tool::condition::Values;
 use windlass_tool::handler_file::{BoundSecret, Permissions};
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::{Mode, RateLimit};
@@ -57,6 +59,8 @@ section! {
         models: BTreeMap<ModelId, ModelChange>,
         /// By tool.
         tools: BTreeMap<ToolId, ToolChange>,
+        /// What conditions of tools read as `config.NAME`.
+        condition_values: BTreeMap<ValueName, ConditionValue>,
         /// The threads of handlers.
         threads: Threads,
         /// What the files of tools may do.
@@ -89,6 +93,8 @@ section! {
         reasons: Reasons,
         /// What makes tools stricter.
         tightenings: BTreeMap<ToolId, Tightening>,
+        /// The values of `condition_values`, as conditions read them.
+        condition_facts: Arc<Values>,
     }
 }
 

@@ -153,6 +153,16 @@ fn a_mistake_is_said_in_one_line_with_its_place() {
              openai-realtime, gpt-live, demo",
         ),
         (
+            "[condition_values]\nopen = 2026-11-28",
+            "condition_values.open has the value 2026-11-28 (from windlass.toml:2), which is not a text of 1000 characters at \
+             most, a number, true or false, or a list of 1000 texts or numbers at most",
+        ),
+        (
+            "[condition_values]\nopen = [1, \"two\"]",
+            "condition_values.open has the value [1, \"two\"] (from windlass.toml:2), which is not a text of 1000 characters at \
+             most, a number, true or false, or a list of 1000 texts or numbers at most",
+        ),
+        (
             "[voice]\nbarge_in = \"yes\"",
             "voice.barge_in has the value \"yes\" (from windlass.toml:2), which is not true or false",
         ),
@@ -341,6 +351,42 @@ fn a_file_of_mistakes_is_answered_with_the_first_of_them() {
         assert_eq!(problems.len(), 51);
         assert_eq!(problems[50], "there are more mistakes; mend these first");
     }
+}
+
+#[test]
+fn conditions_read_the_values_that_are_listed() {
+    let file = "
+        [condition_values]
+        open = true
+        limit = 0.1
+        region = \"north\"
+        testers = [\"ada\", \"eve\"]
+    ";
+    let config = load(&Case { file, ..NOTHING }).unwrap().config;
+    let values = serde_json::to_string(&*config.condition_facts).unwrap();
+    assert_eq!(
+        values,
+        r#"{"limit":0.1,"open":true,"region":"north","testers":["ada","eve"]}"#
+    );
+    let many: String = (0..201)
+        .map(|number| format!("v{number:03} = 1\n"))
+        .collect();
+    let file = format!("[condition_values]\n{many}");
+    let file = &*file;
+    let problems = load(&Case { file, ..NOTHING }).unwrap_err().problems;
+    assert_eq!(
+        problems,
+        [
+            "condition_values.v200 has the value 1 (from windlass.toml:202), which is one more value of conditions than the 200 that \
+          there may be; leave some out"
+        ]
+    );
+    let file = "[condition_values]\n2b = 1";
+    let problems = load(&Case { file, ..NOTHING }).unwrap_err().problems;
+    assert!(
+        problems[0].contains("no condition can read a value of that name"),
+        "{problems:?}"
+    );
 }
 
 #[test]

@@ -14,6 +14,7 @@ use windlass_provider::profile::is_row;
 use windlass_provider::provider_tools::ProviderTool;
 use windlass_runtime::fetch::Endpoint;
 use windlass_runtime::redaction::remember;
+use windlass_tool::condition::{LIST_ITEMS_MAX, TEXT_CHARACTERS_MAX, Values, is_value_name};
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
 use windlass_tool::rights::Role;
@@ -340,6 +341,82 @@ impl TryFrom<String> for SecretName {
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         fits.then_some(Self(name)).ok_or(NoSecretName)
     }
+}
+
+/// The name of a value that conditions read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ValueName(String);
+
+/// No condition could name it.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error(
+    "no condition can read a value of that name; names have at most 64 letters, digits and underscores, and begin with no digit"
+)]
+pub struct NoValueName;
+
+impl ValueName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for ValueName {
+    type Error = NoValueName;
+
+    fn try_from(name: String) -> Result<Self, NoValueName> {
+        match is_value_name(&name) {
+            true => Ok(Self(name)),
+            false => Err(NoValueName),
+        }
+    }
+}
+
+/// A value that conditions read: a text, a number, true or false, or a list of texts or of numbers.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "toml::Value")]
+pub struct ConditionValue(serde_json::Value);
+
+impl ConditionValue {
+    pub fn get(&self) -> &serde_json::Value {
+        &self.0
+    }
+}
+
+impl Leaf for ConditionValue {
+    const KIND: Kind = Kind::Plain;
+
+    fn takes() -> String {
+        format!(
+            "a text of {TEXT_CHARACTERS_MAX} characters at most, a number, true or false, or a list of {LIST_ITEMS_MAX} texts or \
+             numbers at most"
+        )
+    }
+}
+
+impl TryFrom<toml::Value> for ConditionValue {
+    type Error = Unfit;
+
+    fn try_from(value: toml::Value) -> Result<Self, Unfit> {
+        let value = plain(value).ok_or(Unfit)?;
+        Values::check(&value).map_err(|_| Unfit)?;
+        Ok(Self(value))
+    }
+}
+
+/// `None` for what JSON has no value for.
+fn plain(value: toml::Value) -> Option<serde_json::Value> {
+    Some(match value {
+        toml::Value::String(text) => text.into(),
+        toml::Value::Integer(number) => number.into(),
+        toml::Value::Float(number) => serde_json::Number::from_f64(number)?.into(),
+        toml::Value::Boolean(flag) => flag.into(),
+        toml::Value::Array(items) => {
+            let items = items.into_iter().map(plain);
+            items.collect::<Option<Vec<_>>>()?.into()
+        }
+        toml::Value::Datetime(_) | toml::Value::Table(_) => return None,
+    })
 }
 
 /// A namespace that a record can be in, as the knowledge base has it.
@@ -721,6 +798,10 @@ impl Named for CalendarName {
 
 impl Named for NamespaceName {
     const PLACEHOLDER: &str = "NAMESPACE";
+}
+
+impl Named for ValueName {
+    const PLACEHOLDER: &str = "NAME";
 }
 
 impl Named for SecretName {

@@ -23,7 +23,9 @@ use crate::io::{Output, RateCharge, RateDecision};
 use crate::ledger;
 use crate::limits::Limits;
 use crate::model::{IncomingCall, UNNAMED};
-use crate::policy::{Deliveries, Delivery, DeliveryState, Gates, Settled, delivery_key, examine};
+use crate::policy::{
+    ConsentReason, Deliveries, Delivery, DeliveryState, Gates, Settled, delivery_key, examine,
+};
 use crate::talk::Talk;
 use crate::turn::Charge;
 use accepted::Accepted;
@@ -148,8 +150,7 @@ impl Calls {
         // Steps 3 to 6: the tool, the mode, the arguments.
         let gates = Gates {
             registry: &talk.step.config.registry,
-            mode: talk.step.config.mode,
-            rights: &talk.step.config.rights,
+            facts: talk.step.facts(),
             top_k_max: talk.step.limits().turn.top_k_max,
             open: self.open.len(),
             open_max: talk.step.limits().open_calls_max,
@@ -421,15 +422,15 @@ impl Calls {
 
     /// Ends a delivery that no gate let through.
     fn refuse(&mut self, slot: Slot, error: CallError, charge: Charge, talk: &mut Talk) {
-        self.refuse_delivery(slot, (error, charge), true, talk);
+        self.refuse_delivery(slot, (error, charge), Hearing::default(), talk);
     }
 
-    /// The same, and what was answered.
+    /// The same, with who hears of it, and what was answered.
     fn refuse_delivery(
         &mut self,
         slot: Slot,
         (error, charge): (CallError, Charge),
-        is_spoken: bool,
+        Hearing { is_spoken, consent }: Hearing,
         talk: &mut Talk,
     ) -> Settled {
         let response = match slot.tool() {
@@ -444,6 +445,7 @@ impl Calls {
         let state = DeliveryState::Settled(settled.clone());
         self.deliveries.remember(slot.clone(), state);
         let record = CallRecord::new(slot.clone(), &settled.response, None);
+        let record = record.because(consent);
         talk.step.event(SessionEvent::CallRejected(record));
         talk.log_call(&slot, &settled);
         let turn = slot.turn;
@@ -465,7 +467,11 @@ impl Calls {
         let batch = call.delivered().batch;
         let scheduling = scheduling_of_answer(&call.slot(), false, talk);
         let refused = (error, charge);
-        let settled = self.refuse_delivery(call.slot(), refused, call.spoken, talk);
+        let hearing = Hearing {
+            is_spoken: call.spoken,
+            consent: call.consent.clone(),
+        };
+        let settled = self.refuse_delivery(call.slot(), refused, hearing, talk);
         for (slot, rule) in call.attached {
             deduplicated(&slot, rule, talk);
             let answer = CallAnswer {
@@ -657,6 +663,23 @@ impl Calls {
         }
         let run = call.take_run();
         self.cancel(call, run, talk);
+    }
+}
+
+/// Who hears of a refusal, and what the audit is told beside it.
+struct Hearing {
+    /// Whether the model is answered.
+    is_spoken: bool,
+    /// Why the user was asked, or was not.
+    consent: Option<Arc<ConsentReason>>,
+}
+
+impl Default for Hearing {
+    fn default() -> Self {
+        Self {
+            is_spoken: true,
+            consent: None,
+        }
     }
 }
 

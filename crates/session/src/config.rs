@@ -6,6 +6,7 @@ use crate::model::{CallSupport, HistoryEntry, ModelProfile};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use windlass_store::{Epoch, LegRef};
+use windlass_tool::condition::{Facts, Given};
 use windlass_tool::id::{CallNumber, ConversationId, SessionId, TenantId, UserId};
 use windlass_tool::kind::{Mode, Scheduling};
 use windlass_tool::registry::{Registry, Tool};
@@ -21,6 +22,9 @@ pub struct SessionConfig {
     /// What was proven of the caller.
     #[serde(default)]
     pub rights: Rights,
+    /// What conditions of tools read beside the caller: the user's clock, and the configuration's values.
+    #[serde(default)]
+    pub given: Given,
     pub conversation_id: ConversationId,
     pub mode: Mode,
     /// Pinned: a reload serves new sessions only. A journal names its version alone.
@@ -58,10 +62,23 @@ impl SessionConfig {
         }
     }
 
-    /// The tools that the session's model is offered.
+    /// The tools that the session's model is offered from its beginning.
     pub fn offered(&self) -> impl Iterator<Item = &Arc<Tool>> {
         let tools = self.registry.declared(self.mode);
-        tools.filter(|tool| tool.permissions.allow(&self.rights))
+        tools.filter(|tool| tool.is_offered(&self.facts(self.started_unix_ms)))
+    }
+
+    /// What conditions are judged by at a time, in milliseconds since the Unix epoch, before there are arguments.
+    pub fn facts(&self, unix_ms: u64) -> Facts<'_> {
+        Facts {
+            rights: &self.rights,
+            user_id: self.user_id.as_str(),
+            tenant: self.tenant.as_str(),
+            mode: self.mode,
+            unix_ms,
+            given: &self.given,
+            arguments: None,
+        }
     }
 
     /// From which the session counts what the ledger knows by number: higher than any process before it can have come, whatever

@@ -5,6 +5,7 @@ use crate::client::{CancelOutcome, CancelWay};
 use crate::context::{ContextEstimate, ContextUse};
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot, shorten};
 use crate::model::{LostReason, Role, Usage};
+pub use crate::policy::ConsentReason;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -241,6 +242,8 @@ impl CallStarted {
 pub struct CallRecord {
     pub(crate) slot: Slot,
     pub effect_id: Option<EffectId>,
+    /// Why the user was asked about the call, or was not, of a tool that asks or of a call that could do harm.
+    pub consent: Option<Arc<ConsentReason>>,
     pub response: Sensitive<Arc<ToolResponse>>,
 }
 
@@ -253,8 +256,14 @@ impl CallRecord {
         Self {
             slot,
             effect_id,
+            consent: None,
             response: Sensitive(response.clone()),
         }
+    }
+
+    /// The same with the reason why the user was asked.
+    pub(crate) fn because(self, consent: Option<Arc<ConsentReason>>) -> Self {
+        Self { consent, ..self }
     }
 
     /// Of a call that names no tool there is, for programs that test what they make of events.

@@ -16,7 +16,7 @@ use windlass_tool::registry::Registry;
 use windlass_tool::rights::Role;
 
 /// The version of this form. A journal of another version is not read: the core that wrote it was another one.
-pub const JOURNAL_VERSION: u32 = 9;
+pub const JOURNAL_VERSION: u32 = 10;
 
 /// Characters of an output's text. What is longer is cut, and is compared by a sum of the rest.
 const OUTPUT_CHARACTERS_MAX: usize = 2_000;
@@ -65,7 +65,11 @@ pub struct Step {
 pub fn settings_of(registry: &Registry) -> BTreeMap<String, Tightening> {
     let settings = registry.tools().map(|tool| {
         let tightening = Tightening {
-            requires_confirmation: Some(tool.requires_confirmation),
+            // A condition stands in the tool's own files, and would be lost by being made stricter.
+            requires_confirmation: match tool.consent_condition {
+                Some(_) => None,
+                None => Some(tool.requires_confirmation),
+            },
             allowed_modes: Some(tool.allowed_modes.clone()),
             timeout_ms: Some(tool.timeout_ms),
             rate_limit: tool.rate_limit,

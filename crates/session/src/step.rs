@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_store::{EntryEvent, LegNumber, NewEntry, Nonce};
+use windlass_tool::condition::Facts;
 use windlass_tool::envelope::{self, Meta, Outcome, ToolResponse};
 use windlass_tool::error::CallError;
 use windlass_tool::id::{CallNumber, EffectId};
@@ -48,6 +49,11 @@ impl Step {
     /// Milliseconds since the Unix epoch.
     pub(crate) fn unix_ms(&self) -> u64 {
         self.config.started_unix_ms + self.now.as_millis()
+    }
+
+    /// What conditions are judged by now.
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        self.config.facts(self.unix_ms())
     }
 
     pub(crate) fn push(&mut self, output: Output) {
@@ -192,6 +198,7 @@ pub(crate) mod bench {
                 tenant: TenantId::new("t-1"),
                 user_id: UserId::new("u-1"),
                 rights: windlass_tool::rights::Rights::Anonymous,
+                given: windlass_tool::condition::Given::default(),
                 conversation_id: ConversationId::new("c-1"),
                 mode: Mode::Voice,
                 registry: Arc::new(Registry::new("1.0.00000000", None, Vec::new())),

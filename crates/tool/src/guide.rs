@@ -4,6 +4,7 @@ use crate::json;
 use crate::problem::{Report, Severity};
 use crate::validate::Validator;
 use crate::wording::brief;
+use serde_json::Value;
 
 /// The longest summary, in characters: all of them together are in every session's prompt.
 const SUMMARY_CHARACTERS_MAX: usize = 250;
@@ -372,6 +373,13 @@ pub(crate) fn without_untrue_examples(
         kept.push('\n');
     }
     kept
+}
+
+/// The examples of a text that are JSON, in their order.
+pub(crate) fn examples(documentation: &str) -> Vec<Value> {
+    let blocks = blocks(&lines(documentation)).into_iter();
+    let parsed = blocks.map(|block| json::parse(block.text.as_bytes()));
+    parsed.filter_map(Result::ok).collect()
 }
 
 fn blocks<'t>(lines: &[Line<'t>]) -> Vec<Block<'t>> {

@@ -7,6 +7,7 @@ pub mod artifact;
 mod cap;
 pub mod characters;
 pub mod compile;
+pub mod condition;
 pub mod content;
 pub mod data;
 pub mod depth;

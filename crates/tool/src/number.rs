@@ -4,6 +4,7 @@
 use crate::arguments::Arguments;
 use crate::wording::pointer;
 use serde_json::{Number, Value};
+use std::cmp::Ordering;
 
 /// The longest number that an argument may be, in characters.
 pub const CHARACTERS_MAX: usize = 200;
@@ -48,6 +49,11 @@ impl Numbers {
 /// Whether two numbers have the same exact value.
 pub fn same(left: &Number, right: &Number) -> bool {
     left.as_str() == right.as_str() || Decimal::of(left.as_str()) == Decimal::of(right.as_str())
+}
+
+/// Which of two numbers, as JSON writes them, is the greater one by its exact value.
+pub(crate) fn order(left: &str, right: &str) -> Ordering {
+    Decimal::of(left).order(&Decimal::of(right))
 }
 
 /// Whether two values are the same, numbers by their exact value.
@@ -128,7 +134,8 @@ pub fn unbearable(arguments: &Arguments) -> Option<(String, String)> {
     Some((at, problem))
 }
 
-fn problem_of(number: &Number) -> Option<String> {
+/// What is wrong with a number that is longer or larger than one may be.
+pub(crate) fn problem_of(number: &Number) -> Option<String> {
     let text = number.as_str();
     if text.len() > CHARACTERS_MAX {
         return Some(format!("a number has at most {CHARACTERS_MAX} characters"));
@@ -212,6 +219,30 @@ impl Decimal {
             is_negative,
             digits,
             point: (before - leading).saturating_add(exponent_of(exponent)),
+        }
+    }
+
+    fn order(&self, other: &Self) -> Ordering {
+        let by_sign = |decimal: &Self| match (decimal.digits.is_empty(), decimal.is_negative) {
+            (true, _) => 0,
+            (false, is_negative) => {
+                if is_negative {
+                    -1
+                } else {
+                    1
+                }
+            }
+        };
+        let (sign, others) = (by_sign(self), by_sign(other));
+        if sign != others || sign == 0 {
+            return sign.cmp(&others);
+        }
+        // Digits without zeros at either end stand in the order of texts.
+        let by_size = self.point.cmp(&other.point);
+        let by_size = by_size.then_with(|| self.digits.cmp(&other.digits));
+        match self.is_negative {
+            true => by_size.reverse(),
+            false => by_size,
         }
     }
 
@@ -360,6 +391,39 @@ mod tests {
         ] {
             assert!(!same(&number(left), &number(right)), "{left} {right}");
             assert_ne!(canonical(left), canonical(right));
+        }
+    }
+
+    #[test]
+    fn numbers_stand_in_the_order_of_their_exact_values() {
+        let ascending = [
+            "-1e400",
+            "-9007199254740993",
+            "-9007199254740992.5",
+            "-2.5",
+            "-0.1",
+            "0",
+            "1e-400",
+            "0.1",
+            "0.1000000000000000055511151231257827",
+            "0.11",
+            "2",
+            "10",
+            "12",
+            "123",
+            "124",
+            "9007199254740992",
+            "9007199254740992.5",
+            "9007199254740993",
+            "1e400",
+        ];
+        for (place, left) in ascending.iter().enumerate() {
+            for (other, right) in ascending.iter().enumerate() {
+                assert_eq!(order(left, right), place.cmp(&other), "{left} {right}");
+            }
+        }
+        for (left, right) in [("1e3", "1000.0"), ("-0", "0e9"), ("12.50", "125e-1")] {
+            assert!(order(left, right).is_eq(), "{left} {right}");
         }
     }
 

@@ -2,6 +2,7 @@
 //! session pins the one it began with.
 
 use crate::arguments::Arguments;
+use crate::condition::{Availability, Condition, Facts};
 use crate::effect_key::KeySpec;
 use crate::envelope::Meta;
 use crate::handler::Handler;
@@ -43,7 +44,10 @@ pub struct Tool {
     pub category: Category,
     pub side_effects: SideEffects,
     pub idempotent: bool,
+    /// Whether any of its calls needs the user's consent.
     pub requires_confirmation: bool,
+    /// Of a tool that requires confirmation: the calls that need it. Without, all of them do.
+    pub consent_condition: Option<Condition>,
     pub allowed_modes: Vec<Mode>,
     /// Milliseconds; soft.
     pub latency_budget_ms: u64,
@@ -58,6 +62,8 @@ pub struct Tool {
     pub rate_limit: Option<RateLimit>,
     /// Who may use it, and who may approve its calls.
     pub permissions: Permissions,
+    /// To whom of them, and when, it is offered.
+    pub availability: Option<Availability>,
     /// The arguments that say which effect a call means. Empty where all of them do.
     pub effect_key: Arc<[Arc<str>]>,
     /// Whether a second request is a second effect, as with "louder" or "the next page".
@@ -111,6 +117,23 @@ impl Tool {
 
     pub fn writes(&self) -> bool {
         self.side_effects == SideEffects::Writes
+    }
+
+    /// Whether somebody may use it, and finds it available.
+    pub fn is_offered(&self, facts: &Facts<'_>) -> bool {
+        self.permissions.allow(facts.rights) && self.is_available(facts)
+    }
+
+    /// Whether its [availability](Tool::availability) holds. What cannot be judged does not.
+    pub fn is_available(&self, facts: &Facts<'_>) -> bool {
+        self.availability
+            .as_ref()
+            .is_none_or(|availability| availability.condition.holds(facts) == Ok(true))
+    }
+
+    /// Whether everybody is offered it in its modes, whatever the facts.
+    pub fn is_for_everybody(&self) -> bool {
+        self.permissions.is_empty() && self.availability.is_none()
     }
 
     /// Milliseconds for which its handler is asked what became of an effect: somebody may wait for that.

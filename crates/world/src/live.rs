@@ -165,6 +165,7 @@ impl World {
             tenant: of.tenant.clone(),
             user_id: of.user_id.clone(),
             rights: windlass_tool::rights::Rights::Anonymous,
+            given: windlass_tool::condition::Given::default(),
             conversation_id: of.conversation_id.clone(),
             mode,
             registry: registry.clone(),

@@ -18,6 +18,7 @@ use windlass_session::limits::Limits;
 use windlass_session::model::HistoryEntry;
 use windlass_session::session::SessionConfig;
 use windlass_store::{Beginner, ConversationRef, Epoch};
+use windlass_tool::condition::{Facts, Given};
 use windlass_tool::handler::{Page, World};
 use windlass_tool::id::{CallNumber, ClientId, UserId};
 use windlass_tool::kind::Mode;
@@ -65,6 +66,12 @@ pub(super) struct SessionRequest {
     pub(super) can_ask: bool,
 }
 
+/// When a session begins, and what conditions read in it.
+struct Beginning {
+    unix_ms: u64,
+    given: Given,
+}
+
 impl ChatHost {
     /// A session that keeps these tools.
     pub(super) fn held_session(
@@ -73,8 +80,21 @@ impl ChatHost {
         toolbox: &Toolbox,
         kit: &ModeKit,
     ) -> Result<HeldSession, NoRandomness> {
-        let tools = kit.for_rights(&request.maker.rights);
-        let session = self.begin_session(request, &tools)?;
+        let maker = &request.maker;
+        let beginning = Beginning {
+            unix_ms: clock::now_unix_ms(),
+            given: kit.given(maker.zone.as_ref()),
+        };
+        let tools = kit.offered_to(&Facts {
+            rights: &maker.rights,
+            user_id: maker.user_id.as_str(),
+            tenant: request.reference.tenant.as_str(),
+            mode: request.mode,
+            unix_ms: beginning.unix_ms,
+            given: &beginning.given,
+            arguments: None,
+        });
+        let session = self.begin_session(request, &tools, beginning)?;
         let lease = self.sessions.enter(session.id(), &toolbox.version);
         Ok(HeldSession {
             session,
@@ -87,6 +107,7 @@ impl ChatHost {
         &self,
         request: SessionRequest,
         tools: &ModeTools,
+        beginning: Beginning,
     ) -> Result<TextSession, NoRandomness> {
         let SessionRequest {
             maker,
@@ -121,6 +142,7 @@ impl ChatHost {
                 tenant: reference.tenant.clone(),
                 user_id: maker.user_id,
                 rights: maker.rights,
+                given: beginning.given,
                 conversation_id: reference.conversation_id.clone(),
                 mode,
                 registry: tools.registry.clone(),
@@ -128,7 +150,7 @@ impl ChatHost {
                 profile,
                 model,
                 estimate,
-                started_unix_ms: clock::now_unix_ms(),
+                started_unix_ms: beginning.unix_ms,
                 history,
                 last_call: CallNumber(0),
                 can_ask,
@@ -151,6 +173,11 @@ impl HeldSession {
     /// The system instruction of a turn of it that begins now.
     pub(crate) fn instruction(&self, zone: Option<&UserZone>) -> Arc<str> {
         self.tools.instruction(zone)
+    }
+
+    /// The tools that its model is offered.
+    pub(crate) fn tools(&self) -> &ModeTools {
+        &self.tools
     }
 
     pub(crate) async fn end(self) {

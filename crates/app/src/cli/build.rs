@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_config::Config;
 use windlass_tool::artifact::write_artifact;
-use windlass_tool::compile::{Compilation, FieldDefault};
+use windlass_tool::compile::{Compilation, ExampleConsent, FieldDefault};
 use windlass_tool::problem::{Problem, Severity};
 
 pub(super) fn run(arguments: &BuildArguments, handlers: &Handlers) -> Result<(), Failure> {
@@ -117,12 +117,32 @@ fn print_text(compilation: &Compilation, written: Option<&Path>) {
         let shown: Vec<String> = defaults.iter().map(shown).collect();
         Printer.result(&format!("{tool}: by default {}", shown.join(", ")));
     }
+    for (tool, examples) in &compilation.consents {
+        Printer.result(&format!("{tool}: the examples of its guide come to"));
+        for example in examples {
+            Printer.result(&format!("  {}", consent_of(example)));
+        }
+    }
     for (tool, arguments) in artifact.keys() {
         Printer.result(&format!("{tool}: calls that mean one change are known by"));
         for (name, compared) in arguments {
             Printer.result(&format!("  {name}: {compared}"));
         }
     }
+}
+
+/// Whom an example asks.
+fn consent_of(example: &ExampleConsent) -> String {
+    let (anonymous, signed_in) = (&example.anonymous, &example.signed_in);
+    let outcome = match anonymous == signed_in {
+        true => anonymous.clone(),
+        false => format!("{anonymous} who has not signed in, {signed_in} who has"),
+    };
+    let elsewhere = match example.may_differ {
+        true => " (by text, on a Monday at 12, without roles)",
+        false => "",
+    };
+    format!("{}: {outcome}{elsewhere}", example.arguments)
 }
 
 /// A value as people write it.
@@ -155,6 +175,7 @@ fn print_json(compilation: &Compilation, written: Option<&Path>) {
             });
             defaults.collect::<BTreeMap<_, _>>()
         }),
+        "consent": artifact.map(|_| &compilation.consents),
         "problems": compilation.problems,
     });
     Printer.result(&report.to_string());

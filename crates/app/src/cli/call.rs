@@ -212,6 +212,7 @@ async fn request(
             tenant: TenantId::default(),
             user_id: UserId::new(arguments.user.as_str()),
             rights: rights(&arguments.user, &arguments.role)?,
+            given: toolbox.of(mode).given(None),
             conversation_id: ids::conversation_id().map_err(Failure::of)?,
             mode,
             // The others leave it out, so that their journals are replayed with the tools that a session of a model has.

@@ -24,7 +24,6 @@ use windlass_tool::characters::steers;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Block;
 use windlass_tool::id::{CallNumber, ClientId, UserId};
-use windlass_tool::kind::Mode;
 use windlass_tool::registry::Tool;
 use windlass_tool::rights::Rights;
 use windlass_tool::sensitive::Sensitive;
@@ -113,7 +112,7 @@ async fn talk(
     message: Option<&str>,
     mut person: Person,
 ) -> Result<(), Failure> {
-    let begun = host.session_of(ClientId::new(USER), UserId::new(USER), rights.clone());
+    let begun = host.session_of(ClientId::new(USER), UserId::new(USER), rights);
     let mut session = begun.map_err(Failure::of)?;
     let outcome = match message {
         Some(message) => match exchange(host, &mut session, message, &mut person).await {
@@ -126,7 +125,7 @@ async fn talk(
             ) => Ok(()),
             Err(unserved) => Err(unserved),
         },
-        None => converse(host, &mut session, &rights, &mut person).await,
+        None => converse(host, &mut session, &mut person).await,
     };
     session.end().await;
     outcome
@@ -175,7 +174,7 @@ fn is_command(line: &str) -> bool {
 }
 
 /// Does what a command says; false where it says that this is the end.
-fn run_command(command: &str, host: &ChatHost, rights: &Rights) -> bool {
+fn run_command(command: &str, session: &HeldSession) -> bool {
     match command {
         "/exit" => return false,
         "/help" => {
@@ -184,8 +183,7 @@ fn run_command(command: &str, host: &ChatHost, rights: &Rights) -> bool {
             Printer.outcome(&lines.join("\n"), &json!({ "commands": names }));
         }
         "/tools" => {
-            let toolbox = host.toolbox.load();
-            let tools = toolbox.of(Mode::Text).for_rights(rights);
+            let tools = session.tools();
             let line = |tool: &Arc<Tool>| printable(&format!("  {}: {}", tool.id, tool.summary));
             let lines: Vec<String> = tools.offered().map(line).collect();
             let of_one =
@@ -204,7 +202,6 @@ fn run_command(command: &str, host: &ChatHost, rights: &Rights) -> bool {
 async fn converse(
     host: &ChatHost,
     session: &mut HeldSession,
-    rights: &Rights,
     person: &mut Person,
 ) -> Result<(), Failure> {
     let is_terminal = person.lines.is_terminal();
@@ -222,7 +219,7 @@ async fn converse(
             Typed::Line(line) => match line.trim() {
                 "" => {}
                 command if is_command(command) => {
-                    if !run_command(command, host, rights) {
+                    if !run_command(command, session) {
                         return Ok(());
                     }
                 }

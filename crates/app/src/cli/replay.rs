@@ -98,7 +98,8 @@ fn registry(
         .activate(artifact)
         .map_err(ToolboxError::reported)?;
     let session = &header.session;
-    let tools = toolbox.of(session.mode).for_rights(&session.rights);
+    let facts = session.facts(session.started_unix_ms);
+    let tools = toolbox.of(session.mode).offered_to(&facts);
     Ok(tools.registry.clone())
 }
 

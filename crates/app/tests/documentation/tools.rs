@@ -34,6 +34,7 @@ fn every_schema_of_a_tool_in_a_document_compiles() {
                 builtin: &BTreeMap::from([(id, None)]),
                 build_timestamp: "2026-11-20T12:00:00Z",
                 vocabularies: &BTreeMap::new(),
+                values: windlass_tool::condition::Values::none(),
                 permissions: &Permissions::default(),
                 judge: None,
             });

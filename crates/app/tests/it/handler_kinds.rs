@@ -295,6 +295,7 @@ impl Backend {
             builtin: &BTreeMap::from([(id.clone(), None)]),
             build_timestamp: "2026-11-20T12:00:00Z",
             vocabularies: &BTreeMap::new(),
+            values: windlass_tool::condition::Values::none(),
             permissions: &Permissions {
                 processes: true,
                 secrets: BTreeMap::from([("HOOK".to_owned(), hosts.clone())]),

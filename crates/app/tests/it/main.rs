@@ -25,6 +25,7 @@ mod commands;
 mod completions;
 mod completions_again;
 mod composed;
+mod conditions;
 mod connections;
 mod conversations_read;
 mod crowds;

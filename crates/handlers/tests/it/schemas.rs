@@ -458,6 +458,7 @@ fn compile_without_fault(tools: &Path) {
         builtin: &builtin,
         build_timestamp: "2026-01-01T00:00:00Z",
         vocabularies: &BTreeMap::new(),
+        values: windlass_tool::condition::Values::none(),
         permissions: &Permissions::default(),
         judge: None,
     });

@@ -197,6 +197,8 @@ struct CallLine<'a> {
     idempotency_key: &'a DeliveryKey,
     #[serde(skip_serializing_if = "Option::is_none")]
     effect_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consent: Option<String>,
     duration_ms: u64,
     ok: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -385,6 +387,7 @@ fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {
         parent_call_id: record.parent().map(|parent| parent.to_string()),
         idempotency_key: record.idempotency_key(),
         effect_id: record.effect_id.as_ref().map(|id| id.as_str()),
+        consent: record.consent.as_ref().map(ToString::to_string),
         duration_ms: response.meta.duration_ms,
         ok: response.is_ok(),
         error_type: record.error_type(),

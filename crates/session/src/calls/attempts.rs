@@ -12,8 +12,8 @@ use crate::facts::Completed;
 use crate::io::{Output, StoreProblem};
 use crate::ledger;
 use crate::policy::{
-    EffectRun, Failed, Judged, Settled, admitted, confirm, judge, outcome_of, outcome_unknown,
-    retry_delay, timed_out,
+    EffectRun, Failed, Judged, Settled, admitted, confirm, consent, judge, outcome_of,
+    outcome_unknown, retry_delay, timed_out,
 };
 use crate::talk::Talk;
 use std::sync::Arc;
@@ -201,7 +201,9 @@ impl Calls {
                 return self.end_as_known(call, response, &effect, talk);
             }
             Reply::Ask(asked) => {
-                let error = confirm::required(call.tool(), &asked.question.hazards);
+                let hazards = &asked.question.hazards;
+                call.consent = consent::asked_because(call.consent.as_ref(), hazards);
+                let error = confirm::required(call.tool(), hazards, call.consent.as_deref());
                 self.show_question(&call, *asked, talk);
                 error
             }
@@ -692,6 +694,7 @@ pub(super) fn report(
     talk: &mut Talk,
 ) {
     let record = CallRecord::new(call.slot(), response, effect_id);
+    let record = record.because(call.consent.clone());
     talk.step.event(match response.error_type() {
         Some(ErrorType::Cancelled) => SessionEvent::CallCancelled(record),
         _ => SessionEvent::CallFinished(record),

@@ -10,7 +10,10 @@ use crate::event::{DuplicateRule, Resolution, SessionEvent};
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
 use crate::io::{AnswerRequest, News, Output, RateCharge, StoreProblem};
 use crate::ledger;
-use crate::policy::{BLOCKING_TOOL, EffectRun, Judged, Settled, confirm, refused_approval};
+use crate::policy::{
+    BLOCKING_TOOL, ConsentReason, EffectRun, Judged, Settled, confirm, consent, not_available,
+    refused_approval,
+};
 use crate::talk::Talk;
 use crate::turn::Charge;
 use std::sync::Arc;
@@ -19,16 +22,27 @@ use windlass_store::command::{
     AnswerVerdict, OpenQuestion, Refusal, Reply, Request, RequestOrigin, Run, WithdrawnQuestion,
 };
 use windlass_store::{Effect, EffectState, Nonce, Question, QuestionState};
+use windlass_tool::condition::Facts;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 use windlass_tool::template;
 
+/// What a call's tool says of consent, over its canonical arguments and as things stand now.
+pub(super) fn consent_of(call: &CallFacts, talk: &Talk) -> Option<Arc<ConsentReason>> {
+    let facts = Facts {
+        arguments: Some(call.arguments().expose()),
+        ..talk.step.facts()
+    };
+    consent::judge(call.tool(), &facts).map(Arc::new)
+}
+
 // The ledger is asked, and answers.
 impl Calls {
     pub(super) fn request(&mut self, mut call: Box<Call>, talk: &mut Talk) {
         let (nonce, effect_id) = talk.step.mint();
+        call.consent = consent_of(&call.facts, talk);
         let tool = call.tool();
         let preview = tool.confirmation_preview.as_ref();
         let arguments = call.arguments();
@@ -50,7 +64,7 @@ impl Calls {
             origin: request_origin(&call, talk),
             onset: call.onset,
             may_run: call.refusal.is_none(),
-            needs_consent: tool.requires_confirmation,
+            needs_consent: consent::is_needed(call.consent.as_deref()),
             ignores_external_content: tool.is_exempt_from_external_content_rule(),
             can_ask: self.can_ask(talk),
             mode: talk.step.config.mode,
@@ -335,10 +349,11 @@ impl Calls {
             }
             return self.cancel(call, None, talk);
         }
+        call.consent = consent::asked_because(call.consent.as_ref(), &question.hazards);
         let is_other = *question.arguments.expose() != call.arguments().to_text();
         let error = match is_other {
             true => confirm::required_already(call.tool(), &question),
-            false => confirm::required(call.tool(), &question.hazards),
+            false => confirm::required(call.tool(), &question.hazards, call.consent.as_deref()),
         };
         // One that another session of the conversation put is new to this one's client.
         if is_repeated && self.approvals.is_asked(question.number) {
@@ -429,6 +444,15 @@ impl Calls {
         let tool = config.registry.get(question.tool.as_str());
         let tool = tool.filter(|_| is_approval);
         if let Some(error) = tool.and_then(|tool| refused_approval(tool, &config.rights)) {
+            return self.approvals.refuse(&question, error, talk);
+        }
+        // One who approves for others is another user than the one to whom the tool has to be available.
+        let of_user = tool.filter(|tool| tool.permissions.approver_roles.is_empty());
+        let facts = Facts {
+            mode: question.mode,
+            ..talk.step.facts()
+        };
+        if let Some(error) = of_user.and_then(|tool| not_available(tool, &facts)) {
             return self.approvals.refuse(&question, error, talk);
         }
         // Everything that may have changed is checked again.

@@ -1,7 +1,7 @@
 //! Calls that handlers make: from a handler's message through the gates of every call to the answer that it waits for, and what
 //! becomes of them when their parent ends. The ledger's part and the run are those of any call.
 
-use super::decisions::{await_lease, known_error};
+use super::decisions::{await_lease, consent_of, known_error};
 use super::families::Nesting;
 use super::open::{Call, Origin, Phase};
 use super::{Calls, deduplicated, give_back};
@@ -9,8 +9,8 @@ use crate::event::{CallRecord, DuplicateRule, SessionEvent};
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot, shorten};
 use crate::io::Output;
 use crate::ledger;
-use crate::policy::nested::{Caller, check};
-use crate::policy::{Gates, Settled, confirm, examine, outcome_of};
+use crate::policy::nested::{Called, Caller, check};
+use crate::policy::{Gates, Settled, confirm, consent, examine, outcome_of};
 use crate::talk::Talk;
 use crate::turn::Charge;
 use serde_json::Value;
@@ -118,8 +118,7 @@ impl Calls {
         };
         let gates = Gates {
             registry: &talk.step.config.registry,
-            mode: talk.step.config.mode,
-            rights: &talk.step.config.rights,
+            facts: talk.step.facts(),
             top_k_max: talk.step.limits().turn.top_k_max,
             open: self.open.len(),
             open_max: talk.step.limits().open_calls_max,
@@ -130,7 +129,18 @@ impl Calls {
             above: &nesting.above,
             has_effect: nesting.change.is_some(),
         };
-        match check(&caller, facts.tool(), ledger::decides_about(facts.tool())) {
+        let tool = facts.tool();
+        let consent = consent_of(&facts, talk);
+        let called = Called {
+            tool,
+            is_change: ledger::decides_about(tool),
+            // What only asks, and changes nothing, a model calls.
+            asks: match tool.writes() {
+                true => consent::is_needed(consent.as_deref()),
+                false => tool.requires_confirmation,
+            },
+        };
+        match check(&caller, &called) {
             Ok(()) => Ok(facts),
             Err(error) => Err(Box::new((Slot::Valid(facts), error))),
         }

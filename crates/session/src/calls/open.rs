@@ -7,7 +7,7 @@ use crate::config::SessionConfig;
 use crate::event::DuplicateRule;
 use crate::facts::{CallFacts, Delivered, HashedKey, Slot};
 use crate::ledger;
-use crate::policy::EffectRun;
+use crate::policy::{ConsentReason, EffectRun};
 use crate::time::Timestamp;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,6 +34,8 @@ pub(crate) struct Call {
     pub(super) said: Sayings,
     /// Why budgets or loop guard do not let it run; the ledger may still answer it from what was done.
     pub(crate) refusal: Option<CallError>,
+    /// Why the user is asked about it, or is not, for the audit.
+    pub(crate) consent: Option<Arc<ConsentReason>>,
     /// Its turn has been charged for it.
     pub(crate) is_charged: bool,
     /// It has waited for another attempt at its effect, and counts as a repeat already.
@@ -125,6 +127,7 @@ impl Call {
             attempt: 1,
             said: Sayings::default(),
             refusal: None,
+            consent: None,
             is_charged: false,
             has_waited: false,
             onset: None,

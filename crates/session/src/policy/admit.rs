@@ -4,12 +4,13 @@
 use super::admitted::{AdmittedCall, EffectRun};
 use super::arguments;
 use crate::facts::{CallFacts, Delivered, Slot, shorten};
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::arguments::Arguments;
+use windlass_tool::condition::Facts;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::SessionFacts;
-use windlass_tool::kind::Mode;
 use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::rights::{Permissions, Rights, Role};
 
@@ -19,8 +20,8 @@ pub(crate) type Refused = Box<(Slot, CallError)>;
 /// What the gates look at beside the call.
 pub(crate) struct Gates<'a> {
     pub(crate) registry: &'a Registry,
-    pub(crate) mode: Mode,
-    pub(crate) rights: &'a Rights,
+    /// Who asks, where and when.
+    pub(crate) facts: Facts<'a>,
     pub(crate) top_k_max: i64,
     /// Calls that are open, and how many may be.
     pub(crate) open: usize,
@@ -54,27 +55,30 @@ pub(crate) fn examine(
 
 /// The tool; or why it is not to be called, and which it is.
 fn look_up(gates: &Gates<'_>, name: &str) -> Result<Arc<Tool>, (CallError, Option<Arc<Tool>>)> {
-    let may_use = |tool: &Tool| tool.permissions.allow(gates.rights);
+    let facts = &gates.facts;
     let Some(tool) = gates.registry.get(name) else {
         let error = CallError::new(
             ErrorType::NotFound,
             format!("there is no tool {:?}", shorten(name)),
         );
-        let error = match gates.registry.nearest(name, may_use) {
+        let error = match gates.registry.nearest(name, |tool| tool.is_offered(facts)) {
             Some(id) => error.with_suggestion(format!("The nearest tool is {id}.")),
             None => error,
         };
         return Err((error, None));
     };
     let refusal = |error| (error, Some(tool.clone()));
-    if !may_use(tool) {
-        return Err(refusal(not_for(tool, gates.rights)));
+    if !tool.permissions.allow(facts.rights) {
+        return Err(refusal(not_for(tool, facts.rights)));
     }
-    if !tool.allows(gates.mode) {
+    if !tool.allows(facts.mode) {
         return Err(refusal(CallError::new(
             ErrorType::ModeRestricted,
-            format!("{} is not for {} sessions", tool.id, gates.mode.as_str()),
+            format!("{} is not for {} sessions", tool.id, facts.mode.as_str()),
         )));
+    }
+    if let Some(error) = not_available(tool, facts) {
+        return Err(refusal(error));
     }
     if gates.open >= gates.open_max {
         return Err(refusal(CallError::new(
@@ -95,6 +99,33 @@ fn not_for(tool: &Tool, rights: &Rights) -> CallError {
         true => CallError::new(ErrorType::Auth, format!("{} is not for this user", tool.id))
             .with_suggestion("Do not call it again. Say that this user may not do that here."),
     }
+}
+
+/// What marks a refusal by a tool's availability, in the details of its error.
+const NOT_AVAILABLE: &str = "NOT_AVAILABLE";
+
+/// Why the tool is not available to somebody now, if it is not: in its author's words, where there are any.
+pub(crate) fn not_available(tool: &Tool, facts: &Facts<'_>) -> Option<CallError> {
+    if tool.is_available(facts) {
+        return None;
+    }
+    let availability = tool.availability.as_ref();
+    let otherwise = availability.and_then(|availability| availability.otherwise.as_deref());
+    let details = json!({ "code": NOT_AVAILABLE });
+    Some(match otherwise {
+        None => {
+            let message = format!("{} is not available here and now", tool.id);
+            CallError::new(ErrorType::ModeRestricted, message).with_details(details)
+        }
+        Some(words) => {
+            let message = format!("{} is not available here and now: {words}", tool.id);
+            CallError::new(ErrorType::ModeRestricted, message)
+                .with_details(details)
+                .with_suggestion(
+                    "Tell the user what would make it available, and answer without it.",
+                )
+        }
+    })
 }
 
 /// Why a caller may not approve a call of the tool, if it may not.

@@ -1,6 +1,7 @@
 //! What the model is told where a call needs the user's consent, and what the user is warned of. Knows nothing of tokens, and not
 //! when to ask: the ledger decides that.
 
+use super::consent::ConsentReason;
 use super::outcome::outcome_unknown;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -10,13 +11,19 @@ use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 
-/// The user is being asked.
-pub(crate) fn required(tool: &Tool, hazards: &Hazards) -> CallError {
+/// The user is being asked, for this reason.
+pub(crate) fn required(
+    tool: &Tool,
+    hazards: &Hazards,
+    reason: Option<&ConsentReason>,
+) -> CallError {
     let id = &tool.id;
     let Some(earlier) = hazards.earlier.last() else {
-        let because = match hazards.external_content && !tool.requires_confirmation {
-            true => ", because this conversation holds text that others wrote",
-            false => "",
+        let because = match reason {
+            Some(ConsentReason::ExternalContent) => {
+                ", because this conversation holds text that others wrote"
+            }
+            _ => "",
         };
         let message = format!("{id} runs only after the user has confirmed it{because}");
         return CallError::new(ErrorType::ConfirmationRequired, message);

@@ -17,8 +17,22 @@ pub(crate) struct Caller<'a> {
     pub(crate) has_effect: bool,
 }
 
-/// Whether the handler of a call may call this tool. `is_change`: the ledger would decide about it.
-pub(crate) fn check(caller: &Caller<'_>, tool: &Tool, is_change: bool) -> Result<(), CallError> {
+/// What is called.
+pub(crate) struct Called<'a> {
+    pub(crate) tool: &'a Tool,
+    /// The ledger would decide about it.
+    pub(crate) is_change: bool,
+    /// The user would have to be asked.
+    pub(crate) asks: bool,
+}
+
+/// Whether the handler of a call may call this tool.
+pub(crate) fn check(caller: &Caller<'_>, called: &Called<'_>) -> Result<(), CallError> {
+    let Called {
+        tool,
+        is_change,
+        asks,
+    } = *called;
     let (id, of) = (&tool.id, &caller.tool.id);
     let refused = |message| Err(CallError::new(ErrorType::Permanent, message));
     if caller.above.contains(id) {
@@ -31,7 +45,7 @@ pub(crate) fn check(caller: &Caller<'_>, tool: &Tool, is_change: bool) -> Result
             "{of} may not call {id}: no more than {DEPTH_MAX} calls stand below one another"
         ));
     }
-    if tool.requires_confirmation {
+    if asks {
         return refused(format!(
             "{of} may not call {id}, which runs only after the user has confirmed it: a model has to call it"
         ));

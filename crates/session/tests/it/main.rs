@@ -3,6 +3,7 @@
 
 mod budgets;
 mod cancelled_by_users;
+mod conditions;
 mod confirmations;
 mod connections;
 mod context;

@@ -329,7 +329,11 @@ fn tighten(manifest: &mut Manifest, tightening: &Tightening) -> Result<(), Strin
         Some(false) if manifest.requires_confirmation => {
             return Err("requires_confirmation is true in its schema.json".to_owned());
         }
-        Some(required) => manifest.requires_confirmation = required,
+        Some(required) => {
+            manifest.requires_confirmation = required;
+            // Every call asks now.
+            manifest.consent_condition = None;
+        }
         None => {}
     }
     if let Some(modes) = &tightening.allowed_modes {
@@ -430,6 +434,7 @@ pub(crate) fn tool(entry: Entry, handler: Arc<dyn Handler>) -> Tool {
         side_effects: manifest.side_effects,
         idempotent: manifest.idempotent,
         requires_confirmation: manifest.requires_confirmation,
+        consent_condition: manifest.consent_condition,
         allowed_modes: manifest.allowed_modes,
         latency_budget_ms: manifest.latency_budget_ms,
         timeout_ms: manifest.timeout_ms,
@@ -442,6 +447,7 @@ pub(crate) fn tool(entry: Entry, handler: Arc<dyn Handler>) -> Tool {
             .map(|confirmation| with_calls(confirmation.preview, &entry.handler)),
         rate_limit: manifest.rate_limit,
         permissions: manifest.permissions,
+        availability: manifest.availability,
         effect_key: manifest
             .effect_key
             .iter()

@@ -93,7 +93,8 @@ fn refused(
             "correct the name, or add the tool",
         ));
     };
-    if tool.manifest.requires_confirmation {
+    // One that asks by a condition may be called where that does not ask.
+    if tool.manifest.requires_confirmation && tool.manifest.consent_condition.is_none() {
         return Some((
             Severity::Warning,
             format!(

@@ -2,6 +2,7 @@
 
 use super::handled;
 use crate::artifact::{Entry, HandlerCode, tool};
+use crate::condition::Values;
 use crate::handler::Handler;
 use crate::problem::{Problem, Report, Severity};
 use crate::registry::Tool;
@@ -23,7 +24,7 @@ pub fn compile_embedded(
     handler: Arc<dyn Handler>,
 ) -> Result<Tool, Vec<Problem>> {
     let mut report = Report::new(BUILT_IN, "schema.json", schema);
-    let readable = manifest::read(schema, BUILT_IN, |_| true, &mut report);
+    let readable = manifest::read(schema, BUILT_IN, |_| true, Values::none(), &mut report);
     if let (Some(id), Some(parameters), Some(reads)) =
         (&readable.tool_id, &readable.parameters, handler.reads())
     {

@@ -2,6 +2,7 @@
 //! any of them. Knows no clock and runs no tool; the artifact that is there already is never touched by an error.
 
 mod calls;
+mod consent;
 mod directory;
 mod embedded;
 mod git;
@@ -10,11 +11,13 @@ mod script;
 mod vocabulary;
 
 pub use crate::manifest::FieldDefault;
+pub use consent::ExampleConsent;
 pub use embedded::compile_embedded;
 pub use script::{ScriptFlaw, ScriptJudge, ScriptSources, ScriptVerdict};
 pub use vocabulary::{Vocabularies, Vocabulary};
 
 use crate::artifact::{Artifact, DeclaredKind, Entry, HandlerCode};
+use crate::condition::Values;
 use crate::handler::Handler;
 use crate::handler_file::{self, HandlerFile, Judged, Permissions};
 use crate::id::ToolId;
@@ -33,7 +36,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Goes up when the compiler makes something else of the same sources, so that artifacts of older ones are rebuilt.
-const REVISION: u32 = 7;
+const REVISION: u32 = 8;
 
 /// The most tools that OpenAI takes in one request.
 pub const OPENAI_TOOLS_MAX: usize = 128;
@@ -63,6 +66,8 @@ pub struct Source<'a> {
     pub vocabularies: &'a Vocabularies,
     /// What the configuration lets handlers have.
     pub permissions: &'a Permissions,
+    /// What the configuration lists for conditions.
+    pub values: &'a Values,
     /// Who says whether a script can run. Without, none can.
     pub judge: Option<&'a dyn ScriptJudge>,
 }
@@ -76,6 +81,8 @@ pub struct Compilation {
     pub problems: Vec<Problem>,
     /// What was taken for the fields that the tools leave out.
     pub defaults: BTreeMap<ToolId, Vec<FieldDefault>>,
+    /// What the examples of guides come to, of tools whose consent a condition decides.
+    pub consents: BTreeMap<ToolId, Vec<ExampleConsent>>,
 }
 
 impl Compilation {
@@ -96,6 +103,7 @@ pub fn compile(source: &Source<'_>) -> Compilation {
                 artifact: None,
                 problems: vec![*problem],
                 defaults: BTreeMap::new(),
+                consents: BTreeMap::new(),
             };
         }
     };
@@ -103,7 +111,7 @@ pub fn compile(source: &Source<'_>) -> Compilation {
     let mut problems = snapshot.problems;
     let mut entries: Vec<Entry> = Vec::with_capacity(snapshot.tools.len());
     let mut directories_by_id: BTreeMap<ToolId, String> = BTreeMap::new();
-    let mut defaults = BTreeMap::new();
+    let (mut defaults, mut consents) = (BTreeMap::new(), BTreeMap::new());
     for files in &snapshot.tools {
         let shared = &snapshot.shared;
         let compiled = compile_tool(files, source, shared, &mut directories_by_id);
@@ -111,6 +119,10 @@ pub fn compile(source: &Source<'_>) -> Compilation {
         if let Some(entry) = compiled.entry {
             if !compiled.defaults.is_empty() {
                 defaults.insert(entry.manifest.tool_id.clone(), compiled.defaults);
+            }
+            if let Some(condition) = &entry.manifest.consent_condition {
+                let found = consent::examples(&entry, condition, source.values);
+                consents.insert(entry.manifest.tool_id.clone(), found);
             }
             entries.push(entry);
         }
@@ -134,6 +146,7 @@ pub fn compile(source: &Source<'_>) -> Compilation {
         }),
         problems,
         defaults,
+        consents,
     }
 }
 
@@ -215,6 +228,10 @@ fn source_hash(snapshot: &Snapshot, source: &Source<'_>) -> String {
         true => "processes",
         false => "no processes",
     });
+    for (name, kind) in source.values.kinds() {
+        part(name);
+        part(kind);
+    }
     for (id, reads) in source.builtin {
         part(id.as_str());
         if let Some(reads) = reads {
@@ -275,7 +292,7 @@ fn compile_tool(
         File::Text(text) => {
             let mut report = Report::new(&files.name, files.path("schema.json"), text);
             let is_built_in = |id: &str| !has_own_handler && source.builtin.contains_key(id);
-            readable = manifest::read(text, &files.name, is_built_in, &mut report);
+            readable = manifest::read(text, &files.name, is_built_in, source.values, &mut report);
             if let Some(id) = &readable.tool_id {
                 check_id(id, files, directories_by_id, &mut report);
             }

@@ -1,6 +1,7 @@
 //! Reads the single fields of a `schema.json`, each with what is wrong about it. Knows no rule that spans two fields.
 
 use super::{Confirmation, schema};
+use crate::condition::{Availability, Condition, Flaw};
 use crate::id::ToolId;
 use crate::kind::{Mode, RateLimit};
 use crate::problem::Report;
@@ -128,6 +129,99 @@ impl<'o> Fields<'o, '_, '_> {
             );
         }
         value.as_bool()
+    }
+
+    /// Whether consent is needed, and by which condition. Where the field cannot be read, nobody knows.
+    pub(super) fn requires_confirmation(&mut self) -> (Option<bool>, Option<Condition>) {
+        const NAME: &str = "requiresConfirmation";
+        const CURE: &str = "write true, false, or {\"condition\": \"args.amount > 100\"}";
+        let Some(value) = self.get(NAME, Presence::Optional, CURE) else {
+            return (None, None);
+        };
+        let members = match value {
+            Value::Bool(is_required) => return (Some(*is_required), None),
+            Value::Object(members) => members,
+            other => {
+                let message = format!(
+                    "`{NAME}` is {}, not a boolean or a condition",
+                    kind_of(other)
+                );
+                self.wrong(NAME, message, CURE);
+                return (None, None);
+            }
+        };
+        if let Some(name) = members.keys().find(|name| *name != "condition") {
+            let message = format!("`{NAME}` has no member `{}`", brief(name));
+            self.wrong(NAME, message, CURE);
+            return (None, None);
+        }
+        match self.condition(NAME, members, CURE) {
+            Some(condition) => (Some(true), Some(condition)),
+            None => (None, None),
+        }
+    }
+
+    pub(super) fn availability(&mut self, characters_max: usize) -> Option<Availability> {
+        const NAME: &str = "availability";
+        const CURE: &str =
+            "write {\"condition\": \"user.isAuthenticated\", \"otherwise\": \"Sign in first.\"}";
+        let value = self.get(NAME, Presence::Optional, CURE)?;
+        let Value::Object(members) = value else {
+            let message = format!("`{NAME}` is {}, not an object", kind_of(value));
+            self.wrong(NAME, message, CURE);
+            return None;
+        };
+        if let Some(name) = members
+            .keys()
+            .find(|name| !["condition", "otherwise"].contains(&name.as_str()))
+        {
+            let message = format!("`{NAME}` has no member `{}`", brief(name));
+            self.wrong(NAME, message, CURE);
+            return None;
+        }
+        let condition = self.condition(NAME, members, CURE);
+        let otherwise = match members.get("otherwise") {
+            None => None,
+            Some(Value::String(words))
+                if !words.trim().is_empty() && words.chars().count() <= characters_max =>
+            {
+                Some(words.trim().to_owned())
+            }
+            Some(_) => {
+                let message = "`otherwise` is no text that people can read".to_owned();
+                let cure = format!(
+                    "say in 1 to {characters_max} characters what would make the tool available"
+                );
+                self.report.error("/availability/otherwise", message, cure);
+                return None;
+            }
+        };
+        Some(Availability {
+            condition: condition?,
+            otherwise,
+        })
+    }
+
+    /// The condition of a field whose members these are.
+    fn condition(
+        &mut self,
+        name: &str,
+        members: &Map<String, Value>,
+        cure: &str,
+    ) -> Option<Condition> {
+        let Some(text) = members.get("condition").and_then(Value::as_str) else {
+            let message = format!("`{name}` has no text `condition`");
+            self.wrong(name, message, cure);
+            return None;
+        };
+        match Condition::parse(text) {
+            Ok(condition) => Some(condition),
+            Err(flaw) => {
+                self.report
+                    .error(&format!("/{name}/condition"), in_words(&flaw), flaw.cure);
+                None
+            }
+        }
     }
 
     pub(super) fn positive(&mut self, name: &str, presence: Presence) -> Option<u64> {
@@ -386,6 +480,14 @@ fn is_state_key(key: &str) -> bool {
             .next()
             .is_some_and(|first| first.is_ascii_alphabetic())
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// What is wrong with a condition, with its place in it.
+pub(super) fn in_words(flaw: &Flaw) -> String {
+    format!(
+        "at column {} of the condition: {}",
+        flaw.column, flaw.message
+    )
 }
 
 /// MAJOR.MINOR.PATCH with an optional pre-release and build, as semver.org's version 2.0.0 has it.

@@ -8,6 +8,7 @@ mod patterns;
 pub(crate) mod rules;
 pub(crate) mod schema;
 
+use crate::condition::{Availability, Condition, Values};
 use crate::id::ToolId;
 use crate::json;
 use crate::kind::{
@@ -34,6 +35,11 @@ pub(crate) struct Manifest {
     pub(crate) side_effects: SideEffects,
     pub(crate) idempotent: bool,
     pub(crate) requires_confirmation: bool,
+    /// Of a tool that requires confirmation: the calls that need it. Without, all of them do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) consent_condition: Option<Condition>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) availability: Option<Availability>,
     /// In the order of the vocabulary, so that writing them in another order changes nothing.
     pub(crate) allowed_modes: Vec<Mode>,
     /// Milliseconds; soft.
@@ -100,6 +106,7 @@ const FIELDS: [&str; 24] = [
     "confirmation",
     "rateLimit",
     "permissions",
+    "availability",
     "effectKey",
     "repeatable",
     "sensitive",
@@ -124,6 +131,8 @@ pub(crate) struct Readable {
     pub(crate) side_effects: Option<SideEffects>,
     pub(crate) idempotent: Option<bool>,
     pub(crate) requires_confirmation: Option<bool>,
+    pub(crate) consent_condition: Option<Condition>,
+    pub(crate) availability: Option<Availability>,
     pub(crate) allowed_modes: Option<Vec<Mode>>,
     pub(crate) latency_budget_ms: Option<u64>,
     pub(crate) parameters: Option<Value>,
@@ -176,6 +185,8 @@ impl Readable {
             side_effects: self.side_effects?,
             idempotent: self.idempotent?,
             requires_confirmation: self.requires_confirmation?,
+            consent_condition: self.consent_condition,
+            availability: self.availability,
             allowed_modes: self.allowed_modes?,
             latency_budget_ms,
             timeout_ms,
@@ -198,11 +209,12 @@ impl Readable {
 }
 
 /// Reads the text of a `schema.json`, and checks each rule whose fields could be read. `named` is what the tool's directory
-/// is called; `is_built_in` says whether a tool's handler is part of the program.
+/// is called; `is_built_in` says whether a tool's handler is part of the program; `values` are those that conditions may name.
 pub(crate) fn read(
     text: &str,
     named: &str,
     is_built_in: impl Fn(&str) -> bool,
+    values: &Values,
     report: &mut Report<'_>,
 ) -> Readable {
     let value = match json::parse(text.as_bytes()) {
@@ -230,6 +242,7 @@ pub(crate) fn read(
     let mut readable = read_fields(&object, report);
     defaults::fill(&mut readable, &object, named, report);
     rules::check(&readable, &object, is_built_in, report);
+    rules::check_conditions(&readable, values, report);
     readable
 }
 
@@ -252,6 +265,7 @@ fn report_unknown(object: &Map<String, Value>, report: &mut Report<'_>) {
 
 fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable {
     let mut fields = Fields { object, report };
+    let (requires_confirmation, consent_condition) = fields.requires_confirmation();
     Readable {
         tool_id: fields.tool_id(),
         version: fields.semantic_version(),
@@ -271,7 +285,9 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
             &["none", "read_only", "writes"],
         ),
         idempotent: fields.boolean("idempotent", Presence::Optional),
-        requires_confirmation: fields.boolean("requiresConfirmation", Presence::Optional),
+        requires_confirmation,
+        consent_condition,
+        availability: fields.availability(TEMPLATE_CHARACTERS_MAX),
         allowed_modes: fields.modes(),
         latency_budget_ms: fields.positive("latencyBudgetMs", Presence::Optional),
         parameters: fields.parameters(),

@@ -1,8 +1,10 @@
 //! The rules of a manifest that span several fields. Knows nothing of how the fields were read.
 
+use super::fields::in_words;
 use super::{Readable, TIMEOUT_CURE, effects};
+use crate::condition::{ArgumentsOf, Scope, Values};
 use crate::kind::{Behavior, Category, OnInterrupt, SideEffects};
-use crate::problem::{Report, Severity};
+use crate::problem::{NOTHING_TO_DO, Report, Severity};
 use crate::reference;
 use crate::registry::EXEMPT_FROM_EXTERNAL_CONTENT_RULE;
 use crate::template;
@@ -67,6 +69,43 @@ pub(super) fn check(
     effects::check(manifest, object, is_built_in, report);
     if let Some(parameters) = &manifest.parameters {
         check_parameters(manifest, parameters, report);
+    }
+}
+
+/// What the names of conditions stand for, and whether what they compare can be compared.
+pub(super) fn check_conditions(manifest: &Readable, values: &Values, report: &mut Report<'_>) {
+    let arguments = match &manifest.parameters {
+        Some(parameters) => ArgumentsOf::Schema(parameters),
+        None => ArgumentsOf::Unread,
+    };
+    let availability = manifest.availability.as_ref();
+    for (condition, field, arguments) in [
+        (
+            manifest.consent_condition.as_ref(),
+            "requiresConfirmation",
+            arguments,
+        ),
+        (
+            availability.map(|availability| &availability.condition),
+            "availability",
+            ArgumentsOf::Nothing,
+        ),
+    ] {
+        let Some(condition) = condition else { continue };
+        let place = format!("/{field}/condition");
+        for flaw in condition.flaws(&Scope { values, arguments }) {
+            report.error(&place, in_words(&flaw), flaw.cure);
+        }
+        if let ArgumentsOf::Schema(parameters) = arguments {
+            for name in condition.may_be_missing(parameters) {
+                report.at_pointer(
+                    Severity::Note,
+                    &place,
+                    format!("a call may leave out `{}`, and then the user is asked", brief(&name)),
+                    format!("{NOTHING_TO_DO} a required argument, or a default, makes the condition clear"),
+                );
+            }
+        }
     }
 }
 

@@ -203,6 +203,29 @@ fn a_clamp_leaves_what_the_schema_allows() {
 }
 
 #[test]
+fn a_tool_that_asks_by_a_condition_may_be_made_to_ask_always() {
+    let changes = json!({"/requiresConfirmation": {"condition": "!user.isAuthenticated"}});
+    for (requires_confirmation, asks_by_condition) in [(None, true), (Some(true), false)] {
+        let tightening = Tightening {
+            requires_confirmation,
+            ..Tightening::default()
+        };
+        let registry = activate(changes.clone(), tightening).unwrap();
+        let tool = registry.get("some_tool").unwrap();
+        assert!(tool.requires_confirmation);
+        assert_eq!(tool.consent_condition.is_some(), asks_by_condition);
+    }
+    let never = Tightening {
+        requires_confirmation: Some(false),
+        ..Tightening::default()
+    };
+    assert!(matches!(
+        activate(changes, never),
+        Err(ActivationError::Loosened { .. })
+    ));
+}
+
+#[test]
 fn the_configuration_may_not_loosen_a_tool() {
     let strict = json!({
         "/requiresConfirmation": true, "/allowedModes": ["text"], "/timeoutMs": 1_000,

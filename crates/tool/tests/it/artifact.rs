@@ -397,6 +397,7 @@ fn an_artifact_is_current_until_its_sources_change() {
                 builtin,
                 build_timestamp: "2031-01-01T00:00:00Z",
                 vocabularies: &BTreeMap::new(),
+                values: windlass_tool::condition::Values::none(),
                 permissions: &Permissions::default(),
                 judge: Some(&Judge),
             },

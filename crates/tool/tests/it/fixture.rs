@@ -6,6 +6,7 @@ use windlass_tool::compile::{
     Builtin, Compilation, ScriptFlaw, ScriptJudge, ScriptSources, ScriptVerdict, Source,
     Vocabularies, compile,
 };
+use windlass_tool::condition::Values;
 use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::ToolId;
 use windlass_tool::problem::{Problem, Severity};
@@ -22,6 +23,7 @@ pub(crate) struct Folder {
     pub(crate) builtin: Builtin,
     pub(crate) vocabularies: Vocabularies,
     pub(crate) permissions: Permissions,
+    pub(crate) values: Values,
     pub(crate) judge: Option<Judge>,
 }
 
@@ -67,6 +69,7 @@ impl Folder {
             builtin: Builtin::new(),
             vocabularies: Vocabularies::new(),
             permissions: Permissions::default(),
+            values: Values::default(),
             judge: Some(Judge),
         }
     }
@@ -110,6 +113,7 @@ impl Folder {
             build_timestamp,
             vocabularies: &self.vocabularies,
             permissions: &self.permissions,
+            values: &self.values,
             judge: self.judge.as_ref().map(|judge| judge as &dyn ScriptJudge),
         });
         accepted_by_editors(&self.tools(), &compilation.problems);

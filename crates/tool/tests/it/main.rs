@@ -7,6 +7,8 @@ mod artifact;
 #[cfg(test)]
 mod bad_directories;
 #[cfg(test)]
+mod conditions;
+#[cfg(test)]
 mod effects;
 #[cfg(test)]
 mod fixture;

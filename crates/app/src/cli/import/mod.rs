@@ -165,6 +165,7 @@ fn leave_out_what_does_not_compile(
         builtin: &written_later,
         build_timestamp: "",
         vocabularies: &Vocabularies::new(),
+        values: &config.condition_facts,
         permissions: &permissions,
         judge: None,
     });

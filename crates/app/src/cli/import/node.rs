@@ -191,6 +191,7 @@ fn serve_built_in(
         builtin,
         build_timestamp: "",
         vocabularies: &Vocabularies::new(),
+        values: &config.condition_facts,
         permissions: &config.permissions(),
         judge: None,
     });

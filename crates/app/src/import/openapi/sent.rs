@@ -71,6 +71,7 @@ impl Tools {
             builtin: &Builtin::new(),
             build_timestamp: "",
             vocabularies: &Vocabularies::new(),
+            values: windlass_tool::condition::Values::none(),
             permissions: &permissions,
             judge: None,
         });

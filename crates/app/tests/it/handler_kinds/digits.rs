@@ -225,6 +225,7 @@ impl Shop {
             builtin: &BTreeMap::from(builtin),
             build_timestamp: "2026-11-20T12:00:00Z",
             vocabularies: &BTreeMap::new(),
+            values: windlass_tool::condition::Values::none(),
             permissions: &Permissions {
                 processes: true,
                 secrets: BTreeMap::from([("HOOK".to_owned(), hosts.clone())]),

@@ -151,6 +151,7 @@ pub(super) fn session_config(mode: Mode, registry: Arc<Registry>) -> SessionConf
         tenant: TenantId::default(),
         user_id: UserId::new("ada"),
         rights: Rights::Anonymous,
+        given: windlass_tool::condition::Given::default(),
         conversation_id: ConversationId::new("c-1"),
         mode,
         registry,

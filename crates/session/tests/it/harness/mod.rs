@@ -85,6 +85,7 @@ impl Bench {
             tenant: self.ledger.of.tenant.clone(),
             user_id: self.ledger.of.user_id.clone(),
             rights: windlass_tool::rights::Rights::Anonymous,
+            given: windlass_tool::condition::Given::default(),
             conversation_id: self.ledger.of.conversation_id.clone(),
             mode,
             registry: Arc::new(registry()),

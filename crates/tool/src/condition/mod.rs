@@ -1,0 +1,276 @@
+//! Conditions of authors: a small language over who the user is, the time and the arguments of a call, which says to whom a tool is
+//! offered and which calls need the user's consent. Parsed when tools are compiled, and judged over facts that are given; no text
+//! is ever run as code. Knows no session and no clock.
+
+mod check;
+mod facts;
+mod judge;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+pub use check::{ArgumentsOf, Scope};
+pub use facts::{
+    Facts, Given, LIST_ITEMS_MAX, LocalClock, Moment, NotAValue, TEXT_CHARACTERS_MAX, VALUES_MAX,
+    Values, is_value_name,
+};
+pub use judge::Unjudged;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// Bytes of one condition. A longer one is a rule that belongs into the handler.
+pub const BYTES_MAX: usize = 4_000;
+/// How deep brackets and `!` may stand in one another.
+pub const NESTING_MAX: usize = 32;
+
+/// A condition that was read. Its text is its form in every file.
+#[derive(Clone)]
+pub struct Condition {
+    text: Arc<str>,
+    root: Arc<Node>,
+}
+
+/// What is wrong with a condition, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("at column {column} of the condition: {message}; {cure}")]
+pub struct Flaw {
+    /// From 1, in characters of the condition.
+    pub column: usize,
+    pub message: String,
+    pub cure: String,
+}
+
+/// To whom a tool is offered beside its permissions: `availability` of its `schema.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Availability {
+    pub condition: Condition,
+    /// What would make the tool available, in its author's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<String>,
+}
+
+impl Condition {
+    /// Reads a text. What its names stand for, and whether they can be compared, [`Condition::flaws`] says.
+    ///
+    /// # Errors
+    ///
+    /// The first place where the text is no condition.
+    pub fn parse(text: &str) -> Result<Self, Flaw> {
+        Ok(Self {
+            root: Arc::new(parse::parse(text)?),
+            text: text.into(),
+        })
+    }
+
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+}
+
+impl fmt::Debug for Condition {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Condition({})", self.text)
+    }
+}
+
+impl PartialEq for Condition {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Condition {}
+
+impl Serialize for Condition {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Condition {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// What holds or does not.
+#[derive(Debug)]
+enum Node {
+    /// The first that does not hold ends it.
+    All(Vec<Self>),
+    /// The first that holds ends it.
+    Any(Vec<Self>),
+    Not(Box<Self>),
+    Compare {
+        left: Operand,
+        how: Comparison,
+        /// Where the operator stands, in bytes.
+        at: usize,
+        right: Operand,
+    },
+    In {
+        item: Operand,
+        list: Operand,
+    },
+    /// One that is true or false by itself.
+    Is(Operand),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    Different,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    fn holds(self, ordering: Ordering) -> bool {
+        match self {
+            Self::Equal => ordering.is_eq(),
+            Self::Different => ordering.is_ne(),
+            Self::Less => ordering.is_lt(),
+            Self::LessOrEqual => ordering.is_le(),
+            Self::Greater => ordering.is_gt(),
+            Self::GreaterOrEqual => ordering.is_ge(),
+        }
+    }
+
+    /// Whether it asks for an order, and not for equality alone.
+    fn is_of_order(self) -> bool {
+        !matches!(self, Self::Equal | Self::Different)
+    }
+}
+
+#[derive(Debug)]
+struct Operand {
+    /// Where it begins, in bytes.
+    at: usize,
+    term: Term,
+}
+
+#[derive(Debug)]
+enum Term {
+    Literal(Literal),
+    List(Vec<Literal>),
+    Place(Place),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Literal {
+    Flag(bool),
+    Number(Number),
+    Text(Arc<str>),
+}
+
+/// A number by its exact value.
+#[derive(Clone, Debug, PartialEq)]
+struct Number {
+    /// As it was written, in the form of JSON.
+    written: Arc<str>,
+    /// Where it is one of 64 bits, so that most comparisons need no digits.
+    whole: Option<i64>,
+}
+
+/// What a name stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    IsAuthenticated,
+    UserId,
+    Tenant,
+    Roles,
+    Mode,
+    Hour,
+    Weekday,
+    /// `config.NAME`.
+    Value(Arc<str>),
+    /// `args.…`, member by member.
+    Argument(Arc<[Arc<str>]>),
+}
+
+/// The names that stand for one thing each.
+const NAMES: [(&str, Place); 7] = [
+    ("user.isAuthenticated", Place::IsAuthenticated),
+    ("user.id", Place::UserId),
+    ("tenant", Place::Tenant),
+    ("roles", Place::Roles),
+    ("mode", Place::Mode),
+    ("time.hour", Place::Hour),
+    ("time.weekday", Place::Weekday),
+];
+
+/// The words that `mode` and `time.weekday` can be.
+const MODES: [&str; 2] = ["text", "voice"];
+const WEEKDAYS: [&str; 7] = [
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+];
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(name) => write!(formatter, "config.{name}"),
+            Self::Argument(names) => {
+                formatter.write_str("args")?;
+                names
+                    .iter()
+                    .try_for_each(|name| write!(formatter, ".{name}"))
+            }
+            named => {
+                let known = NAMES.iter().find(|(_, place)| place == named);
+                formatter.write_str(known.map_or("", |(name, _)| name))
+            }
+        }
+    }
+}
+
+impl Condition {
+    /// Calls `visit` with every place that the condition reads.
+    fn places<'c>(&'c self, mut visit: impl FnMut(&'c Place)) {
+        let mut nodes: Vec<&Node> = vec![&*self.root];
+        let mut operand = |operand: &'c Operand| {
+            if let Term::Place(place) = &operand.term {
+                visit(place);
+            }
+        };
+        while let Some(node) = nodes.pop() {
+            match node {
+                Node::All(parts) | Node::Any(parts) => nodes.extend(parts),
+                Node::Not(inner) => nodes.push(inner),
+                Node::Compare { left, right, .. } => {
+                    operand(left);
+                    operand(right);
+                }
+                Node::In { item, list } => {
+                    operand(item);
+                    operand(list);
+                }
+                Node::Is(only) => operand(only),
+            }
+        }
+    }
+
+    /// Whether it reads anything but whether the user has signed in, the configuration and the arguments.
+    pub fn reads_more_than_sign_in(&self) -> bool {
+        let mut reads_more = false;
+        self.places(|place| {
+            reads_more |= !matches!(
+                place,
+                Place::IsAuthenticated | Place::Value(_) | Place::Argument(_)
+            );
+        });
+        reads_more
+    }
+}
