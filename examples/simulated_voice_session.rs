@@ -279,7 +279,7 @@ impl<'a> Conversation<'a> {
                 version: tool.version.clone(),
                 idempotent: tool.idempotent,
             },
-            session: call.session(),
+            session: call.session().clone(),
             effect_id: call.effect_id().cloned(),
             writes: windlass_tool::handler::RunWrites::none(),
             deadline_unix_ms: STARTED_UNIX_MS + (self.now + call.timeout()).as_millis(),

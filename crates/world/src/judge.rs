@@ -423,7 +423,9 @@ impl World {
                         effect.state == EffectState::NotDone
                             && effect.newest_attempt().question.is_some()
                     }
-                    News::Question(_) | News::Asked(_) | News::TicketReply(_) => false,
+                    News::Question(_) | News::Asked(_) | News::TicketReply(_) | News::State(_) => {
+                        false
+                    }
                 };
                 live.facts.failed_approvals += news.iter().filter(has_failed).count();
             }

@@ -78,7 +78,7 @@ async fn metrics_have_the_documented_shape() {
     assert_eq!(
         metrics["context"],
         json!({
-            "sessionInitTokens": 3, "systemPromptTokens": 2, "toolDeclTokens": 1, "peakTokens": 0
+            "sessionInitTokens": 3, "systemPromptTokens": 2, "toolDeclTokens": 1, "historyTokens": 0, "models": {}, "peakTokens": 0
         })
     );
     assert_eq!(metrics["loopDetection"]["activeSessions"], 0);

@@ -336,7 +336,7 @@ fn a_script_says_which_answers_it_gives() {
 fn a_value_of_the_conversation_has_one_schema() {
     let basket = |kind: &str| {
         let mut schema = manifest("some_tool");
-        schema["state"] = serde_json::json!({"basket": {"type": kind}});
+        schema["state"] = json!({"basket": {"type": kind}});
         schema
     };
     check(

@@ -204,7 +204,7 @@ fn values_of_the_conversation_are_declared_with_their_schemas() {
         json!({"/state": {"2nd": {}, "basket": "array", "total": {"typ": "number"}, "when": {"type": "date"}}}),
         expect![""],
     );
-    let many: serde_json::Map<String, serde_json::Value> = (0..17)
+    let many: serde_json::Map<String, Value> = (0..17)
         .map(|number| (format!("v{number}"), json!({"type": "number"})))
         .collect();
     check(json!({ "/state": many }), expect![""]);
