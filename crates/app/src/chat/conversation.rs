@@ -246,9 +246,9 @@ impl Conversation {
 
     /// A session of it begins, whose calls can be stopped.
     pub(super) fn note_session(&self, session: CallStopper) {
-        let sessions = &mut self.lock().sessions;
-        sessions.retain(|session| !session.is_over());
-        sessions.push(session);
+        let mut state = self.lock();
+        state.sessions.retain(|session| !session.is_over());
+        state.sessions.push(session);
     }
 
     /// Its sessions by text that have not ended.

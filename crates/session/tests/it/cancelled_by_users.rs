@@ -202,12 +202,31 @@ fn what_was_said_to_be_at_work_stops_too_and_its_end_is_told() {
         Mode::Voice,
         expect![[r#"
             > text look
+            turn 1 started
+            to model: text "look"
             > calls function-call-1 background {"text":"a"}
+            client: ModelGenerating
+            start call-1 background {"text":"a"}
             > wait 2000
+            call-1 is at work
+            call-1 took 2000 ms, over Tool 500
+            call-1 took 2000 ms, over Turn 1500
+            to model: function-call-1 ok {"note":"It was accepted and is still running; nothing has failed. You are told how it ends without asking for it: do not call it again for that.","state":"running","status":"accepted"}
+            client: ToolsComplete { tool_count: 1 }
             > says It is at work.
+            client: Assistant piece "It is at work."
             > done
+            client: Assistant said "It is at work."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
             > cancels 1
+            the user cancels call-1 by socket: stopped
+            abort call-1
+            call-1 has ended Cancelled
+            client: cancel result call-1 stopped
+            to model: late background CANCELLED the user stopped background before it had ended; call it again only if the user asks for it
             > cancels 1
+            client: cancel result call-1 already_cancelled
         "#]],
     );
 }
@@ -266,6 +285,14 @@ fn what_the_user_approved_stops_where_it_changes_nothing() {
             call-1 Approved
             start call-1 peek {"text":"a"}
             > cancels 1
+            the user cancels call-1 by socket: stopped
+            abort call-1
+            call-1 cancelled
+            client: confirmation result call-1 CANCELLED the user stopped peek before it had ended; call it again only if the user asks for it
+            client: cancel result call-1 stopped
+            > says Please wait.
+            > done
+            > says So be it.
         "#]],
     );
 }
@@ -277,9 +304,9 @@ fn a_call_of_a_handlers_stops_with_its_parent_and_by_itself() {
         expect![[r#"
             > text look
             > calls function-call-1 look {"text":"a"}
-            > asks 1 #1 look {"text":"b"}
+            > asks 1 #1 cancellable {"text":"b"}
             > cancels 2 by http
-            > asks 1 #2 look {"text":"c"}
+            > asks 1 #2 cancellable {"text":"c"}
             > cancels 1 by http
             > cancels 3 by http
         "#]],

@@ -170,7 +170,7 @@ fn what_a_handler_asked_for_shows_nothing_of_its_own() {
             > calls function-call-1 look {"text":"a"}
             client: ModelGenerating
             start call-1 look {"text":"a"}
-            > asks 1 #1 look {"text":"b"}
+            > asks 1 #1 cancellable {"text":"b"}
             > outputs 2 "found"
             > returns 2 {"hits":1}
             > outputs 1 "seen"
