@@ -200,7 +200,7 @@ fn another_kind_of_value_in_the_configuration_is_an_error_of_the_tool_that_reads
     for (settings, problem) in [
         (
             "[condition_values]\nopen = true\nlimit = \"many\"\n",
-            "at column 13 of the condition: a text has no order",
+            "at column 15 of the condition: a text has no order",
         ),
         (
             "[condition_values]\nlimit = 100\n",
