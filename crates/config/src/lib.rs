@@ -21,8 +21,8 @@ pub use sections::{
 pub use values::{
     AddressRange, AllowedHost, AllowedOrigin, CalendarName, ConditionValue, FetchPlace, FilePath,
     Header, IssuerAddress, ListenAddress, ModelId, Name, NamespaceName, NoNamespace, NoSecretName,
-    NoValueName, ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName, Temperature,
-    Unfit, ValueName, VariableName, WebAddress, Whole, Words, WorkingTimes, ZoneName,
+    ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName, Temperature, Unfit,
+    ValueName, VariableName, WebAddress, Whole, Words, WorkingTimes, ZoneName,
 };
 
 use overlay::Overlay;
