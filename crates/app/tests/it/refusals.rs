@@ -234,7 +234,7 @@ async fn check(case: Case, expected: &str, ordered: &[&str]) {
             Case::Expired => "1",
             _ => "300",
         };
-        let mut desk = Desk::open(valid_seconds).await;
+        let mut desk = Box::pin(Desk::open(valid_seconds)).await;
         let mut shown = Shown {
             user: "ada",
             conversation: "c",
@@ -321,7 +321,7 @@ tokens! {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_comes_back_is_asked_again_with_the_same_token() {
-    let mut desk = Desk::open("300").await;
+    let mut desk = Box::pin(Desk::open("300")).await;
     let start = json!({"type": "start", "resume": desk.resume});
     let address = desk.server.address().to_string();
     let signed_in = [(USER_HEADER, "ada")];
@@ -336,7 +336,7 @@ async fn a_client_that_comes_back_is_asked_again_with_the_same_token() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_clicks_at_one_instant_are_one_effect_and_fifty_equal_answers() {
-    let desk = Desk::open("300").await;
+    let desk = Box::pin(Desk::open("300")).await;
     let body = json!({"conversationId": "c", "token": desk.token, "approved": true});
     let address = desk.server.address().to_string();
     let start = Barrier::new(50);
