@@ -21,8 +21,8 @@ pub use sections::{
 pub use values::{
     AddressRange, AllowedHost, AllowedOrigin, CalendarName, ConditionValue, FetchPlace, FilePath,
     Header, IssuerAddress, ListenAddress, ModelId, Name, NamespaceName, NoNamespace, NoSecretName,
-    NoValueName, ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName, Temperature,
-    Unfit, ValueName, VariableName, WebAddress, Whole, Words, WorkingTimes, ZoneName,
+    ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName, Temperature, Unfit,
+    ValueName, VariableName, WebAddress, Whole, Words, WorkingTimes, ZoneName,
 };
 
 use overlay::Overlay;
@@ -136,9 +136,18 @@ fn contradiction(config: &Config) -> Option<(Vec<String>, Option<&'static str>)>
                      store.conversation_hours";
         return Some((path("text.conversation_idle_seconds"), Some(cause)));
     }
-    if let Some((name, _)) = config.condition_values.iter().nth(VALUES_MAX) {
+    let names = || config.condition_values.keys();
+    let too_many = names().nth(VALUES_MAX).map(|name| {
         let cause =
             "is one more value of conditions than the 200 that there may be; leave some out";
+        (name, cause)
+    });
+    let unreadable = names().find(|name| !name.is_good()).map(|name| {
+        let cause = "has a name that no condition can read; use at most 64 letters, digits and underscores, and begin with no \
+                     digit";
+        (name, cause)
+    });
+    if let Some((name, cause)) = too_many.or(unreadable) {
         let mut path: Vec<String> = path("condition_values");
         path.push(name.as_str().to_owned());
         return Some((path, Some(cause)));

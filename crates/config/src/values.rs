@@ -343,32 +343,18 @@ impl TryFrom<String> for SecretName {
     }
 }
 
-/// The name of a value that conditions read.
+/// The name of a value that conditions read, as it was written; [`ValueName::is_good`] says whether one can name it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
+#[serde(transparent)]
 pub struct ValueName(String);
-
-/// No condition could name it.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error(
-    "no condition can read a value of that name; names have at most 64 letters, digits and underscores, and begin with no digit"
-)]
-pub struct NoValueName;
 
 impl ValueName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
 
-impl TryFrom<String> for ValueName {
-    type Error = NoValueName;
-
-    fn try_from(name: String) -> Result<Self, NoValueName> {
-        match is_value_name(&name) {
-            true => Ok(Self(name)),
-            false => Err(NoValueName),
-        }
+    pub fn is_good(&self) -> bool {
+        is_value_name(&self.0)
     }
 }
 

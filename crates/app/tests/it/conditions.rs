@@ -5,8 +5,10 @@ use crate::chat::chat_with;
 use crate::support::change::{Changes, write_tool};
 use crate::support::http::post_with;
 use crate::support::model_server::Says;
+use crate::support::program::{command, run};
 use crate::support::voice_client::VoiceClient;
 use serde_json::{Value, json};
+use std::fs;
 
 const OFFERED: &str = "context.user.isAuthenticated && config.region === 'north'";
 const ASKED: &str = "args.what == 'two' || !('staff' in roles)";
@@ -93,7 +95,7 @@ async fn a_tool_is_for_those_for_whom_its_condition_holds_and_asks_as_its_condit
     }
 
     let data = chat.close().await;
-    let audit = std::fs::read_to_string(data.path().join("audit.jsonl")).unwrap();
+    let audit = fs::read_to_string(data.path().join("audit.jsonl")).unwrap();
     let lines = audit
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -114,4 +116,101 @@ async fn a_tool_is_for_those_for_whom_its_condition_holds_and_asks_as_its_condit
             ("CONFIRMATION_REQUIRED".to_owned(), because("holds")),
         ]
     );
+}
+
+/// A tool that a script runs, in a folder that has its own `tools` and `kb`.
+fn folder_with_gated_tool() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("tools/gated");
+    fs::create_dir_all(&directory).unwrap();
+    fs::create_dir_all(folder.path().join("kb")).unwrap();
+    let schema = json!({
+        "description": "Moves money.", "sideEffects": "writes",
+        "availability": {"condition": "user.isAuthenticated && config.open", "otherwise": "Sign in first."},
+        "requiresConfirmation": {"condition": "args.amount > config.limit"},
+        "parameters": {
+            "type": "object", "additionalProperties": false, "required": ["amount"],
+            "properties": {"amount": {"type": "number"}},
+        },
+    });
+    let guide = "# Move money\n\nMoves money.\n\n## Examples\n\n```json\n{\"amount\": 20}\n```\n\n```json\n{\"amount\": 500}\n```\n";
+    let script = "export async function execute({ args }) { return { ok: true, data: { moved: args.amount } }; }\n";
+    for (file, text) in [
+        ("schema.json", schema.to_string().as_str()),
+        ("guide.md", guide),
+        ("handler.js", script),
+    ] {
+        fs::write(directory.join(file), text).unwrap();
+    }
+    let settings = "[condition_values]\nopen = true\nlimit = 100\n";
+    fs::write(folder.path().join("windlass.toml"), settings).unwrap();
+    folder
+}
+
+#[test]
+fn the_command_line_judges_conditions_as_every_session_does() {
+    let folder = folder_with_gated_tool();
+    let checked = run(command(folder.path()).arg("check"));
+    assert_eq!(checked.code, 0, "{:?}", checked.problems);
+    for line in [
+        "gated: the examples of its guide come to",
+        "  {\"amount\":20}: does not ask",
+        "  {\"amount\":500}: asks",
+    ] {
+        assert!(
+            checked.output.lines().any(|said| said == line),
+            "{}",
+            checked.output
+        );
+    }
+    let called = |arguments: &[&str]| {
+        let done = run(command(folder.path())
+            .arg("call")
+            .arg("gated")
+            .args(arguments));
+        let response: Value = serde_json::from_str(&done.output).unwrap();
+        (done.code, response)
+    };
+    let (code, refused) = called(&[r#"{"amount": 20}"#]);
+    assert_eq!(
+        (code, &refused["error"]["type"]),
+        (1, &json!("MODE_RESTRICTED"))
+    );
+    assert_eq!(refused["error"]["details"]["code"], "NOT_AVAILABLE");
+    assert!(
+        refused["error"]["message"]
+            .as_str()
+            .unwrap()
+            .ends_with("Sign in first."),
+        "{refused}"
+    );
+    let (code, small) = called(&[r#"{"amount": 20}"#, "--user", "user:ada"]);
+    assert_eq!((code, &small["data"]["moved"]), (0, &json!(20)), "{small}");
+    let (code, large) = called(&[r#"{"amount": 500}"#, "--user", "user:ada"]);
+    assert_eq!(
+        (code, &large["error"]["type"]),
+        (1, &json!("CONFIRMATION_REQUIRED")),
+        "{large}"
+    );
+}
+
+#[test]
+fn another_kind_of_value_in_the_configuration_is_an_error_of_the_tool_that_reads_it() {
+    let folder = folder_with_gated_tool();
+    for (settings, problem) in [
+        (
+            "[condition_values]\nopen = true\nlimit = \"many\"\n",
+            "at column 15 of the condition: a text has no order",
+        ),
+        (
+            "[condition_values]\nlimit = 100\n",
+            "the configuration lists no value `open`",
+        ),
+    ] {
+        fs::write(folder.path().join("windlass.toml"), settings).unwrap();
+        let called = run(command(folder.path()).args(["call", "gated", "{\"amount\": 1}"]));
+        assert_eq!(called.code, 1);
+        let said = called.problems.join("\n") + &called.output;
+        assert!(said.contains(problem), "{said}");
+    }
 }
