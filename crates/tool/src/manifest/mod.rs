@@ -86,7 +86,7 @@ pub(crate) struct Confirmation {
 }
 
 /// The fields that a `schema.json` may have.
-const FIELDS: [&str; 24] = [
+const FIELDS: [&str; 25] = [
     "toolId",
     "version",
     "description",
