@@ -9,8 +9,9 @@ use std::path::Path;
 
 const BASKET: &str = "export const responseSchemaVersion = '1.0.0';
     export async function execute({ args, context }) {
-        const { basket = [] } = context.getState();
-        const isFrozen = Object.isFrozen(basket) && Object.isFrozen(context.session.state);
+        const values = context.getState();
+        const { basket = [] } = values;
+        const isFrozen = [context.session.state, values, values.basket].every((value) => Object.isFrozen(value));
         if (args.item === undefined) return { ok: true, data: { basket, isFrozen } };
         const value = [...basket, args.item];
         return { ok: true, data: { basket, isFrozen }, intents: [{ type: 'SET_STATE', key: args.key ?? 'basket', value }] };

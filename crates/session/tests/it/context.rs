@@ -34,10 +34,10 @@ fn a_voice_session_is_told_once_before_its_window_is_full() {
             client: TurnComplete { turn: 1 }
             to model: notice "(A message of the system, not of the user.) This conversation has nearly filled what you can keep in mind. Tell the user so in one or two sentences: you may soon forget how it began, or it may end, and a new conversation has room again. Name what is still open. Then go on as before."
             > says We have talked for long.
-            client: ModelGenerating
             client: Assistant piece "We have talked for long."
             > counts 980
             > done
+            client: ModelGenerating
             client: Assistant said "We have talked for long."
             client: TurnComplete { turn: 1 }
         "#]],

@@ -12,12 +12,33 @@ fn a_value_that_is_set_is_what_later_calls_are_given() {
         Mode::Text,
         expect![[r#"
             > text go
+            turn 1 started
             > calls function-call-1 look {"text":"a"}
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
             > returns 1 {"intents":[{"type":"SET_STATE","key":"basket","value":["tea"]},{"type":"SET_STATE","key":"total","value":2.50}]}
+            call-1 finished
+            call-1 applied SET_STATE
+            call-1 applied SET_STATE
+            to model: function-call-1 ok {"intents":[{"key":"basket","type":"SET_STATE","value":["tea"]},{"key":"total","type":"SET_STATE","value":2.50}]}
+            client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 look {"text":"b"}
+            start call-2 look {"text":"b"} knowing {"basket":["tea"],"total":2.50}
             > returns 2 {"intents":[{"type":"SET_STATE","key":"basket","value":null}]}
+            call-2 finished
+            call-2 applied SET_STATE
+            to model: function-call-2 ok {"intents":[{"key":"basket","type":"SET_STATE","value":null}]}
+            client: ToolsComplete { tool_count: 1 }
             > calls function-call-3 look {"text":"c"}
+            start call-3 look {"text":"c"} knowing {"total":2.50}
             > log
+            s-1: begins by text
+            s-1: the user begins
+            s-1: User said "go"
+            s-1: call-1 look {"text":"a"} brought {"data":{"intents":[{"key":"basket","type":"SET_STATE","value":["tea"]},{"key":"total","type":"SET_STATE","value":2.50}]}}
+            s-1: values {"basket":["tea"],"total":2.50} after basket, total
+            s-1: call-2 look {"text":"b"} brought {"data":{"intents":[{"key":"basket","type":"SET_STATE","value":null}]}}
+            s-1: values {"total":2.50} after basket
         "#]],
     );
 }
@@ -33,11 +54,30 @@ fn what_no_schema_and_no_limit_allows_is_rejected_and_nothing_is_kept() {
         },
         expect![[r#"
             > text go
+            turn 1 started
             > calls function-call-1 look {"text":"a"}
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
             > returns 1 {"intents":[{"type":"SET_STATE","key":"colour","value":"red"},{"type":"SET_STATE","key":"total","value":"much"},{"type":"SET_STATE","key":"basket","value":["a",7]},{"type":"SET_STATE","key":"basket"},{"type":"SET_STATE","value":1}]}
+            call-1 finished
+            call-1 intent rejected: SET_STATE of "colour", which no tool declares; name it under `state` in the schema.json of the tool
+            call-1 intent rejected: SET_STATE of total: it must be a number
+            call-1 intent rejected: SET_STATE of basket/1: it must be a string
+            call-1 intent rejected: SET_STATE needs a key and a value
+            call-1 intent rejected: SET_STATE needs a key and a value
+            to model: function-call-1 ok {"intents":[{"key":"colour","type":"SET_STATE","value":"red"},{"key":"total","type":"SET_STATE","value":"much"},{"key":"basket","type":"SET_STATE","value":["a",7]},{"key":"basket","type":"SET_STATE"},{"type":"SET_STATE","value":1}]}
+            client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 look {"text":"b"}
+            start call-2 look {"text":"b"}
             > returns 2 {"intents":[{"type":"SET_STATE","key":"basket","value":["a long name of tea"]},{"type":"SET_STATE","key":"basket","value":["short one"]},{"type":"SET_STATE","key":"total","value":12345678}]}
+            call-2 finished
+            call-2 intent rejected: SET_STATE of basket: it takes 22 bytes, more than 20
+            call-2 applied SET_STATE
+            call-2 intent rejected: SET_STATE of total: all values would take 32 bytes, more than 30; take one away with null
+            to model: function-call-2 ok {"intents":[{"key":"basket","type":"SET_STATE","value":["a long name of tea"]},{"key":"basket","type":"SET_STATE","value":["short one"]},{"key":"total","type":"SET_STATE","value":12345678}]}
+            client: ToolsComplete { tool_count: 1 }
             > calls function-call-3 look {"text":"c"}
+            start call-3 look {"text":"c"} knowing {"basket":["short one"]}
         "#]],
     );
 }
@@ -48,20 +88,46 @@ fn what_is_kept_outlives_its_process_and_another_session_has_it() {
         Mode::Voice,
         expect![[r#"
             > text go
+            turn 1 started
+            to model: text "go"
             > calls function-call-1 look {"text":"a"}
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
             > returns 1 {"intents":[{"type":"SET_STATE","key":"basket","value":["tea"]}]}
+            call-1 finished
+            call-1 applied SET_STATE
+            to model: function-call-1 ok {"intents":[{"key":"basket","type":"SET_STATE","value":["tea"]}]}
+            client: ToolsComplete { tool_count: 1 }
             > done
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
             > killed
             > connected 1
             > ready
+            to model: history "go"
             > text and now
+            turn 2 started
+            to model: text "and now"
             > calls function-call-2 look {"text":"b"}
+            client: ModelGenerating
+            start call-2 look {"text":"b"} knowing {"basket":["tea"]}
             > opens chat by text
             > chat: text what is in it
+            chat: turn 1 started
             > chat: calls function-call-1 look {"text":"c"}
-            > chat: returns 3 {"intents":[{"type":"SET_STATE","key":"total","value":4}]}
+            chat: client: ModelGenerating
+            chat: start call-2 look {"text":"c"} knowing {"basket":["tea"]}
+            > chat: returns 2 {"intents":[{"type":"SET_STATE","key":"total","value":4}]}
+            chat: call-2 finished
+            chat: call-2 applied SET_STATE
+            chat: to model: function-call-1 ok {"intents":[{"key":"total","type":"SET_STATE","value":4}]}
+            chat: client: ToolsComplete { tool_count: 1 }
             > returns 2 {}
+            call-2 finished
+            to model: function-call-2 ok {}
+            client: ToolsComplete { tool_count: 1 }
             > calls function-call-3 look {"text":"d"}
+            start call-3 look {"text":"d"} knowing {"basket":["tea"],"total":4}
         "#]],
     );
 }
@@ -73,9 +139,19 @@ fn a_conversation_has_so_many_values_and_no_more() {
         |config| Arc::make_mut(&mut config.limits).state_values_max = 1,
         expect![[r#"
             > text go
+            turn 1 started
             > calls function-call-1 look {"text":"a"}
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
             > returns 1 {"intents":[{"type":"SET_STATE","key":"basket","value":["tea"]},{"type":"SET_STATE","key":"total","value":1},{"type":"SET_STATE","key":"basket","value":["salt"]}]}
+            call-1 finished
+            call-1 applied SET_STATE
+            call-1 intent rejected: SET_STATE of total: the conversation has 1 values already; take one away with null
+            call-1 applied SET_STATE
+            to model: function-call-1 ok {"intents":[{"key":"basket","type":"SET_STATE","value":["tea"]},{"key":"total","type":"SET_STATE","value":1},{"key":"basket","type":"SET_STATE","value":["salt"]}]}
+            client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 look {"text":"b"}
+            start call-2 look {"text":"b"} knowing {"basket":["salt"]}
         "#]],
     );
 }

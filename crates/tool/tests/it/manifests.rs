@@ -198,16 +198,35 @@ fn values_of_the_conversation_are_declared_with_their_schemas() {
         json!({"/state": {"basket": {"type": "array", "items": {"type": "string"}}, "Total_2": {"type": "number"}}}),
         expect![""],
     );
-    check(json!({"/state": []}), expect![""]);
-    check(json!({"/state": {}}), expect![""]);
+    for none in [json!([]), json!({})] {
+        check(
+            json!({ "/state": none }),
+            expect![[
+                r#"tools/some-tool/schema.json:32:3: error: `state` is not an object that names values (write a JSON Schema for each value, such as {"basket": {"type": "array", "items": {"type": "string"}}})"#
+            ]],
+        );
+    }
     check(
-        json!({"/state": {"2nd": {}, "basket": "array", "total": {"typ": "number"}, "when": {"type": "date"}}}),
-        expect![""],
+        json!({"/state": {"2nd": {}}}),
+        expect![
+            "tools/some-tool/schema.json:33:5: error: `2nd` is no name of a value (begin it with a letter; letters, digits and _ follow, 63 characters at most)"
+        ],
+    );
+    check(
+        json!({"/state": {"basket": "array"}}),
+        expect![[
+            r#"tools/some-tool/schema.json:33:5: error: the value's schema is a string, not an object (write a JSON Schema for each value, such as {"basket": {"type": "array", "items": {"type": "string"}}})"#
+        ]],
     );
     let many: serde_json::Map<String, Value> = (0..17)
         .map(|number| (format!("v{number}"), json!({"type": "number"})))
         .collect();
-    check(json!({ "/state": many }), expect![""]);
+    check(
+        json!({ "/state": many }),
+        expect![
+            "tools/some-tool/schema.json:32:3: error: `state` names 17 values (name 16 at most; one value may be an object)"
+        ],
+    );
 }
 
 #[test]
