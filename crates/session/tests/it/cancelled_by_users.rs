@@ -295,7 +295,7 @@ fn what_the_user_approved_stops_where_it_changes_nothing() {
 }
 
 #[test]
-fn a_call_of_a_handlers_stops_with_its_parent_and_by_itself() {
+fn a_call_that_a_handler_may_not_make_has_ended_when_its_parent_is_stopped() {
     check(
         Mode::Text,
         expect![[r#"

@@ -161,7 +161,7 @@ fn a_failed_attempt_has_shown_pieces_and_the_next_one_counts_on() {
 }
 
 #[test]
-fn what_a_handler_asked_for_shows_nothing_of_its_own() {
+fn a_call_that_a_handler_may_not_make_shows_nothing() {
     check(
         Mode::Text,
         expect![[r#"
