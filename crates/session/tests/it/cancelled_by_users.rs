@@ -290,25 +290,39 @@ fn what_the_user_approved_stops_where_it_changes_nothing() {
             call-1 cancelled
             client: confirmation result call-1 CANCELLED the user stopped peek before it had ended; call it again only if the user asks for it
             client: cancel result call-1 stopped
-            > says Please wait.
-            > done
-            > says So be it.
         "#]],
     );
 }
 
 #[test]
-fn a_call_of_a_handlers_stops_with_its_parent_and_by_itself() {
+fn a_call_that_a_handler_may_not_make_has_ended_when_its_parent_is_stopped() {
     check(
         Mode::Text,
         expect![[r#"
             > text look
+            turn 1 started
             > calls function-call-1 look {"text":"a"}
-            > asks 1 #1 cancellable {"text":"b"}
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
+            > asks 1 #1 look {"text":"b"}
+            call-2 look asked for by call-1
+            call-2 rejected Permanent
+            to call-1 #1: PERMANENT look may not call look, on whose behalf it runs: that would not end
             > cancels 2 by http
-            > asks 1 #2 cancellable {"text":"c"}
+            client: cancel result call-2 ended
+            > asks 1 #2 look {"text":"c"}
+            call-3 look asked for by call-1
+            call-3 rejected Permanent
+            to call-1 #2: PERMANENT look may not call look, on whose behalf it runs: that would not end
             > cancels 1 by http
+            the user cancels call-1 by http: stopped
+            abort call-1
+            call-1 cancelled
+            to model: function-call-1 CANCELLED the user stopped look before it had ended; call it again only if the user asks for it
+            client: ToolsComplete { tool_count: 1 }
+            client: cancel result call-1 stopped
             > cancels 3 by http
+            client: cancel result call-3 ended
         "#]],
     );
 }

@@ -161,7 +161,7 @@ fn a_failed_attempt_has_shown_pieces_and_the_next_one_counts_on() {
 }
 
 #[test]
-fn what_a_handler_asked_for_shows_nothing_of_its_own() {
+fn a_call_that_a_handler_may_not_make_shows_nothing() {
     check(
         Mode::Text,
         expect![[r#"
@@ -170,9 +170,13 @@ fn what_a_handler_asked_for_shows_nothing_of_its_own() {
             > calls function-call-1 look {"text":"a"}
             client: ModelGenerating
             start call-1 look {"text":"a"}
-            > asks 1 #1 cancellable {"text":"b"}
+            > asks 1 #1 look {"text":"b"}
+            call-2 look asked for by call-1
+            call-2 rejected Permanent
+            to call-1 #1: PERMANENT look may not call look, on whose behalf it runs: that would not end
             > outputs 2 "found"
             > returns 2 {"hits":1}
+            call-2 returned late
             > outputs 1 "seen"
             client: output call-1 #1 "seen"
             > returns 1 {"seen":1}
