@@ -167,10 +167,14 @@ async fn a_call_that_the_provider_takes_back_is_dropped() {
 async fn a_call_that_its_user_stops_is_dropped_and_the_model_reads_why() {
     let dropped = Dropped::default();
     let never = dropped.clone();
-    let begun = tool("begun", move |invocation| {
-        invocation.context.output("one").unwrap();
-        never.never()
-    });
+    let begun = Tool {
+        // Pieces of a tool that has any are not shown.
+        sensitive: Vec::new(),
+        ..tool("begun", move |invocation| {
+            invocation.context.output("one").unwrap();
+            never.never()
+        })
+    };
     let (mut stage, mut provider) = Stage::running(Setting {
         tools: vec![begun],
         ..Setting::default()

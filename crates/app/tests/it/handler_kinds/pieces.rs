@@ -191,7 +191,9 @@ async fn a_call_of_every_kind_stops_when_its_user_wants_that() {
             answer: "CANCELLED".to_owned(),
         };
         assert_eq!(seen, expected, "{kind:?}");
-        while backend.ended_early() == 0 {
+        // A script may be stopped before its request has left: nobody outside has heard of it then.
+        let is_heard_of = matches!(kind, Kind::Rust | Kind::Http | Kind::Webhook);
+        while is_heard_of && backend.ended_early() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         session.end().await;
