@@ -130,7 +130,7 @@ fn extract(invocation: &Invocation) -> Outcome {
         let Some((number, country)) = telephone(written, region) else {
             continue;
         };
-        more |= !phones.add(
+        let has_room = phones.add(
             format!("{number};{}", extension.unwrap_or_default()),
             || {
                 let mut phone = json!({"number": number, "written": whole.as_str().trim()});
@@ -143,6 +143,11 @@ fn extract(invocation: &Invocation) -> Outcome {
                 phone
             },
         );
+        // Whatever else there is, it is not returned.
+        if !has_room {
+            more = true;
+            break;
+        }
     }
     Ok(Success::new(json!({
         "emails": emails.values,
