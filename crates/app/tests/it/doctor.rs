@@ -393,3 +393,51 @@ fn without_a_key_nothing_is_wrong_and_the_next_step_is_named() {
     let (code, found) = report(&root(), &["--listen", "127.0.0.1:0"]);
     assert_eq!(code, 0, "{found}");
 }
+
+/// The sections of services behind built-in tools, all at one address.
+fn services(address: &str) -> String {
+    format!(
+        "[images]\nservice = \"openai\"\nurl = \"http://{address}/v1\"\napi_key = \"{KEY}\"\n\
+         [search]\nservice = \"openai\"\nurl = \"http://{address}/v1\"\napi_key = \"{KEY}\"\n\
+         [calendar]\nservice = \"google\"\n\
+         [calendar.google]\nclient_id = \"id\"\nclient_secret = \"{KEY}\"\nrefresh_token = \"{KEY}\"\n\
+         url = \"http://{address}/calendar/v3\"\ntoken_url = \"http://{address}/token\"\n"
+    )
+}
+
+#[test]
+fn services_behind_built_in_tools_are_tried_where_that_is_free() {
+    let vendor = Vendor::with(Fault::None);
+    let folder = project("openai-realtime", "openai", &vendor.address);
+    let file = folder.path().join("windlass.toml");
+    let without = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{without}{}", services(&vendor.address))).unwrap();
+    let (code, found) = report(folder.path(), &[]);
+    for check in ["images", "search"] {
+        assert_eq!(finding(&found, check)["verdict"], "good", "{found}");
+    }
+    for model in ["gpt-image-1", "gpt-4o-search-preview"] {
+        let line = format!("GET /v1/models/{model} HTTP/1.1 | authorization: Bearer {KEY}");
+        assert!(vendor.asked().contains(&line), "{:?}", vendor.asked());
+    }
+    // A token service that gives no token.
+    let calendar = finding(&found, "calendar");
+    assert_eq!((code, &calendar["verdict"]), (1, &json!("wrong")), "{found}");
+    let cure = calendar["cure"].as_str().unwrap();
+    assert!(cure.contains("calendar.google"), "{cure}");
+
+    let paid = "[search]\nservice = \"tavily\"\napi_key = \"sk-other\"\n";
+    fs::write(&file, format!("{without}{paid}")).unwrap();
+    let (code, found) = report(folder.path(), &[]);
+    assert_eq!(code, 0, "{found}");
+    assert_eq!(finding(&found, "search")["verdict"], "note", "{found}");
+
+    let keyless = "[images]\nservice = \"gemini\"\n[search]\nservice = \"brave\"\n";
+    fs::write(&file, format!("{without}{keyless}")).unwrap();
+    let (code, found) = report(folder.path(), &[]);
+    assert_eq!(code, 1, "{found}");
+    for check in ["images", "search"] {
+        let cure = finding(&found, check)["cure"].as_str().unwrap();
+        assert!(cure.starts_with(&format!("set {check}.api_key")), "{cure}");
+    }
+}
