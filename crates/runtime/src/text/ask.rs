@@ -8,9 +8,10 @@ use super::{TextLimits, TurnSink};
 use crate::ids;
 use crate::transport::http::{AnswerBody, HttpResponse};
 use hyper::body::Bytes;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use windlass_provider::answer::{Ending, ModelAnswer};
 use windlass_provider::failure::FailureClass;
@@ -207,7 +208,7 @@ impl TextSession {
                     self.hear(&mut events, sink);
                     // hyper's connection is another task, which hands over one piece at a time. Its turn comes before the sink
                     // is flushed, so that pieces that were read together are written together.
-                    tokio::task::yield_now().await;
+                    let_ready_tasks_run().await;
                 }
                 // What is missing shows in how the answer ends.
                 Wake::Model(Some(Err(_)) | None) => break None,
@@ -325,4 +326,18 @@ fn report(model: &TextModel, ending: &Ending) {
         }
         _ => tracing::warn!(model = %model_name, "an answer of the model was cut off"),
     }
+}
+
+/// Lets the tasks run that can. Tokio's own `yield_now` looks at all sockets, too, which is a call into the kernel for each piece of an
+/// answer.
+async fn let_ready_tasks_run() {
+    let mut has_waited = false;
+    poll_fn(|context| match std::mem::replace(&mut has_waited, true) {
+        true => Poll::Ready(()),
+        false => {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
 }
