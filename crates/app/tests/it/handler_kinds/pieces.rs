@@ -84,6 +84,11 @@ pub(super) fn in_a_stream(text: &str, kind: Kind) -> Option<String> {
         // That the first is not the last, the second says.
         "begun" => lines(&["one".into()], &"two".into()),
         "failing" => lines(&["one".into(), "two".into()], &taken),
+        "cut" => {
+            let whole = lines(&["one".into()], &done(text));
+            whole[..whole.len() - 3].to_owned()
+        }
+        "silent" => String::new(),
         "endless" | "huge" => String::new(),
         // Whatever comes last is the answer.
         "after" => lines(&[], &done(text)) + "\n\n",
@@ -215,6 +220,23 @@ async fn a_change_of_every_kind_goes_on_when_its_user_wants_it_stopped() {
         );
         assert_eq!((backend.runs(), backend.ended_early()), (1, 0), "{kind:?}");
         session.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_whose_pieces_break_off_is_not_taken_for_done() {
+    for kind in [Kind::Http, Kind::Webhook] {
+        for (side_effects, expected) in [("writes", "OUTCOME_UNKNOWN"), ("none", "TRANSIENT")] {
+            // Before its length was sent, within its last piece, and before its first one.
+            for text in ["failing", "cut", "silent"] {
+                let backend = Backend::new(kind).await;
+                let changes = json!({"sideEffects": side_effects, "idempotent": false});
+                let (seen, session) = watch(&backend, changes, text, false).await;
+                assert_eq!(seen.answer, expected, "{kind:?}, {side_effects}, {text}");
+                assert_eq!(backend.runs(), 1, "{kind:?}, {side_effects}, {text}");
+                session.end().await;
+            }
+        }
     }
 }
 
