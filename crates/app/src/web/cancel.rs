@@ -58,6 +58,11 @@ pub(super) async fn cancel(
         Ok(wanted) => match state.chat.cancel(&entrance.caller, wanted).await {
             Ok(outcome) => answered(outcome),
             Err(ChatRefusal::Unknown) => answered(CancelOutcome::Unknown),
+            Err(ChatRefusal::Busy) => error(
+                StatusCode::CONFLICT,
+                "busy",
+                "the conversation does not answer now, so that nothing is stopped; send it again",
+            ),
             Err(refusal) => refused(&refusal),
         },
     };
