@@ -3,6 +3,7 @@
 mod digits;
 mod pieces;
 mod surroundings;
+mod watched;
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

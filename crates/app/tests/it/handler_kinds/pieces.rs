@@ -1,13 +1,13 @@
 //! Every kind of handler shows pieces of its result before its end, and is stopped by its user: each to the same effect.
 
 use super::surroundings::Dropped;
+use super::watched::Watched;
 use super::{Backend, KINDS, Kind, say, shown};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use windlass_runtime::direct::DirectSession;
 use windlass_session::client::{CancelOutcome, CancelWay, ClientEvent, ClientUpdate};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Execution, Failure, Invocation, Success};
@@ -129,21 +129,15 @@ struct Seen {
 }
 
 /// Runs one call; with `stops`, its user wants it stopped once the first piece is seen.
-async fn watch(
-    backend: &Backend,
-    changes: Value,
-    text: &str,
-    stops: bool,
-) -> (Seen, DirectSession) {
+async fn watch(backend: &Backend, changes: Value, text: &str, stops: bool) -> (Seen, Watched) {
     let mut request = backend.request(Mode::Text, &changes);
     // One attempt, so that its pieces can be counted.
     let mut limits = (*request.session.limits).clone();
     limits.turn.retries_max = 0;
     request.session.limits = Arc::new(limits);
-    let mut session = DirectSession::begin(request);
-    session.user_says("say it");
+    let mut session = Watched::begin(request);
     let (mut pieces, mut stopped) = (Vec::new(), None);
-    let mut watch = |update: &ClientUpdate| match update {
+    let watch = |update: &ClientUpdate| match update {
         ClientUpdate::ToolOutput { call, data, .. } => {
             pieces.push(data.expose().clone());
             (stops && pieces.len() == 1).then_some(ClientEvent::Cancel {
@@ -158,9 +152,7 @@ async fn watch(
         }
         _ => None,
     };
-    let answer = session
-        .call_watched(say("call-00001", text), &mut watch)
-        .await;
+    let answer = session.call(say("call-00001", text), watch).await;
     let answer = shown(&answer);
     let seen = Seen {
         pieces,
