@@ -6,6 +6,7 @@ import { execFile, spawn } from 'node:child_process';
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { after, test } from 'node:test';
 import { ended } from './simulator.mjs';
 
@@ -110,6 +111,60 @@ test('a webhook of twenty lines checks the signature with the official package a
   const forged = { ...environment, WINDLASS_SECRET_SHOP_WEBHOOK: 'whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA' };
   const refused = await call('order-state', { order: '4711' }, forged);
   assert.equal(refused.error.type, 'AUTH');
+});
+
+// What windlass.mjs writes for one call of a handler, which is cancelled once its first line has come.
+async function spoken(name, execute, { effectId = null } = {}) {
+  const directory = join(folder, name);
+  await mkdir(directory);
+  await writeFile(join(directory, 'handler.mjs'), `export ${execute}`);
+  await cp(join(ROOT, 'crates/app/src/adapters/windlass.mjs'), join(directory, 'windlass.mjs'));
+  const program = spawn(process.execPath, ['windlass.mjs'], { cwd: directory });
+  programs.push(program);
+  let log = '';
+  program.stderr.on('data', (bytes) => (log += bytes));
+  const context = { voice: { isActive: false }, effectId };
+  program.stdin.write(`${JSON.stringify({ id: 7, method: 'execute', params: { args: {}, context } })}\n`);
+  const lines = [];
+  for await (const line of createInterface({ input: program.stdout })) {
+    lines.push(JSON.parse(line));
+    if (lines.length === 1) program.stdin.write(`${JSON.stringify({ method: '$/cancel', params: { id: 7 } })}\n`);
+    if (lines.at(-1).id === 7) program.stdin.end();
+  }
+  return { lines, log };
+}
+
+test('a piece that JSON cannot write is left out, which the log says, and its call goes on', async () => {
+  const { lines, log } = await spoken(
+    'odd-pieces',
+    `async function* execute({ output }) {
+      const around = {};
+      around.itself = around;
+      for (const piece of [1n, around, () => 1]) output(piece);
+      yield 2n;
+      yield 'one';
+      return { ok: true };
+    }`,
+    { effectId: 'e-1' },
+  );
+  const data = lines.filter(({ method }) => method === 'output').map(({ params }) => [params.call, params.data]);
+  assert.deepEqual(data, [[7, 'one']]);
+  assert.deepEqual(lines.at(-1), { jsonrpc: '2.0', id: 7, result: { ok: true } });
+  assert.equal(log.match(/a piece was left out: /g).length, 4);
+});
+
+test('a call that shows pieces ends when nobody waits for it, and a change goes on', async () => {
+  const until = (end) => `async function* execute({ signal }) {
+    for (;;) {
+      yield 'one';
+      await new Promise((resolve) => setTimeout(resolve, 1));
+      ${end}
+    }
+  }`;
+  const read = await spoken('endless-read', until(''));
+  assert.deepEqual(read.lines.at(-1).error, { code: -32000, message: 'nobody waits for the call any more' });
+  const change = await spoken('long-change', until("if (signal.aborted) return { ok: true, data: 'whole' };"), { effectId: 'e-1' });
+  assert.deepEqual(change.lines.at(-1).result, { ok: true, data: 'whole' });
 });
 
 test('a process runs a handler that uses a package from npm', async () => {

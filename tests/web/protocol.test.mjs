@@ -141,6 +141,8 @@ test("each way a call can end is told", async () => {
       assert.equal(await row.getByRole("progressbar").evaluate(({ value }) => value), 0.5);
       endpoint.send({ type: "tool_call_finished", callId, tool: "kb_search", durationMs: 1234, ...outcome });
       await page.locator(".call").last().and(page.locator(`[data-state=${wanted}]`)).waitFor();
+      assert.equal(await row.getByRole("button", { name: "Stop" }).count(), 0, "nothing is left to stop");
+      if (wanted !== "waiting") assert.equal(await row.locator(".call-status").textContent(), "", "nothing goes on");
       assert.match(await row.locator(".call-outcome").textContent(), words);
       assert.equal(await row.locator(".call-message").textContent(), outcome.message ?? "");
       assert.deepEqual(await row.locator(".call-message code").allTextContents(), outcome.message ? ["/query"] : []);
@@ -171,9 +173,31 @@ test("a running call can be stopped, and what came of that is told", async () =>
       endpoint.send({ type: "cancel_result", callId, outcome, message: "so it is" });
       await stop.waitFor({ state: "hidden" });
       if (words) assert.match(await row.locator(".call-outcome").textContent(), words);
-      endpoint.send({ type: "tool_call_finished", callId, tool: "export", ok: outcome === "runs_on", errorType: outcome === "runs_on" ? undefined : "CANCELLED", durationMs: 5 });
+      endpoint.send({ type: "tool_call_finished", callId, tool: "export", ok: outcome === "runs_on", errorType: outcome === "runs_on" ? undefined : "CANCELLED", message: "the user stopped export before it had ended", durationMs: 5 });
       await page.locator(".call").last().and(page.locator(`[data-state=${outcome === "runs_on" ? "done" : "refused"}]`)).waitFor();
+      if (outcome !== "runs_on") {
+        assert.match(await row.locator(".call-outcome").textContent(), /^Stopped\s*You stopped this\.$/);
+        assert.equal(await row.locator(".call-message").textContent(), "", "what the model reads is not said to people");
+      }
     }
+    // Of tools with sensitive arguments nobody is told a message, and another tab has no click.
+    for (const [callId, message, isClicked] of [["call-7", undefined, true], ["call-8", "the user stopped export before it had ended", false]]) {
+      endpoint.send({ type: "tool_call_started", callId, tool: "export", args: {}, status: "" });
+      await page.locator(".call[data-state=running]").waitFor();
+      if (isClicked) await stop.click();
+      endpoint.send({ type: "tool_call_finished", callId, tool: "export", ok: false, errorType: "CANCELLED", message, durationMs: 5 });
+      await row.getByText("You stopped this.").waitFor();
+    }
+    assert.equal((await endpoint.next("cancel")).callId, "call-7");
+    // A call that a tool made stops with the one above it.
+    endpoint.send({ type: "tool_call_started", callId: "call-11", tool: "plan", args: {}, status: "" });
+    endpoint.send({ type: "tool_call_started", callId: "call-12", tool: "find", args: {}, status: "", parentCallId: "call-11" });
+    await page.locator(".call-children .call[data-state=running]").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Stop plan" }).count(), 1);
+    assert.equal(await page.getByRole("button", { name: "Stop find" }).count(), 0);
+    endpoint.send({ type: "tool_call_finished", callId: "call-12", tool: "find", ok: true, durationMs: 5, parentCallId: "call-11" });
+    endpoint.send({ type: "tool_call_finished", callId: "call-11", tool: "plan", ok: true, durationMs: 5 });
+    await page.locator(".call[data-state=done]").nth(2).waitFor();
     endpoint.send({ type: "cancel_result", callId: "never-started", outcome: "unknown" });
     endpoint.send({ type: "cancel_result" });
     // What is at work can be stopped, too, and what waits for the user cannot.

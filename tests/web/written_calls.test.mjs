@@ -41,14 +41,20 @@ test("pieces of a result grow on the page while the call runs, and the user stop
     await row.locator(".call-output").getByText("rows").waitFor();
     assert.match(await row.locator(".call-output").textContent(), /^one two\{\s*"rows":\s*7/);
     const stop = row.getByRole("button", { name: "Stop export" });
-    answers = [{ status: 500, json: null }, { json: { ok: true, outcome: "stopped" } }];
+    answers = [
+      { status: 500, json: null },
+      { status: 409, json: { error: { code: "busy", message: "so it is" } } },
+      { json: { ok: true, outcome: "stopped" } },
+    ];
     await stop.click();
     await row.getByText("The server was not reached").waitFor();
+    await stop.click();
+    await row.getByText("The conversation is busy").waitFor();
     await stop.click();
     await stop.waitFor({ state: "hidden" });
     const conversationId = asked[0].conversationId;
     assert.match(conversationId, /^c-/);
-    assert.deepEqual(asked, [{ conversationId, callId: "call-3" }, { conversationId, callId: "call-3" }]);
+    assert.deepEqual(asked, Array(3).fill({ conversationId, callId: "call-3" }));
   });
 });
 

@@ -15,6 +15,8 @@ const JSON_CHARACTERS_MAX = 20_000;
 const OUTPUT_CHARACTERS_MAX = 20_000;
 /** A wait that is longer than this, for a user or a model, is drawn as long as this. */
 const PAUSE_MS = 2_000;
+/** How the message begins of a call that the user stopped. The rest is for the model. */
+const STOPPED_BY_USER = /^the user stopped /;
 /** A part of a tool's message that points at an argument. */
 const POINTER = /(?<![\w/])(\/[\w~-]+(?:\/[\w~-]+)*)/;
 
@@ -80,7 +82,9 @@ export class Calls {
     this.#ask(row, args, argsOmitted);
     row.status.replaceChildren(...phrase(shorten(textOf(status), 300)));
     row.output.textContent = "";
-    row.stop.hidden = !callId;
+    // What a tool asked for stops with the call above it.
+    row.canStop = Boolean(callId) && !parentCallId;
+    row.stop.disabled = false;
     this.#setState(row, "running");
     this.#timer ||= setInterval(() => this.#tick(), TICK_MS);
   }
@@ -110,20 +114,22 @@ export class Calls {
   cancelled({ callId, outcome }) {
     const row = this.#find(callId);
     if (!row) return;
+    row.canStop = false;
     row.stop.hidden = true;
-    row.stop.disabled = false;
     if (outcome === "runs_on") row.outcome.replaceChildren(element("strong", "", "It goes on"), "What it changes has begun. How it ends is told here.");
     else if (outcome !== "stopped") row.outcome.textContent = "It cannot be stopped any more.";
     else return;
     announce(row.outcome.textContent);
   }
 
-  /** The user's wish did not reach the server. */
-  notCancelled(callId) {
+  /** The user's wish did not reach the server, or not the conversation there. */
+  notCancelled(callId, { isBusy = false } = {}) {
     const row = this.#find(callId);
     if (!row) return;
     row.stop.disabled = false;
-    row.outcome.textContent = "The server was not reached, so that it was not stopped. Try again.";
+    row.isStopWanted = false;
+    const reason = isBusy ? "The conversation is busy" : "The server was not reached";
+    row.outcome.textContent = `${reason}, so that it was not stopped. Try again.`;
     announce(row.outcome.textContent);
   }
 
@@ -134,9 +140,8 @@ export class Calls {
     this.#ran(row, numberOf(durationMs), Date.now());
     if (accepted === true) {
       row.bar.hidden = true;
-      row.stop.hidden = false;
       row.outcome.replaceChildren(element("strong", "", "Accepted"), "It is at work, and how it ends is told here.");
-      this.#setState(row, "waiting");
+      this.#setState(row, "waiting", { isAtWork: true });
       return;
     }
     this.#conclude(row, { ok: ok === true, errorType: textOf(errorType), message: textOf(message), result });
@@ -221,6 +226,7 @@ export class Calls {
       bar: element("progress", "call-progress"),
       stop: button("small call-stop", "Stop", () => {
         row.stop.disabled = true;
+        row.isStopWanted = true;
         this.onStop(callId);
       }),
       output: element("div", "call-output"),
@@ -233,6 +239,8 @@ export class Calls {
     row.bar.hidden = true;
     row.result.hidden = true;
     row.stop.hidden = true;
+    row.canStop = false;
+    row.isStopWanted = false;
     row.stop.setAttribute("aria-label", `Stop ${name}`);
     row.bar.max = 1;
     row.bar.setAttribute("aria-label", `Progress of ${name}`);
@@ -291,6 +299,11 @@ export class Calls {
       this.#setState(row, "done");
       return;
     }
+    if (errorType === "CANCELLED" && (row.isStopWanted || STOPPED_BY_USER.test(message))) {
+      row.outcome.replaceChildren(element("strong", "", "Stopped"), "You stopped this.");
+      this.#setState(row, "refused");
+      return;
+    }
     const [label, meaning] = Object.hasOwn(OUTCOMES, errorType) ? OUTCOMES[errorType] : ["Failed", ""];
     const type = errorType ? element("code", "error-type", shorten(errorType, 40)) : "";
     row.outcome.replaceChildren(...[element("strong", "", label), type, meaning].filter(Boolean));
@@ -299,10 +312,12 @@ export class Calls {
     this.#setState(row, state);
   }
 
-  #setState(row, state) {
+  /** `isAtWork`: the call waits for no user, and goes on although its answer was given. */
+  #setState(row, state, { isAtWork = false } = {}) {
     row.state = state;
+    row.stop.hidden = !(row.canStop && (state === "running" || isAtWork));
     if (state === "done" || state === "failed" || state === "refused") {
-      row.stop.hidden = true;
+      row.status.replaceChildren();
       row.output.textContent = "";
     }
     row.item.dataset.state = state;

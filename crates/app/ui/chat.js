@@ -120,7 +120,7 @@ export class Chat {
       calls.cancelled({ callId, outcome });
     } catch (error) {
       if (error.status === 401) this.#view.checkSignIn();
-      calls.notCancelled(callId);
+      calls.notCancelled(callId, { isBusy: error.code === "busy" });
     }
   }
 

@@ -47,8 +47,6 @@ pub struct DirectSession {
     question: Option<(ConfirmationQuestion, Sensitive<String>)>,
     /// What came of the user's answer.
     confirmed: Option<Arc<ToolResponse>>,
-    /// What a client is told, where somebody looks.
-    told: Option<VecDeque<ClientUpdate>>,
 }
 
 /// Runs one call in a session of its own and ends it. The response, and everything that happened.
@@ -113,7 +111,6 @@ impl DirectSession {
             is_repeat: false,
             question: None,
             confirmed: None,
-            told: None,
         };
         let mut inputs = VecDeque::from([Input::Request(RequestEvent::Sent { number: 1 })]);
         direct.perform(outputs, &mut inputs);
@@ -150,32 +147,6 @@ impl DirectSession {
             }
             self.wait().await;
         }
-    }
-
-    /// The same for somebody who sees what a client is told meanwhile, and does what a client may: what `watch` brings back is taken
-    /// as the client's.
-    pub async fn call_watched(
-        &mut self,
-        call: IncomingCall,
-        watch: &mut (dyn FnMut(&ClientUpdate) -> Option<ClientEvent> + Send),
-    ) -> Arc<ToolResponse> {
-        self.answer = None;
-        self.is_repeat = false;
-        self.told = Some(VecDeque::new());
-        self.input(Input::Model(ModelEvent::Calls(vec![call])));
-        let answer = loop {
-            while let Some(update) = self.told.as_mut().and_then(VecDeque::pop_front) {
-                if let Some(event) = watch(&update) {
-                    self.input(Input::Client(event));
-                }
-            }
-            if let Some(answer) = self.answer.take() {
-                break answer;
-            }
-            self.wait().await;
-        };
-        self.told = None;
-        answer
     }
 
     /// `None` where the answer could not be taken.
@@ -244,9 +215,6 @@ impl DirectSession {
     }
 
     fn tell_client(&mut self, update: ClientUpdate) {
-        if let Some(told) = &mut self.told {
-            told.push_back(update.clone());
-        }
         match update {
             ClientUpdate::ConfirmationRequest(question) => {
                 if let Some(token) = self.calls.token(question.question) {
@@ -291,6 +259,7 @@ impl DirectSession {
             }
         }
     }
+
     /// What the model is told of a call that came before, as an answer.
     fn as_told(&self, told: ModelToolResponse) -> Arc<ToolResponse> {
         let version = self.core.config().registry.version().clone();

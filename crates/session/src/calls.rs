@@ -32,7 +32,6 @@ use accepted::Accepted;
 use families::Families;
 pub(crate) use open::LATE_MAX;
 use open::{Call, OpenCalls, Origin, Phase};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use windlass_store::QuestionNumber;
 use windlass_tool::arguments::Arguments;
@@ -46,8 +45,6 @@ pub(crate) struct Calls {
     deliveries: Deliveries,
     approvals: Approvals,
     accepted: Accepted,
-    /// Calls that the user wanted stopped, the newest ones.
-    stopped: VecDeque<CallNumber>,
     /// The driver was told to hold the microphone back.
     is_microphone_held: bool,
 }
@@ -61,7 +58,6 @@ impl Calls {
             deliveries: Deliveries::new(limits),
             approvals: Approvals::default(),
             accepted: Accepted::default(),
-            stopped: VecDeque::new(),
             is_microphone_held: false,
         }
     }

@@ -102,11 +102,11 @@ pub enum CancelOutcome {
     Stopped,
     /// What it changes has begun, and goes on: how it ends is told. It is not tried again if it fails.
     RunsOn,
-    /// It was to be stopped before.
+    /// It was to be stopped before, and goes on.
     AlreadyCancelled,
-    /// It has ended.
+    /// It has ended, also because it was stopped.
     Ended,
-    /// There is no such call.
+    /// There is no such call, or a handler asked for it.
     Unknown,
 }
 
@@ -126,7 +126,7 @@ impl CancelOutcome {
         match self {
             Self::Stopped => "the call is stopped",
             Self::RunsOn => "what the call changes has begun and goes on; how it ends is told",
-            Self::AlreadyCancelled => "the call was stopped before, or is not to be tried again",
+            Self::AlreadyCancelled => "the call was to be stopped before; how it ends is told",
             Self::Ended => "the call has ended",
             Self::Unknown => "there is no such call",
         }

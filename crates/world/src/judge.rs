@@ -62,6 +62,8 @@ rules! {
     NothingAfterExternalContent "nothing runs unapproved once the model has read external content",
     AnAttemptStartsOnce "an attempt starts once",
     AnApprovalRunsOnce "an approval runs once",
+    /// But for what the user approves afterwards.
+    NothingStartsAfterItsCancel "nothing starts of a call that its user has stopped",
     NestedEndsAreTheirHandlers "the end of a nested call is told to no model",
     AServiceTellsOneEnd "a service tells one end of an attempt, and a call hears one",
     NoToolOutsideItsMode "no tool runs outside its mode",
@@ -293,6 +295,10 @@ impl World {
             live.facts.calls.entry(call.call).or_default().starts += 1;
         }
         let what = format!("life {id} starts {attempt:?}");
+        let ends = live.facts.calls.get(&call.call);
+        if ends.is_some_and(|ends| ends.is_stopped) {
+            return self.broken(Rule::NothingStartsAfterItsCancel, what);
+        }
         let conversation = self.slots[live.slot].conversation;
         let question = match &attempt.run {
             Some(run) => {
@@ -415,7 +421,14 @@ impl World {
             _ => {}
         }
         match input {
-            Input::Answered { .. } if !live.session.is_over() => live.facts.clicks += 1,
+            Input::Answered { .. } if !live.session.is_over() => {
+                live.facts.clicks += 1;
+                // What was asked about may run now, whatever the user wanted before.
+                let calls = live.facts.calls.values_mut();
+                for asked in calls.filter(|call| call.asked > 0) {
+                    asked.is_stopped = false;
+                }
+            }
             // What has failed may be tried again, or asked for again, and ends once more.
             Input::News(news) => {
                 let has_failed = |news: &&News| match news {
@@ -673,13 +686,16 @@ impl World {
                 counts.state(State::CallCancelled);
                 self.ends(id, live, record);
             }
-            SessionEvent::CancelRequested { outcome, .. } => counts.state(match outcome {
-                CancelOutcome::RunsOn => State::RunsOnForUser,
-                CancelOutcome::Stopped
-                | CancelOutcome::AlreadyCancelled
-                | CancelOutcome::Ended
-                | CancelOutcome::Unknown => State::StoppedByUser,
-            }),
+            SessionEvent::CancelRequested { call, outcome, .. } => {
+                counts.state(match outcome {
+                    CancelOutcome::RunsOn => State::RunsOnForUser,
+                    CancelOutcome::Stopped
+                    | CancelOutcome::AlreadyCancelled
+                    | CancelOutcome::Ended
+                    | CancelOutcome::Unknown => State::StoppedByUser,
+                });
+                live.facts.calls.entry(*call).or_default().is_stopped = true;
+            }
             SessionEvent::CallDeduplicated { call, .. } => {
                 counts.state(State::Deduplicated);
                 live.facts.calls.entry(*call).or_default().deduplicated += 1;

@@ -218,6 +218,8 @@ pub(crate) struct CallEnds {
     pub(crate) ends: u32,
     /// Answered from what was known.
     pub(crate) deduplicated: u32,
+    /// The user wanted it stopped, and that was accepted.
+    pub(crate) is_stopped: bool,
 }
 
 impl CallEnds {

@@ -38,6 +38,7 @@ const write = process.stdout.write.bind(process.stdout);
 const open = new Map(); // calls that run, by their id
 const asked = new Map(); // what they wait for, by the id of the request
 let lastId = 0;
+const NOBODY_WAITS = 'nobody waits for the call any more';
 
 function send(message) {
   write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
@@ -63,6 +64,17 @@ function ask(call, method, params) {
   });
 }
 
+// Shows a piece of a result. The call goes on without one that JSON cannot write.
+function show(call, piece) {
+  try {
+    const data = JSON.stringify(piece ?? null);
+    if (data === undefined) throw new TypeError(`JSON cannot hold a ${typeof piece}`);
+    write(`{"jsonrpc":"2.0","method":"output","params":{"data":${data},"call":${JSON.stringify(call)}}}\n`);
+  } catch (error) {
+    console.error(`a piece was left out: ${error?.message ?? error}`);
+  }
+}
+
 function contextOf(call, given, signal) {
   const say = (method, params) => send({ method, params: { ...params, call } });
   return Object.freeze({
@@ -74,7 +86,11 @@ function contextOf(call, given, signal) {
     messaging: { send: (message) => ask(call, 'messaging.send', { message }) },
     audit: { log: (event, data) => say('audit.log', { event, data }) },
     events: { emit: (name, payload) => say('events.emit', { name, payload }) },
-    output: (piece) => say('output', { data: piece ?? null }),
+    output: (piece) => {
+      // A change that has begun goes on.
+      if (signal.aborted && !given.context.effectId) throw new Error(NOBODY_WAITS);
+      show(call, piece);
+    },
     progress: (message, fraction) => say('progress', { message, fraction }),
     kb: {
       search: (query) => ask(call, 'kb.search', query),
@@ -108,12 +124,12 @@ async function drained(pieces, { output, signal, effectId }) {
   for (;;) {
     const { done, value } = await pieces.next();
     if (done) return value;
-    output(await value);
-    // A change that has begun goes on.
-    if (signal.aborted && effectId === undefined) {
+    const piece = await value;
+    if (signal.aborted && !effectId) {
       await pieces.return?.();
-      throw new Error('the call was taken back');
+      throw new Error(NOBODY_WAITS);
     }
+    output(piece);
   }
 }
 

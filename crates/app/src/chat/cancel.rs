@@ -6,10 +6,11 @@ use super::{ChatHost, ChatRefusal, unavailable};
 use crate::users;
 use std::time::Duration;
 use windlass_runtime::caller::Caller;
+use windlass_runtime::text::StopAnswer;
 use windlass_session::client::CancelOutcome;
 use windlass_tool::id::{CallNumber, ConversationId};
 
-/// How long a session may take to answer. One whose calls have all ended may have a summary to wait for.
+/// How long a session may take to answer.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A call that is to be stopped.
@@ -22,7 +23,7 @@ pub(crate) struct WantedCancel {
 
 impl ChatHost {
     /// Stops a call of the conversation's sessions by text. [`ChatRefusal::Unknown`] where the caller has no such conversation: who
-    /// asks for another's learns nothing of it.
+    /// asks for another's learns nothing of it. [`ChatRefusal::Busy`] where no session has the call but one that does not answer.
     pub(crate) async fn cancel(
         &self,
         caller: &Caller,
@@ -48,13 +49,17 @@ impl ChatHost {
         let admitted = whose.admits(caller, named.as_ref());
         admitted.map_err(|_| ChatRefusal::Unknown)?;
         let sessions = held.iter().flat_map(|held| held.sessions());
+        let mut is_busy = false;
         for session in sessions {
-            let outcome = tokio::time::timeout(STOP_PATIENCE, session.stop(call)).await;
-            match outcome.ok().flatten() {
+            match session.stop(call, STOP_PATIENCE).await {
                 // Another one may have it.
-                Some(CancelOutcome::Ended | CancelOutcome::Unknown) | None => {}
-                Some(outcome) => return Ok(outcome),
+                StopAnswer::Outcome(CancelOutcome::Ended) | StopAnswer::NotHere => {}
+                StopAnswer::Outcome(outcome) => return Ok(outcome),
+                StopAnswer::Busy => is_busy = true,
             }
+        }
+        if is_busy {
+            return Err(ChatRefusal::Busy);
         }
         let past = self.past_of(&whose.reference(&caller.tenant, &id)).await?;
         let counted = held.map_or(CallNumber(0), |held| held.last_call());

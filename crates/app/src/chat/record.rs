@@ -4,7 +4,7 @@ use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
-use windlass_runtime::text::ui_stream::{Outlet, with_whole_texts};
+use windlass_runtime::text::ui_stream::{Outlet, condensed};
 
 /// How long a reader hears nothing before it is sent a comment, so that nothing between takes the connection for dead.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
@@ -64,10 +64,10 @@ impl TurnRecord {
         })
     }
 
-    /// What was written so far, as it is kept; `None` where it is longer than so many bytes.
+    /// What was written so far, as it is kept: without pieces of results. `None` where it is longer than so many bytes.
     pub(crate) fn kept(&self, bytes_max: usize) -> Option<String> {
         let written = self.lock();
-        let kept = with_whole_texts(std::str::from_utf8(&written.bytes).ok()?);
+        let kept = condensed(std::str::from_utf8(&written.bytes).ok()?);
         (kept.len() <= bytes_max).then_some(kept)
     }
 
@@ -145,7 +145,7 @@ impl Written {
         if self.is_over
             && let Ok(text) = std::str::from_utf8(&self.bytes)
         {
-            self.bytes = with_whole_texts(text).into_bytes();
+            self.bytes = condensed(text).into_bytes();
         }
     }
 }
@@ -254,6 +254,27 @@ mod tests {
         assert_eq!(record.kept(kept.len() - 1), None);
         let restored = TurnRecord::of(kept.clone());
         assert_eq!(read(&restored).await, kept);
+    }
+
+    #[tokio::test]
+    async fn pieces_of_results_are_for_those_who_read_and_are_not_kept() {
+        let result = |more: &str| {
+            let call =
+                "data: {\"type\":\"tool-output-available\",\"toolCallId\":\"call-1\",\"output\":";
+            format!("{call}\"x\",\"dynamic\":true{more}}}\n\n")
+        };
+        let whole = result("");
+        let written = result(",\"preliminary\":true").repeat(50) + &whole;
+        let (record, mut writer) = TurnRecord::new();
+        let mut reader = record.reader();
+        writer.send(&mut written.clone().into_bytes());
+        // They take no room of what may be kept.
+        assert_eq!(record.kept(whole.len()), Some(whole.clone()));
+        drop(writer);
+        assert_eq!(reader.next().await.unwrap(), written);
+        drop(reader);
+        assert_eq!(record.bytes(), whole.len());
+        assert_eq!(read(&record).await, whole.into_bytes());
     }
 
     #[tokio::test]

@@ -79,6 +79,14 @@ fn shown(record: &Map<String, Value>) -> String {
         ("tool_execution", Some(error)) => format!("failed: {error}"),
         ("tool_rejection", error) => format!("refused: {}", error.unwrap_or("-")),
         ("tool_cancellation", _) => "taken back".to_owned(),
+        ("tool_cancel_requested", _) => {
+            let (call, user, way) = (text("callId"), text("userId"), text("way"));
+            let came_to = match text("outcome") {
+                "runs_on" => "goes on",
+                outcome => outcome,
+            };
+            format!("{call} was to stop, asked by {user} over {way}: {came_to}")
+        }
         ("tool_outcome_unknown", _) => "outcome unknown".to_owned(),
         ("tool_outcome_settled", _) => format!("settled: {}", text("state")),
         (event, _) => event.to_owned(),
@@ -188,5 +196,27 @@ fn standing(config: &Config) -> Result<Standing, Failure> {
             path.display()
         ))),
         false => Ok(standing),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_says_who_wanted_a_call_stopped() {
+        for (outcome, came_to) in [("stopped", "stopped"), ("runs_on", "goes on")] {
+            let record = json!({
+                "event": "tool_cancel_requested", "timestamp": "2026-11-20T12:00:00.000Z", "userId": "ada",
+                "toolId": "export", "callId": "call-3", "way": "http", "outcome": outcome
+            });
+            let record = record.as_object().unwrap();
+            assert_eq!(
+                shown(record),
+                format!(
+                    "2026-11-20T12:00:00.000Z  ada               export                call-3 was to stop, asked by ada over http: {came_to}"
+                )
+            );
+        }
     }
 }

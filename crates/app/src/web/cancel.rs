@@ -5,7 +5,7 @@ use super::chat::{Entrance, error, refused};
 use super::{ServerState, typed};
 use crate::chat::{ChatRefusal, WantedCancel, request};
 use axum::body::Body;
-use axum::extract::{Request, State as Extract};
+use axum::extract::State as Extract;
 use http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
@@ -43,12 +43,8 @@ fn wanted(body: &[u8]) -> Result<WantedCancel, String> {
 /// Stops a call, or says why not.
 pub(super) async fn cancel(
     Extract(state): Extract<Arc<ServerState>>,
-    request: Request,
+    entrance: Entrance,
 ) -> Response<Body> {
-    let entrance = match Entrance::of(&state, request).await {
-        Ok(entrance) => entrance,
-        Err(refused) => return refused,
-    };
     let response = match wanted(&entrance.body) {
         Err(problem) => error(
             StatusCode::BAD_REQUEST,
@@ -58,6 +54,11 @@ pub(super) async fn cancel(
         Ok(wanted) => match state.chat.cancel(&entrance.caller, wanted).await {
             Ok(outcome) => answered(outcome),
             Err(ChatRefusal::Unknown) => answered(CancelOutcome::Unknown),
+            Err(ChatRefusal::Busy) => error(
+                StatusCode::CONFLICT,
+                "busy",
+                "the conversation does not answer now, so that nothing is stopped; send it again",
+            ),
             Err(refusal) => refused(&refusal),
         },
     };

@@ -15,8 +15,7 @@ use crate::chat::record::TurnReader;
 use crate::chat::request;
 use crate::chat::{Answering, ChatRefusal, GivenAnswer};
 use axum::body::{Body, to_bytes};
-use axum::extract::Request;
-use axum::extract::State as Extract;
+use axum::extract::{FromRequest, Request, State as Extract};
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{CONTENT_TYPE, HeaderName, ORIGIN, RETRY_AFTER};
@@ -65,12 +64,8 @@ pub(super) struct Entrance {
 /// Answers a turn.
 pub(super) async fn chat(
     Extract(state): Extract<Arc<ServerState>>,
-    request: Request,
+    entrance: Entrance,
 ) -> Response<Body> {
-    let entrance = match Entrance::of(&state, request).await {
-        Ok(entrance) => entrance,
-        Err(refused) => return refused,
-    };
     let response = match answer(&state, &entrance).await {
         Ok(answering) => stream_of(answering),
         Err(refused) => refused,
@@ -129,9 +124,9 @@ pub(crate) fn understands_answer(body: &[u8]) -> bool {
 /// `POST /api/confirm`: the user's answer to a request for consent, for clients that have no stream to send it on.
 pub(super) async fn confirm(
     Extract(state): Extract<Arc<ServerState>>,
-    request: Request,
+    entrance: Result<Entrance, Response<Body>>,
 ) -> Response<Body> {
-    let entrance = match Entrance::of(&state, request).await {
+    let entrance = match entrance {
         Ok(entrance) => entrance,
         Err(refused) => return as_confirmation(refused).await,
     };
@@ -209,12 +204,14 @@ async fn as_confirmation(refused: Response<Body>) -> Response<Body> {
     Response::from_parts(head, body)
 }
 
-impl Entrance {
-    /// Lets a request in: from a page that may ask, while the server is up, of a size that is read.
-    pub(super) async fn of(
-        state: &Arc<ServerState>,
+/// Lets a request in: from a page that may ask, while the server is up, of a size that is read.
+impl FromRequest<Arc<ServerState>> for Entrance {
+    type Rejection = Response<Body>;
+
+    async fn from_request(
         request: Request,
-    ) -> Result<Self, Response<Body>> {
+        state: &Arc<ServerState>,
+    ) -> Result<Self, Self::Rejection> {
         let (head, body) = request.into_parts();
         // A page that may not ask was refused before.
         let is_secure = match head.headers.contains_key(ORIGIN) {
@@ -250,7 +247,9 @@ impl Entrance {
             _body_bytes: body_bytes,
         })
     }
+}
 
+impl Entrance {
     /// One message more that a model is to answer.
     pub(super) fn charge_turn(&self) -> Result<(), Exceeded> {
         self.standing.take(Used::Turns, 1)

@@ -97,9 +97,9 @@ struct CompletionRequest {
 /// Answers a request.
 pub(super) async fn complete(
     Extract(state): Extract<Arc<ServerState>>,
-    request: Request,
+    entrance: Result<Entrance, Response<Body>>,
 ) -> Response<Body> {
-    let entrance = match Entrance::of(&state, request).await {
+    let entrance = match entrance {
         Ok(entrance) => entrance,
         Err(refused) => return in_their_form(&refused),
     };

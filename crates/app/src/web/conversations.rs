@@ -8,8 +8,7 @@ use super::ledger::answered;
 use crate::chat::reading::{ListCursor, ListRequest, NotDeleted, PageRequest};
 use crate::chat::{ChatRefusal, request};
 use axum::body::Body;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, Request, State as Extract};
+use axum::extract::{FromRequest, Path, Query, Request, State as Extract};
 use http::header::CONTENT_DISPOSITION;
 use http::{HeaderValue, Response, StatusCode};
 use serde::Deserialize;
@@ -41,23 +40,23 @@ pub(super) struct Asked {
     user_id: Option<String>,
 }
 
-type Parameters = Result<Query<Asked>, QueryRejection>;
-
 /// A request, its caller and what it asks for.
-struct Reading {
+pub(super) struct Reading {
     entrance: Entrance,
     caller: Caller,
     asked: Asked,
 }
 
-impl Reading {
-    async fn of(
-        state: &Arc<ServerState>,
-        parameters: Parameters,
+impl FromRequest<Arc<ServerState>> for Reading {
+    type Rejection = Response<Body>;
+
+    async fn from_request(
         request: Request,
-    ) -> Result<Self, Response<Body>> {
-        let entrance = Entrance::of(state, request).await?;
-        match parameters {
+        state: &Arc<ServerState>,
+    ) -> Result<Self, Self::Rejection> {
+        let asked = Query::<Asked>::try_from_uri(request.uri());
+        let entrance = Entrance::from_request(request, state).await?;
+        match asked {
             Ok(Query(asked)) => Ok(Self {
                 caller: entrance.caller.speaking_for(asked.user_id.as_deref()),
                 entrance,
@@ -92,13 +91,8 @@ fn shown(shown: Result<Value, ChatRefusal>) -> Response<Body> {
 /// `GET /api/conversations`.
 pub(super) async fn list(
     Extract(state): Extract<Arc<ServerState>>,
-    parameters: Parameters,
-    request: Request,
+    reading: Reading,
 ) -> Response<Body> {
-    let reading = match Reading::of(&state, parameters, request).await {
-        Ok(reading) => reading,
-        Err(refused) => return refused,
-    };
     let response = match wanted(&reading.asked) {
         Ok(wanted) => shown(state.chat.list(&reading.caller, wanted).await),
         Err(problem) => bad(&problem),
@@ -138,13 +132,8 @@ fn limit(asked: &Asked, usual: usize, most: usize) -> Result<usize, String> {
 pub(super) async fn read(
     Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
-    parameters: Parameters,
-    request: Request,
+    reading: Reading,
 ) -> Response<Body> {
-    let reading = match Reading::of(&state, parameters, request).await {
-        Ok(reading) => reading,
-        Err(refused) => return refused,
-    };
     let response = match (page(&reading.asked), id_of(&id)) {
         (Ok(page), Some(id)) => shown(state.chat.conversation(&reading.caller, &id, page).await),
         (Err(problem), _) => bad(&problem),
@@ -168,13 +157,8 @@ fn page(asked: &Asked) -> Result<PageRequest, String> {
 pub(super) async fn export(
     Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
-    parameters: Parameters,
-    request: Request,
+    reading: Reading,
 ) -> Response<Body> {
-    let reading = match Reading::of(&state, parameters, request).await {
-        Ok(reading) => reading,
-        Err(refused) => return refused,
-    };
     let exported = match id_of(&id) {
         Some(id) => state.chat.export(&reading.caller, &id).await,
         None => Err(ChatRefusal::Unknown),
@@ -226,13 +210,8 @@ fn new_title(body: &[u8]) -> Result<String, String> {
 pub(super) async fn rename(
     Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
-    parameters: Parameters,
-    request: Request,
+    reading: Reading,
 ) -> Response<Body> {
-    let reading = match Reading::of(&state, parameters, request).await {
-        Ok(reading) => reading,
-        Err(refused) => return refused,
-    };
     let response = match (new_title(&reading.entrance.body), id_of(&id)) {
         (Ok(title), Some(id)) => shown(state.chat.rename(&reading.caller, &id, title).await),
         (Err(problem), _) => bad(&problem),
@@ -245,13 +224,8 @@ pub(super) async fn rename(
 pub(super) async fn delete(
     Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
-    parameters: Parameters,
-    request: Request,
+    reading: Reading,
 ) -> Response<Body> {
-    let reading = match Reading::of(&state, parameters, request).await {
-        Ok(reading) => reading,
-        Err(refused) => return refused,
-    };
     let deleted = match id_of(&id) {
         Some(id) => state.chat.delete(&reading.caller, &id).await,
         None => Err(NotDeleted::Refused(ChatRefusal::Unknown)),
@@ -279,13 +253,8 @@ fn nothing() -> Response<Body> {
 pub(super) async fn stream(
     Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
-    parameters: Parameters,
-    request: Request,
+    reading: Reading,
 ) -> Response<Body> {
-    let reading = match Reading::of(&state, parameters, request).await {
-        Ok(reading) => reading,
-        Err(refused) => return refused,
-    };
     let running = id_of(&id).and_then(|id| state.chat.running(&reading.caller, &id));
     let response = running.map_or_else(nothing, stream_of);
     reading.entrance.finish(response)
@@ -295,13 +264,8 @@ pub(super) async fn stream(
 pub(super) async fn stop(
     Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
-    parameters: Parameters,
-    request: Request,
+    reading: Reading,
 ) -> Response<Body> {
-    let reading = match Reading::of(&state, parameters, request).await {
-        Ok(reading) => reading,
-        Err(refused) => return refused,
-    };
     if let Some(id) = id_of(&id) {
         state.chat.stop(&reading.caller, &id);
     }

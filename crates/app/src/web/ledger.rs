@@ -5,7 +5,7 @@ use super::chat::{Entrance, error, refused};
 use super::{ServerState, typed};
 use crate::chat::{ChatRefusal, request};
 use axum::body::Body;
-use axum::extract::{Path, Query, Request, State as Extract};
+use axum::extract::{Path, Query, State as Extract};
 use http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
@@ -26,12 +26,8 @@ pub(super) async fn effect(
     Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
     within: Result<Query<Within>, axum::extract::rejection::QueryRejection>,
-    request: Request,
+    entrance: Entrance,
 ) -> Response<Body> {
-    let entrance = match Entrance::of(&state, request).await {
-        Ok(entrance) => entrance,
-        Err(refused) => return refused,
-    };
     let within = within.map(|Query(within)| within).unwrap_or_default();
     let conversation = within.conversation_id;
     let caller = entrance.caller.speaking_for(within.user_id.as_deref());

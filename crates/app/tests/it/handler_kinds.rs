@@ -3,6 +3,7 @@
 mod digits;
 mod pieces;
 mod surroundings;
+mod watched;
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -272,7 +273,7 @@ impl Backend {
             "allowedModes": ["text"], "latencyBudgetMs": 100, "timeoutMs": 5_000,
             "parameters": {"type": "object", "additionalProperties": false, "required": ["text"],
                 "properties": {"text": {"type": "string", "enum": ["tea", "conflict", "crash", "hang", "half", "nul", "nan", "large",
-                        "pieces", "begun", "failing", "endless", "huge", "after",
+                        "pieces", "begun", "failing", "cut", "silent", "endless", "huge", "after",
                         "303", "308", "408", "425", "499", "418", "503", "404", "405", "413", "501"]}}}
         });
         for (name, value) in changes.as_object().unwrap() {

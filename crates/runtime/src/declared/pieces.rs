@@ -1,5 +1,5 @@
 //! Answers of services that come in pieces, over the way out of a declared handler: each piece is shown as it comes, and the last one is
-//! the answer. How pieces are told apart is `tool`'s.
+//! the answer. One that breaks off is none. How pieces are told apart is `tool`'s.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use windlass_tool::handler::{AnswerWatcher, Context, FetchError, Http, HttpAnswer, HttpRequest};
@@ -14,7 +14,9 @@ struct Pieces {
 
 impl AnswerWatcher for Pieces {
     fn began(&self, status: u16, content_type: Option<&str>) {
-        let reader = PieceReader::of(content_type).filter(|_| (200..=299).contains(&status));
+        // One without a body has no pieces either.
+        let has_pieces = matches!(status, 200..=203 | 206..=299);
+        let reader = PieceReader::of(content_type).filter(|_| has_pieces);
         *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = reader;
     }
 
@@ -31,7 +33,8 @@ fn show(context: &Context, piece: serde_json::Value) {
     let _ = context.output(piece);
 }
 
-/// One request on behalf of a call. Of an answer in pieces, those before the last are shown, and the last is its body.
+/// One request on behalf of a call. Of an answer in pieces, those before the last are shown, and the last is its body. Its status was
+/// sent before the work was done, so that an answer without a last piece says nothing of the outcome.
 pub(super) async fn fetch_in_pieces(
     way: &dyn Http,
     request: HttpRequest,
@@ -47,8 +50,15 @@ pub(super) async fn fetch_in_pieces(
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .take();
-    if let (Some(reader), Ok(body)) = (reader, &mut answer.body) {
-        *body = reader.answer(&mut |piece| show(context, piece));
+    let Some(reader) = reader else {
+        return Ok(answer);
+    };
+    let broken_off =
+        |problem: &str| FetchError::Unanswered(format!("of an answer in pieces, {problem}"));
+    if let Err(incomplete) = &answer.body {
+        return Err(broken_off(&incomplete.problem));
     }
+    let last = reader.answer(&mut |piece| show(context, piece));
+    answer.body = Ok(last.ok_or_else(|| broken_off("the last one did not come"))?);
     Ok(answer)
 }

@@ -22,7 +22,7 @@ pub use memory::TurnMemory;
 pub use model::{ModelOptions, Protocol, TextModel, TextTools};
 pub use past::{Past, SHOWN};
 pub use session::{TextRequest, TextSession};
-pub use stopping::CallStopper;
+pub use stopping::{CallStopper, StopAnswer};
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -67,6 +67,8 @@ impl TextSession {
         while !self.core.is_over() {
             self.work().await;
         }
+        // What follows may wait long, for a summary or for the store.
+        self.stopping.close();
     }
 
     async fn leave(mut self) {

@@ -80,7 +80,7 @@ pub struct TextSession {
     pub(super) memory: TurnMemory,
     pub(super) started: Instant,
     /// Calls that its user wants stopped.
-    stopping: CallStops,
+    pub(super) stopping: CallStops,
     /// Requests to models so far.
     requests: u64,
     /// Kept between inputs for their room.
@@ -378,8 +378,11 @@ impl TextSession {
             way: CancelWay::Http,
         };
         self.feed(Input::Client(event), sink);
-        if let Some(outcome) = self.flow.stopped.take() {
-            stop.came_to(outcome);
+        match self.flow.stopped.take() {
+            // Another session of the conversation may have it.
+            Some(CancelOutcome::Unknown) if stop.call() > self.core.last_call() => {}
+            Some(outcome) => stop.came_to(outcome),
+            None => {}
         }
     }
 

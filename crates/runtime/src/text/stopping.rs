@@ -2,7 +2,9 @@
 //! Knows no caller, and nothing of what may be stopped.
 
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 use windlass_session::client::CancelOutcome;
 use windlass_tool::id::CallNumber;
 
@@ -16,11 +18,22 @@ pub(super) struct CallStop {
     way_back: oneshot::Sender<CancelOutcome>,
 }
 
+/// What a session answers to a request to stop a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopAnswer {
+    Outcome(CancelOutcome),
+    /// The session has never had the call, or has ended.
+    NotHere,
+    /// The session did not come to it in time, and will not stop it later.
+    Busy,
+}
+
 impl CallStop {
     pub(super) fn call(&self) -> CallNumber {
         self.call
     }
 
+    /// What came of it. A request that is dropped in place of that is not this session's.
     pub(super) fn came_to(self, outcome: CancelOutcome) {
         // Who asked may have left.
         let _ = self.way_back.send(outcome);
@@ -32,12 +45,19 @@ impl CallStop {
 pub struct CallStopper(mpsc::Sender<CallStop>);
 
 impl CallStopper {
-    /// What comes of it; `None` where the session has ended.
-    pub async fn stop(&self, call: CallNumber) -> Option<CancelOutcome> {
-        let (way_back, outcome) = oneshot::channel();
-        let stop = CallStop { call, way_back };
-        self.0.send(stop).await.ok()?;
-        outcome.await.ok()
+    /// What comes of it, within so long.
+    pub async fn stop(&self, call: CallNumber, patience: Duration) -> StopAnswer {
+        let asked = async {
+            let (way_back, outcome) = oneshot::channel();
+            let stop = CallStop { call, way_back };
+            self.0.send(stop).await.ok()?;
+            outcome.await.ok()
+        };
+        match timeout(patience, asked).await {
+            Ok(Some(outcome)) => StopAnswer::Outcome(outcome),
+            Ok(None) => StopAnswer::NotHere,
+            Err(_) => StopAnswer::Busy,
+        }
     }
 
     /// Whether the session has ended.
@@ -68,11 +88,63 @@ impl CallStops {
         self.stopper.clone()
     }
 
-    /// The next request. It holds a sender itself, so that there is always one to come.
+    /// The next request for whose answer somebody waits.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<CallStop> {
-        match self.waiting.poll_recv(context) {
-            Poll::Ready(Some(stop)) => Poll::Ready(stop),
-            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        loop {
+            match self.waiting.poll_recv(context) {
+                // Who gave up waiting was told that nothing is stopped.
+                Poll::Ready(Some(stop)) if stop.way_back.is_closed() => {}
+                Poll::Ready(Some(stop)) => return Poll::Ready(stop),
+                // It holds a sender itself, so that there is always one to come, until it is closed.
+                Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+            }
         }
+    }
+
+    /// No call is left that could be stopped: what waits is dropped, and nothing is taken any more.
+    pub(super) fn close(&mut self) {
+        self.waiting.close();
+        while self.waiting.try_recv().is_ok() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+    const CALL: CallNumber = CallNumber(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_does_not_come_to_a_request_is_busy_and_stops_nothing_later() {
+        let mut stops = CallStops::default();
+        let stopper = stops.stopper();
+        for _ in 0..=WAITING_MAX {
+            assert_eq!(stopper.stop(CALL, PATIENCE).await, StopAnswer::Busy);
+        }
+        let asked = tokio::spawn(async move { stopper.stop(CallNumber(2), PATIENCE).await });
+        let stop = poll_fn(|context| stops.poll_next(context)).await;
+        assert_eq!(stop.call(), CallNumber(2));
+        stop.came_to(CancelOutcome::Stopped);
+        let stopped = StopAnswer::Outcome(CancelOutcome::Stopped);
+        assert_eq!(asked.await.unwrap(), stopped);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_without_calls_keeps_no_request() {
+        let mut stops = CallStops::default();
+        let stopper = stops.stopper();
+        let waits = stopper.clone();
+        let asked = tokio::spawn(async move { waits.stop(CALL, PATIENCE).await });
+        // It is there, and nobody has taken it.
+        while stops.waiting.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!stopper.is_over());
+        stops.close();
+        assert_eq!(asked.await.unwrap(), StopAnswer::NotHere);
+        assert_eq!(stopper.stop(CALL, PATIENCE).await, StopAnswer::NotHere);
+        assert!(stopper.is_over() && stops.waiting.is_empty());
     }
 }

@@ -4,16 +4,16 @@
 //! The format is that of the npm package `ai`, version 7, `src/ui-message-stream/ui-message-chunks.ts`.
 
 mod chunk;
-mod whole_texts;
+mod condensed;
 
-pub use whole_texts::with_whole_texts;
+pub use condensed::condensed;
 
 use super::{Confirmed, FinishReason, TurnEnd, TurnSink};
 use crate::redaction::without_sensitive;
 use chunk::{Chunk, write_event};
+use condensed::{AFTER_WORDS, BEFORE_ID, BEFORE_WORDS};
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use whole_texts::{AFTER_WORDS, BEFORE_ID, BEFORE_WORDS};
 use windlass_session::client::{
     Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image, is_replaced,
 };
@@ -35,9 +35,6 @@ pub const HEADERS: [(&str, &str); 3] = [
 /// Headers that keep a proxy from holding the pieces of a stream back.
 pub const UNBUFFERED: [(&str, &str); 2] =
     [("cache-control", "no-cache"), ("x-accel-buffering", "no")];
-
-/// The end of the event of a piece. Within a string its quotes would be escaped.
-const PIECE_END: &str = ",\"dynamic\":true,\"preliminary\":true}\n\n";
 
 /// Said where the user answers what was answered already, so that a turn never ends without words.
 const ANSWERED_BEFORE: &str = "This was answered before. Nothing more was done.";
@@ -369,12 +366,11 @@ pub fn notice(kind: &str, data: &Value, words: &str) -> Vec<u8> {
 }
 
 /// A stream as a log may keep it: without what was asked of the user in it, because the tokens in those requests are nobody's but
-/// the client's, and without pieces of results, which it has whole.
+/// the client's.
 pub fn to_keep(stream: &str) -> String {
-    const LEFT_OUT: [&str; 3] = [
+    const LEFT_OUT: [&str; 2] = [
         "\"type\":\"tool-approval-request\"",
         "\"type\":\"data-confirmation-request\"",
-        PIECE_END,
     ];
     let is_left_out = |text: &str| LEFT_OUT.iter().any(|left_out| text.contains(left_out));
     if !is_left_out(stream) {

@@ -87,6 +87,11 @@ impl ClientSide {
     }
 
     pub(super) fn say(&mut self, message: &ServerMessage<'_>) {
+        // A client that reads slowly misses pieces of results, which come whole, and stays.
+        let is_piece = matches!(message, ServerMessage::ToolOutput { .. });
+        if is_piece && self.socket.is_congested() {
+            return;
+        }
         if self.is_open() && self.socket.send_text(|bytes| message.write(bytes)).is_err() {
             self.give_up();
         }
@@ -208,5 +213,32 @@ impl ClientSide {
                 self.give_up();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use windlass_tool::id::CallNumber;
+
+    #[test]
+    fn a_client_that_reads_slowly_misses_pieces_and_stays() {
+        let (ours, _theirs) = tokio::io::duplex(64);
+        let limits = VoiceSettings::default().client_socket;
+        let socket = Socket::new(Box::new(ours), Role::Server, limits, Vec::new()).unwrap();
+        let mut client = ClientSide::new(socket, Validity::default(), Instant::now());
+        let data = json!("x".repeat(16_000));
+        for sequence in 1..=200 {
+            client.say(&ServerMessage::ToolOutput {
+                call_id: CallNumber(1),
+                sequence,
+                data: &data,
+            });
+        }
+        assert!(client.is_open() && client.socket.is_congested());
+        // What cannot be missed still finds room.
+        client.say(&ServerMessage::Stopped);
+        assert!(client.is_open());
     }
 }

@@ -17,6 +17,11 @@ use windlass_tool::handler::{
 
 type CapabilityAnswer = Result<Value, RpcError>;
 
+/// Shows a piece of a result.
+pub(super) const OUTPUT: &str = "output";
+/// Said of a call that was taken back, or whose time is up.
+pub(super) const NOBODY_WAITS: &str = "nobody waits for the call any more";
+
 /// Results of a search, where the handler does not say how many it wants.
 const TOP_K: usize = 5;
 /// The most that it may want.
@@ -69,8 +74,11 @@ pub(super) fn tell(context: &Context, method: &str, params: &RawValue) -> Result
             let Progress { message, fraction } = read(params)?;
             context.progress(message, fraction)
         }
-        "output" => {
+        OUTPUT => {
             let Output { data } = read(params)?;
+            if context.cancellation.is_cancelled() {
+                return Err(RpcError::named("CLOSED", NOBODY_WAITS));
+            }
             context.output(data)
         }
         "messaging.send" => {
@@ -90,6 +98,16 @@ pub(super) fn tell(context: &Context, method: &str, params: &RawValue) -> Result
     said.map_err(closed)
 }
 
+/// Whether something that a call only says, or that is of no call, is the program's fault. A piece of a result may come after its
+/// call's end, or find no room: the call goes on without it.
+pub(super) fn is_fault(method: &str, said: Option<&Result<(), RpcError>>) -> bool {
+    match said {
+        None => method != OUTPUT,
+        Some(Ok(())) => false,
+        Some(Err(error)) => method != OUTPUT || error.code == INVALID_PARAMS,
+    }
+}
+
 fn closed(closed: OutboxClosed) -> RpcError {
     RpcError::named("CLOSED", closed.to_string())
 }
@@ -102,7 +120,7 @@ pub(super) fn answer_at_once(
 ) -> Option<CapabilityAnswer> {
     let is_said = matches!(
         method,
-        "progress" | "output" | "messaging.send" | "audit.log" | "events.emit"
+        "progress" | OUTPUT | "messaging.send" | "audit.log" | "events.emit"
     );
     is_said.then(|| tell(context, method, params).map(|()| Value::Null))
 }
@@ -395,4 +413,30 @@ async fn fetch(context: &Context, asked: Fetch) -> CapabilityAnswer {
         "bodyBase64": encoded,
         "bodyProblem": problem,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_that_comes_too_late_or_finds_no_room_is_no_fault() {
+        let unread = || RpcError::new(INVALID_PARAMS, "the parameters do not fit");
+        for (method, said, expected) in [
+            (OUTPUT, None, false),
+            (OUTPUT, Some(Ok(())), false),
+            (OUTPUT, Some(Err(closed(OutboxClosed))), false),
+            (OUTPUT, Some(Err(unread())), true),
+            ("progress", None, true),
+            ("progress", Some(Ok(())), false),
+            ("progress", Some(Err(closed(OutboxClosed))), true),
+            ("progress", Some(Err(unread())), true),
+        ] {
+            assert_eq!(
+                is_fault(method, said.as_ref()),
+                expected,
+                "{method} {said:?}"
+            );
+        }
+    }
 }

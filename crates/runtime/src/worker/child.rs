@@ -371,7 +371,7 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
                 let context = self.context(params);
                 let said =
                     context.map(|(_, context)| capabilities::tell(&context, &method, params));
-                if said.is_none_or(|said| said.is_err()) {
+                if capabilities::is_fault(&method, said.as_ref()) {
                     self.warn("a notification of the worker is of no open call, or was not taken");
                 }
             }
@@ -393,7 +393,10 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
                 .send(self.number, wire::answer(id, &refusal));
         };
         let Some((call, context)) = self.context(params) else {
-            return refuse("`call` names no open call; it is the `id` of `execute`");
+            return refuse(&format!(
+                "{}: `call` names no open call, which is the `id` of `execute`",
+                capabilities::NOBODY_WAITS
+            ));
         };
         if self.shared.pool().requests_of(self.number, call) >= self.shared.limits.requests_max {
             return refuse("the call asks for too much at a time");

@@ -189,7 +189,7 @@ async fn a_call_that_its_user_stops_is_dropped_and_the_model_reads_why() {
     for (wanted, outcome) in [
         (json!({ "type": "cancel", "callId": "call-2" }), "unknown"),
         (stop.clone(), "stopped"),
-        (stop, "already_cancelled"),
+        (stop, "ended"),
     ] {
         stage.client.send(wanted).await;
         let result = stage.client.until("cancel_result").await;

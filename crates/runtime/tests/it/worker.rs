@@ -597,6 +597,26 @@ async fn a_cancelled_call_is_told_so_and_may_still_end_in_its_own_way() {
 }
 
 #[tokio::test]
+async fn a_piece_of_a_call_that_nobody_waits_for_is_answered_with_that_reason() {
+    let script = r#"while read -r line; do case $line in
+        *cancel*) printf '{"id":"w1","method":"output","params":{"call":%s,"data":"late"}}\n' $id; read -r back
+            case $back in *"nobody waits for the call any more"*) answer $id "was told";; *) answer $id "was answered otherwise";; esac;;
+        *) id_of "$line"; printf '{"method":"progress","params":{"call":%s,"message":"begun"}}\n' $id;; esac; done"#;
+    let worker = worker(script, limits());
+    let said = Arc::new(Said::default());
+    let given = invocation(json!({}), 10_000, said.clone());
+    let cancellation = given.context.cancellation.clone();
+    let handler = handler(&worker);
+    let running = tokio::spawn(async move { shown(run(&handler, given).await) });
+    while said.0.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    cancellation.cancel();
+    assert_eq!(running.await.unwrap(), "was told");
+    assert_eq!(said.0.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn a_call_asks_for_its_capabilities_and_says_things_on_its_way() {
     let script = r#"
         ask() { printf '{"id":"%s","method":"%s","params":{"call":%s%s}}\n' "$1" "$1" $id "$2"; read -r back; case $back in

@@ -1,6 +1,7 @@
 // What surrounds an author's module in its context: the frozen `context`, timers, the console, and the way back to the host.
 // Evaluates to a function of the host's natives, which answers what the host calls. Each context evaluates it anew.
 export default (function (native) {
+  const NOBODY_WAITS = 'nobody waits for the call any more';
   const { freeze, defineProperty } = Object;
   const { stringify, parse } = JSON;
   const pending = new Map();
@@ -145,7 +146,15 @@ export default (function (native) {
       http: freeze({ fetch: (input, init) => globalThisFetch()(input, init) }),
       secret: async (name) => request('secret', { name: String(name) }),
       output(piece) {
-        notify('output', { data: piece ?? null });
+        // A change that has begun goes on.
+        if (aborted && !plain.effectId) throw new Error(NOBODY_WAITS);
+        try {
+          const data = stringify(piece ?? null);
+          if (data === undefined) throw new TypeError(`JSON cannot hold ${kindOf(piece)}`);
+          native.notify('output', `{"data":${data}}`);
+        } catch (error) {
+          console.warn('a piece was left out:', error);
+        }
       },
       progress(message, fraction) {
         notify('progress', fraction === undefined ? { message: String(message) } : { message: String(message), fraction: Number(fraction) });
@@ -225,16 +234,19 @@ export default (function (native) {
     for (;;) {
       const { done, value: piece } = await value.next();
       if (done) return piece;
+      let shown = () => {};
       try {
-        context.output(await piece);
+        const data = await piece;
+        shown = () => context.output(data);
       } catch (error) {
         console.warn('a piece was left out:', error);
       }
       // A change that has begun goes on.
-      if (aborted && context.effectId === undefined) {
+      if (aborted && !context.effectId) {
         await value.return?.();
-        throw new Error('the call was taken back');
+        throw new Error(NOBODY_WAITS);
       }
+      shown();
     }
   }
 

@@ -207,6 +207,12 @@ fn what_a_generator_yields_are_pieces_and_what_it_returns_is_the_answer() {
             vec![json!("end")],
             result(json!({"ok": true})),
         ),
+        // So it is where they are no generator's.
+        (
+            "async function execute({ output }) { for (const piece of ['x'.repeat(2_000_000), 1n, () => 1, 'end']) output(piece); return { ok: true }; }",
+            vec![json!("end")],
+            result(json!({"ok": true})),
+        ),
     ] {
         let source = format!("import {{ ToolError }} from '../error-types.js';\nexport {source}");
         let mut host = Host::of_handler(&source);

@@ -151,6 +151,48 @@ fn a_call_that_is_taken_back_notices_it_or_is_stopped() {
 }
 
 #[test]
+fn what_shows_pieces_that_nobody_waits_for_is_told_so_and_a_change_goes_on() {
+    let waits = "context.progress('runs'); await new Promise((resolve) => context.signal.addEventListener('abort', resolve));";
+    let asks = format!(
+        "{waits} try {{ context.output('late'); }} catch (error) {{ return {{ ok: true, data: error.message }}; }}
+         return {{ ok: true, data: 'shown' }};"
+    );
+    let yields = "context.progress('runs'); return (async function* () {
+            try {
+              for (;;) {
+                await new Promise((resolve) => setTimeout(resolve, 1));
+                if (context.signal.aborted && context.effectId) return { ok: true, data: 'whole' };
+                yield 'one';
+              }
+            } finally { context.audit.log('closed', null); }
+          })();";
+    let nobody_waits = "nobody waits for the call any more";
+    for (body, effect, expected) in [
+        (asks.as_str(), None, nobody_waits),
+        (asks.as_str(), Some("e-1"), "shown"),
+        (yields, None, nobody_waits),
+        (yields, Some("e-1"), "whole"),
+    ] {
+        let mut host = host(body, limits());
+        let mut context = context();
+        context["effectId"] = json!(effect);
+        let id = host.execute(json!({}), context);
+        while host.receive()["method"] != "progress" {}
+        host.send(&json!({"jsonrpc": "2.0", "method": "$/cancel", "params": {"id": id}}));
+        let answer = host.answer(id, &mut |method, _| panic!("{method}"));
+        let said = match answer["error"]["message"].as_str() {
+            Some(problem) => problem,
+            None => answer["result"]["data"].as_str().unwrap(),
+        };
+        assert!(said.contains(expected), "{body}: {answer}");
+        // A generator is told that nothing more is asked of it.
+        let has_closed = |line: &Value| line["params"]["event"] == "closed";
+        let closed = host.notifications.iter().any(has_closed);
+        assert_eq!(closed, body == yields, "{body}");
+    }
+}
+
+#[test]
 fn no_call_sees_what_another_changed() {
     let mut host = Host::of_handler(
         "export async function execute({ args, context }) {

@@ -200,6 +200,11 @@ impl Calls {
                 let response = talk.step.failed(call.tool(), error);
                 return self.end_as_known(call, response, &effect, talk);
             }
+            // Nobody wants the next attempt any more.
+            Reply::Ask(asked) if !call.may_begin() => {
+                self.withdraw(*asked, talk);
+                return self.cancel(call, None, talk);
+            }
             Reply::Ask(asked) => {
                 let hazards = &asked.question.hazards;
                 call.consent = consent::asked_because(call.consent.as_ref(), hazards);
@@ -292,13 +297,14 @@ impl Calls {
     /// Ends a call that changed nothing.
     pub(super) fn cancel(&mut self, mut call: Box<Call>, run: Option<EffectRun>, talk: &mut Talk) {
         let id = &call.tool().id;
-        let message = match call.is_stopped_by_user {
-            true => format!(
-                "the user stopped {id} before it had ended; call it again only if the user asks for it"
-            ),
-            false => format!("{id} was taken back"),
+        let error = match call.is_stopped_by_user {
+            true => CallError::new(
+                ErrorType::Cancelled,
+                format!("the user stopped {id} before it had ended"),
+            )
+            .with_suggestion("Do not call it again unless the user asks for it."),
+            false => CallError::new(ErrorType::Cancelled, format!("{id} was taken back")),
         };
-        let error = CallError::new(ErrorType::Cancelled, message);
         match call.failed.take() {
             // That nothing has happened is stored already.
             Some(mut failed) if run.is_none() => {

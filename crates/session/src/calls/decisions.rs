@@ -63,7 +63,7 @@ impl Calls {
             near_arguments: Sensitive(of_session(tool.near_arguments(arguments))),
             origin: request_origin(&call, talk),
             onset: call.onset,
-            may_run: call.refusal.is_none(),
+            may_run: call.refusal.is_none() && call.may_begin(),
             needs_consent: consent::is_needed(call.consent.as_deref()),
             ignores_external_content: tool.is_exempt_from_external_content_rule(),
             can_ask: self.can_ask(talk),
@@ -165,6 +165,9 @@ impl Calls {
     }
 
     pub(super) fn on_refused(&mut self, mut call: Box<Call>, refusal: Refusal, talk: &mut Talk) {
+        if call.is_stopped_by_user {
+            return self.cancel(call, None, talk);
+        }
         let id = call.tool().id.clone();
         let error = match refusal {
             Refusal::NotAllowed => call.refusal.take().unwrap_or_else(|| {
@@ -251,7 +254,7 @@ impl Calls {
             // What was told of an earlier run is not what comes of this one.
             talk.answers.forget_notice(Some(&run.effect_id), None);
         }
-        if call.is_taken_back {
+        if !call.may_begin() {
             return self.cancel(call, effect_run, talk);
         }
         // A further attempt has no cost of its own.
@@ -314,8 +317,8 @@ impl Calls {
         if call.is_approved() {
             return self.send_approval(call, talk);
         }
-        // It was given its charge back while it waited.
-        if call.refusal.is_none() {
+        // It was given its charge back while it waited. What does not start any more costs nothing.
+        if call.refusal.is_none() && call.may_begin() {
             call.refusal = spend(&mut call, talk).err();
         }
         self.request(call, talk);
@@ -323,6 +326,10 @@ impl Calls {
 
     /// The user is asked; the model is answered at once.
     fn ask(&mut self, mut call: Box<Call>, asked: OpenQuestion, talk: &mut Talk) {
+        if !call.may_begin() {
+            self.withdraw(asked, talk);
+            return self.cancel(call, None, talk);
+        }
         let OpenQuestion {
             question,
             is_repeated,
@@ -332,23 +339,12 @@ impl Calls {
         for number in replaced {
             self.approvals.replaced(number, talk);
         }
-        let last_entry = question.last_entry;
         let question = self.approvals.newest(question);
         // The request has ended since the ledger answered.
-        if question.state != QuestionState::Open && !call.is_taken_back {
+        if question.state != QuestionState::Open {
             return self.request(call, talk);
         }
         self.approvals.extend(&question, talk);
-        if call.is_taken_back {
-            // An earlier request goes on. The end of a session withdraws none: the next session may show it already.
-            if !is_repeated && talk.ending.is_running() {
-                talk.step.push(Output::Withdraw(vec![WithdrawnQuestion {
-                    question: question.number,
-                    last_entry,
-                }]));
-            }
-            return self.cancel(call, None, talk);
-        }
         call.consent = consent::asked_because(call.consent.as_ref(), &question.hazards);
         let is_other = *question.arguments.expose() != call.arguments().to_text();
         let error = match is_other {
@@ -369,6 +365,29 @@ impl Calls {
         };
         self.refuse_call(call, error, Charge::Already, talk);
         self.put(&question, slot, talk);
+    }
+
+    /// The ledger asks the user about a call that nobody wants any more. An earlier request goes on. The end of a session withdraws
+    /// none: the next session may show it already.
+    pub(super) fn withdraw(&mut self, asked: OpenQuestion, talk: &mut Talk) {
+        let OpenQuestion {
+            question,
+            is_repeated,
+            replaced,
+            ..
+        } = asked;
+        for number in replaced {
+            self.approvals.replaced(number, talk);
+        }
+        let last_entry = question.last_entry;
+        let question = self.approvals.newest(question);
+        self.approvals.extend(&question, talk);
+        if !is_repeated && talk.ending.is_running() {
+            talk.step.push(Output::Withdraw(vec![WithdrawnQuestion {
+                question: question.number,
+                last_entry,
+            }]));
+        }
     }
 
     /// Puts a request before the client. The model of this session asks for it, too, where another one had asked.

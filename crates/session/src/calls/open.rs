@@ -52,7 +52,7 @@ pub(crate) struct Call {
     pub(crate) spoken: bool,
     /// It does not start any more, whatever the ledger says.
     pub(crate) is_taken_back: bool,
-    /// The user wants it stopped: it is not tried again.
+    /// The user wants it stopped: what runs of it goes on, and no attempt follows.
     pub(crate) is_stopped_by_user: bool,
     /// Deliveries that share its answer.
     pub(crate) attached: Vec<(Slot, DuplicateRule)>,
@@ -175,6 +175,11 @@ impl Call {
 
     pub(crate) fn is_approved(&self) -> bool {
         self.question().is_some()
+    }
+
+    /// Whether a further attempt of it may start, and the user be asked for one.
+    pub(crate) fn may_begin(&self) -> bool {
+        !self.is_taken_back && !self.is_stopped_by_user
     }
 
     pub(crate) fn delivered(&self) -> &Delivered {

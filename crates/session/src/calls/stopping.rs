@@ -1,5 +1,5 @@
 //! Calls that the user wants stopped: what changes nothing stops, what has begun to change something goes on. Knows no socket, and
-//! nothing of who may ask.
+//! nothing of who may ask. Remembers nothing: a call that has ended is said to have ended, whoever ended it.
 
 use super::Calls;
 use super::open::Phase;
@@ -7,9 +7,6 @@ use crate::client::{CancelOutcome, CancelWay, ClientUpdate};
 use crate::event::SessionEvent;
 use crate::talk::Talk;
 use windlass_tool::id::CallNumber;
-
-/// Stopped calls that are remembered, so that who asks twice is told so.
-const STOPPED_MAX: usize = 64;
 
 impl Calls {
     /// The user wants no more of one call. Answered in every case.
@@ -23,18 +20,22 @@ impl Calls {
     }
 
     fn stopping_brings(&self, number: CallNumber, talk: &Talk) -> CancelOutcome {
-        if self.stopped.contains(&number) {
-            return CancelOutcome::AlreadyCancelled;
-        }
         let Some(call) = self.open.get(number) else {
             return match number > CallNumber(0) && number <= talk.step.last_call() {
                 true => CancelOutcome::Ended,
                 false => CancelOutcome::Unknown,
             };
         };
+        // What a handler asked for is its parent's, and stops with that.
+        if call.nesting().is_some() {
+            return CancelOutcome::Unknown;
+        }
+        if call.is_stopped_by_user {
+            return CancelOutcome::AlreadyCancelled;
+        }
         match &call.phase {
             Phase::Running(_) if call.tool().writes() => CancelOutcome::RunsOn,
-            // The attempt that it waits for is another call's.
+            // The attempt that it waits for is another call's; none of its own follows if that fails.
             Phase::Attached(_) => CancelOutcome::RunsOn,
             Phase::Recording(_) => CancelOutcome::Ended,
             Phase::Running(_)
@@ -62,10 +63,6 @@ impl Calls {
             way,
             outcome,
         });
-        if self.stopped.len() >= STOPPED_MAX {
-            self.stopped.pop_front();
-        }
-        self.stopped.push_back(number);
         if outcome == CancelOutcome::Stopped {
             self.take_back(number, true, talk);
         }

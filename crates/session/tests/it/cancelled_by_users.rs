@@ -40,15 +40,15 @@ fn a_call_that_changes_nothing_stops_and_the_model_reads_who_stopped_it() {
             the user cancels call-1 by http: stopped
             abort call-1
             call-1 cancelled
-            to model: function-call-1 CANCELLED the user stopped look before it had ended; call it again only if the user asks for it
+            to model: function-call-1 CANCELLED the user stopped look before it had ended
             client: ToolsComplete { tool_count: 1 }
             client: cancel result call-1 stopped
             > cancels 1 by http
-            client: cancel result call-1 already_cancelled
+            client: cancel result call-1 ended
             > returns 1 {"seen":1}
             call-1 returned late
             > cancels 1 by http
-            client: cancel result call-1 already_cancelled
+            client: cancel result call-1 ended
         "#]],
     );
 }
@@ -75,7 +75,7 @@ fn a_change_that_has_begun_goes_on_and_is_not_tried_again() {
             to model: function-call-1 TRANSIENT it failed
             client: ToolsComplete { tool_count: 1 }
             > cancels 1 by http
-            client: cancel result call-1 already_cancelled
+            client: cancel result call-1 ended
         "#]],
     );
 }
@@ -123,7 +123,7 @@ fn a_change_that_has_not_begun_does_not_begin() {
             > returns 1 {"ordered":1}
             record effect-1 Succeeded
             call-1 finished
-            to model: function-call-1 ok {"ordered":1} + function-call-2 CANCELLED the user stopped write before it had ended; call it again only if the user asks for it
+            to model: function-call-1 ok {"ordered":1} + function-call-2 CANCELLED the user stopped write before it had ended
             client: ToolsComplete { tool_count: 2 }
             > store slow
             > calls function-call-3 write {"text":"c"}
@@ -134,7 +134,7 @@ fn a_change_that_has_not_begun_does_not_begin() {
             > store up
             record effect-2 Failed
             call-3 cancelled
-            to model: function-call-3 CANCELLED the user stopped write before it had ended; call it again only if the user asks for it
+            to model: function-call-3 CANCELLED the user stopped write before it had ended
             client: ToolsComplete { tool_count: 1 }
         "#]],
     );
@@ -157,7 +157,7 @@ fn a_change_that_waits_for_its_next_attempt_is_given_up() {
             > cancels 1 by http
             the user cancels call-1 by http: stopped
             call-1 cancelled
-            to model: function-call-1 CANCELLED the user stopped upsert before it had ended; call it again only if the user asks for it
+            to model: function-call-1 CANCELLED the user stopped upsert before it had ended
             client: ToolsComplete { tool_count: 1 }
             client: cancel result call-1 stopped
             > wait 60000
@@ -224,9 +224,9 @@ fn what_was_said_to_be_at_work_stops_too_and_its_end_is_told() {
             abort call-1
             call-1 has ended Cancelled
             client: cancel result call-1 stopped
-            to model: late background CANCELLED the user stopped background before it had ended; call it again only if the user asks for it
+            to model: late background CANCELLED the user stopped background before it had ended
             > cancels 1
-            client: cancel result call-1 already_cancelled
+            client: cancel result call-1 ended
         "#]],
     );
 }
@@ -288,7 +288,7 @@ fn what_the_user_approved_stops_where_it_changes_nothing() {
             the user cancels call-1 by socket: stopped
             abort call-1
             call-1 cancelled
-            client: confirmation result call-1 CANCELLED the user stopped peek before it had ended; call it again only if the user asks for it
+            client: confirmation result call-1 CANCELLED the user stopped peek before it had ended
             client: cancel result call-1 stopped
         "#]],
     );
@@ -318,7 +318,7 @@ fn a_call_that_a_handler_may_not_make_has_ended_when_its_parent_is_stopped() {
             the user cancels call-1 by http: stopped
             abort call-1
             call-1 cancelled
-            to model: function-call-1 CANCELLED the user stopped look before it had ended; call it again only if the user asks for it
+            to model: function-call-1 CANCELLED the user stopped look before it had ended
             client: ToolsComplete { tool_count: 1 }
             client: cancel result call-1 stopped
             > cancels 3 by http
@@ -350,6 +350,98 @@ fn what_is_no_call_is_said_to_be_none() {
             client: ToolsComplete { tool_count: 1 }
             > cancels 1
             client: cancel result call-1 ended
+        "#]],
+    );
+}
+
+#[test]
+fn a_call_that_waits_for_a_change_that_fails_does_not_begin_once_it_is_stopped() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text order it
+            turn 1 started
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            request call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > text again
+            > calls function-call-2 write {"text":"a"}
+            request call-2 write
+            call-2 is a repeat: SameEffectRunning
+            > cancels 2 by http
+            the user cancels call-2 by http: runs_on
+            client: cancel result call-2 runs_on
+            > returns 1 permanent
+            record effect-1 Failed
+            call-1 finished Permanent
+            to model: function-call-1 PERMANENT it failed
+            client: ToolsComplete { tool_count: 1 }
+            request call-2 write
+            call-2 cancelled
+            to model: function-call-2 CANCELLED the user stopped write before it had ended
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_retry_about_which_the_user_would_be_asked_is_asked_about_no_more_once_it_is_stopped() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            > calls function-call-1 upsert {"text":"a"} + function-call-2 search {"query":"q"}
+            client: ModelGenerating
+            request call-1 upsert
+            start call-2 search {"query":"q","top_k":5}
+            start call-1 upsert (effect-1) {"text":"a"}
+            > returns 1 busy
+            record effect-1 Failed
+            call-1 attempt 2 in 25000 ms
+            > returns 2 {"x":1}
+            call-2 finished
+            > store slow
+            > wait 25000
+            request call-1 upsert
+            > cancels 1 by http
+            the user cancels call-1 by http: stopped
+            client: cancel result call-1 stopped
+            > store up
+            withdraw question-1
+            call-1 cancelled
+            to model: function-call-1 CANCELLED the user stopped upsert before it had ended + function-call-2 ok quoted {"x":1}
+            client: ToolsComplete { tool_count: 2 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_call_of_a_handler_is_stopped_with_its_parent_alone() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text look
+            turn 1 started
+            > calls function-call-1 look {"text":"a"}
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
+            > asks 1 #1 cancellable {"text":"b"}
+            call-2 cancellable asked for by call-1
+            start call-2 cancellable {"text":"b"}
+            > cancels 2 by http
+            client: cancel result call-2 unknown
+            > cancels 1 by http
+            the user cancels call-1 by http: stopped
+            abort call-2
+            call-2 cancelled
+            to call-1 #1: CANCELLED cancellable was taken back
+            abort call-1
+            call-1 cancelled
+            to model: function-call-1 CANCELLED the user stopped look before it had ended
+            client: ToolsComplete { tool_count: 1 }
+            client: cancel result call-1 stopped
         "#]],
     );
 }

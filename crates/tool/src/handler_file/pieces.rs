@@ -2,6 +2,7 @@
 //! call runs. Knows no socket.
 
 use crate::json;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 /// How an answer is cut into pieces.
@@ -56,25 +57,29 @@ impl PieceReader {
         self.line.extend_from_slice(bytes);
     }
 
-    /// What stands for the whole answer once that has come: its last piece.
-    pub fn answer(mut self, give: &mut dyn FnMut(Value)) -> Vec<u8> {
+    /// What stands for the whole answer once that has come: its last piece. `None` where there is none, or where the stream ends
+    /// within one: a connection that is closed early looks like the end of an answer without a length.
+    pub fn answer(mut self, give: &mut dyn FnMut(Value)) -> Option<Vec<u8>> {
         let line = std::mem::take(&mut self.line);
-        self.take_line(&line, give);
+        let mut has_no_end = self.take_line(&line, give);
         // An event whose end did not come is one all the same: many services leave out its last line.
-        self.take_line(b"", give);
-        self.newest.unwrap_or_default()
+        has_no_end |= self.take_line(b"", give);
+        // What breaks off within a value is no JSON.
+        let is_whole = |piece: &Vec<u8>| serde_json::from_slice::<IgnoredAny>(piece).is_ok();
+        self.newest.filter(|last| !has_no_end || is_whole(last))
     }
 
-    fn take_line(&mut self, line: &[u8], give: &mut dyn FnMut(Value)) {
+    /// Whether a piece ends with it.
+    fn take_line(&mut self, line: &[u8], give: &mut dyn FnMut(Value)) -> bool {
         match self.form {
             PieceForm::Lines => self.take_piece(line.trim_ascii().to_vec(), give),
             PieceForm::Events if line.is_empty() => {
                 let event = self.event.take();
-                self.take_piece(event.unwrap_or_default(), give);
+                self.take_piece(event.unwrap_or_default(), give)
             }
             PieceForm::Events => {
                 let Some(data) = line.strip_prefix(b"data:") else {
-                    return;
+                    return false;
                 };
                 let data = data.strip_prefix(b" ").unwrap_or(data);
                 match &mut self.event {
@@ -84,17 +89,20 @@ impl PieceReader {
                     }
                     event => *event = Some(data.to_vec()),
                 }
+                false
             }
         }
     }
 
-    fn take_piece(&mut self, piece: Vec<u8>, give: &mut dyn FnMut(Value)) {
+    /// Whether it is one.
+    fn take_piece(&mut self, piece: Vec<u8>, give: &mut dyn FnMut(Value)) -> bool {
         if piece.is_empty() || piece == DONE {
-            return;
+            return false;
         }
         if let Some(before) = self.newest.replace(piece) {
             give(shown(&before));
         }
+        true
     }
 }
 
@@ -109,7 +117,7 @@ mod tests {
     use serde_json::json;
 
     /// The pieces and the answer of a body, which comes in parts of so many bytes.
-    fn read(kind: &str, body: &str, part: usize) -> (Vec<Value>, String) {
+    fn read(kind: &str, body: &str, part: usize) -> (Vec<Value>, Option<String>) {
         let mut reader = PieceReader::of(Some(kind)).unwrap();
         let mut pieces = Vec::new();
         let mut give = |piece: Value| pieces.push(piece);
@@ -117,7 +125,10 @@ mod tests {
             reader.read(part, &mut give);
         }
         let answer = reader.answer(&mut give);
-        (pieces, String::from_utf8(answer).unwrap())
+        (
+            pieces,
+            answer.map(|answer| String::from_utf8(answer).unwrap()),
+        )
     }
 
     #[test]
@@ -125,7 +136,6 @@ mod tests {
         let lines = "application/x-ndjson; charset=utf-8";
         let events = "text/event-stream";
         for (kind, body, pieces, answer) in [
-            (lines, "", vec![], ""),
             (lines, "{\"a\":1}", vec![], "{\"a\":1}"),
             (
                 lines,
@@ -152,16 +162,40 @@ mod tests {
                 vec![json!([1, 2])],
                 "3",
             ),
-            (events, "nothing\n\n", vec![], ""),
+            // What has its end is a piece, whatever follows it.
+            (events, "data: no json\n\n: still", vec![], "no json"),
+            (lines, "no json\n  ", vec![], "no json"),
         ] {
-            for part in [1, 2, 3, 1_000] {
-                let (given, last) = read(kind, body, part);
-                assert_eq!(
-                    (given, last.as_str()),
-                    (pieces.clone(), answer),
-                    "{body:?} {part}"
-                );
-            }
+            check(kind, body, &pieces, Some(answer));
+        }
+    }
+
+    #[test]
+    fn a_stream_that_ends_without_a_whole_piece_has_no_answer() {
+        let (lines, events) = ("application/x-ndjson", "text/event-stream");
+        for (kind, body, pieces) in [
+            (lines, "", vec![]),
+            (lines, "\n\n", vec![]),
+            (lines, "{\"a\":", vec![]),
+            (lines, "1\n{\"a\":{\"b\":2}", vec![json!(1)]),
+            (lines, "1\n\"tw", vec![json!(1)]),
+            (events, "nothing\n\n", vec![]),
+            (events, "data: [DONE]\n\n", vec![]),
+            (events, "data: 1\n\ndata: {\"a\":\n", vec![json!(1)]),
+            (events, "data: 1\n\ndata: {\"a\"", vec![json!(1)]),
+        ] {
+            check(kind, body, &pieces, None);
+        }
+    }
+
+    fn check(kind: &str, body: &str, pieces: &[Value], answer: Option<&str>) {
+        for part in [1, 2, 3, 1_000] {
+            let (given, last) = read(kind, body, part);
+            assert_eq!(
+                (given.as_slice(), last.as_deref()),
+                (pieces, answer),
+                "{body:?} {part}"
+            );
         }
     }
 

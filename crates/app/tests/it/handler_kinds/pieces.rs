@@ -1,13 +1,13 @@
 //! Every kind of handler shows pieces of its result before its end, and is stopped by its user: each to the same effect.
 
 use super::surroundings::Dropped;
+use super::watched::Watched;
 use super::{Backend, KINDS, Kind, say, shown};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use windlass_runtime::direct::DirectSession;
 use windlass_session::client::{CancelOutcome, CancelWay, ClientEvent, ClientUpdate};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Execution, Failure, Invocation, Success};
@@ -84,6 +84,11 @@ pub(super) fn in_a_stream(text: &str, kind: Kind) -> Option<String> {
         // That the first is not the last, the second says.
         "begun" => lines(&["one".into()], &"two".into()),
         "failing" => lines(&["one".into(), "two".into()], &taken),
+        "cut" => {
+            let whole = lines(&["one".into()], &done(text));
+            whole[..whole.len() - 3].to_owned()
+        }
+        "silent" => String::new(),
         "endless" | "huge" => String::new(),
         // Whatever comes last is the answer.
         "after" => lines(&[], &done(text)) + "\n\n",
@@ -124,21 +129,15 @@ struct Seen {
 }
 
 /// Runs one call; with `stops`, its user wants it stopped once the first piece is seen.
-async fn watch(
-    backend: &Backend,
-    changes: Value,
-    text: &str,
-    stops: bool,
-) -> (Seen, DirectSession) {
+async fn watch(backend: &Backend, changes: Value, text: &str, stops: bool) -> (Seen, Watched) {
     let mut request = backend.request(Mode::Text, &changes);
     // One attempt, so that its pieces can be counted.
     let mut limits = (*request.session.limits).clone();
     limits.turn.retries_max = 0;
     request.session.limits = Arc::new(limits);
-    let mut session = DirectSession::begin(request);
-    session.user_says("say it");
+    let mut session = Watched::begin(request);
     let (mut pieces, mut stopped) = (Vec::new(), None);
-    let mut watch = |update: &ClientUpdate| match update {
+    let watch = |update: &ClientUpdate| match update {
         ClientUpdate::ToolOutput { call, data, .. } => {
             pieces.push(data.expose().clone());
             (stops && pieces.len() == 1).then_some(ClientEvent::Cancel {
@@ -153,9 +152,7 @@ async fn watch(
         }
         _ => None,
     };
-    let answer = session
-        .call_watched(say("call-00001", text), &mut watch)
-        .await;
+    let answer = session.call(say("call-00001", text), watch).await;
     let answer = shown(&answer);
     let seen = Seen {
         pieces,
@@ -215,6 +212,23 @@ async fn a_change_of_every_kind_goes_on_when_its_user_wants_it_stopped() {
         );
         assert_eq!((backend.runs(), backend.ended_early()), (1, 0), "{kind:?}");
         session.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_whose_pieces_break_off_is_not_taken_for_done() {
+    for kind in [Kind::Http, Kind::Webhook] {
+        for (side_effects, expected) in [("writes", "OUTCOME_UNKNOWN"), ("none", "TRANSIENT")] {
+            // Before its length was sent, within its last piece, and before its first one.
+            for text in ["failing", "cut", "silent"] {
+                let backend = Backend::new(kind).await;
+                let changes = json!({"sideEffects": side_effects, "idempotent": false});
+                let (seen, session) = watch(&backend, changes, text, false).await;
+                assert_eq!(seen.answer, expected, "{kind:?}, {side_effects}, {text}");
+                assert_eq!(backend.runs(), 1, "{kind:?}, {side_effects}, {text}");
+                session.end().await;
+            }
+        }
     }
 }
 

@@ -219,7 +219,7 @@ impl Socket {
         self.stalled_since
     }
 
-    /// Whether so much waits already that audio is dropped.
+    /// Whether so much waits already that audio is dropped, and what else can be missed.
     pub fn is_congested(&self) -> bool {
         self.outgoing.waiting_bytes() > self.limits.queued_audio_bytes_max
     }

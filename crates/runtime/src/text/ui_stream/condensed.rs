@@ -1,5 +1,5 @@
-//! A stream that was written, with each of its texts in one event. Knows how the event of a piece of a text is written, and no
-//! other event.
+//! A stream that was written, as it is read again: with each of its texts in one event, and without pieces of results. Knows how the
+//! events of such pieces are written, and no other event.
 
 use memchr::memmem;
 use std::iter::once;
@@ -10,14 +10,17 @@ pub(super) const BEFORE_ID: &str = "data: {\"type\":\"text-delta\",\"id\":\"";
 pub(super) const BEFORE_WORDS: &str = "\",\"delta\":";
 pub(super) const AFTER_WORDS: &str = "}\n\n";
 
+/// The end of the event of a piece of a result. Within a string its quotes would be escaped.
+const RESULT_PIECE_END: &str = ",\"dynamic\":true,\"preliminary\":true}\n\n";
+
 const EVENT_END: &str = "\n\n";
 
-/// The same stream with each text in one `text-delta`. A model's words come one by one, and the event around a word is longer
-/// than the word.
-pub fn with_whole_texts(stream: &str) -> String {
+/// The same stream with each text in one `text-delta`, and without what calls showed before their end. A model's words come one by
+/// one, and the event around a word is longer than the word; a result is whole without its pieces.
+pub fn condensed(stream: &str) -> String {
     let mut whole = String::with_capacity(stream.len());
     let mut open: Option<&str> = None;
-    for event in events(stream) {
+    for event in events(stream).filter(|event| !event.ends_with(RESULT_PIECE_END)) {
         match (open, piece(event)) {
             (Some(id), Some((of, words))) if id == of => whole += words,
             (_, Some((of, words))) => {
@@ -77,7 +80,7 @@ mod tests {
         let quoted = delta("text-1", r#"\"}\n\ndata: {\"type\":\"text-delta\"\"#);
         let other = "data: {\"type\":\"reasoning-delta\",\"id\":\"text-1\",\"delta\":\"x\"}\n\n";
         let check = |events: &[&str], kept: &[&str]| {
-            assert_eq!(with_whole_texts(&events.concat()), kept.concat());
+            assert_eq!(condensed(&events.concat()), kept.concat());
         };
         let (one, two) = (delta("text-1", "one "), delta("text-1", "two"));
         let (of_other, both) = (delta("text-2", "x"), delta("text-1", "one two"));
@@ -91,6 +94,15 @@ mod tests {
         );
         let joined_quote = delta("text-1", &format!("one {}", piece(&quoted).unwrap().1));
         check(&[&one, &quoted], &[&joined_quote]);
+        let result = |more: &str| {
+            let call =
+                "data: {\"type\":\"tool-output-available\",\"toolCallId\":\"call-1\",\"output\":";
+            format!("{call}\"x\",\"dynamic\":true{more}}}\n\n")
+        };
+        let (shown, whole) = (result(",\"preliminary\":true"), result(""));
+        check(&[&one, &shown, &two, &shown, &whole], &[&both, &whole]);
+        let quoted = delta("text-1", &shown.trim_end().replace('"', "\\\""));
+        check(&[&quoted], &[&quoted]);
         // What is cut off, or has no form that we write, stays as it is.
         check(&[&one, one.trim_end()], &[&one, one.trim_end()]);
         check(&["data: x", "\n\n\n\n"], &["data: x", "\n\n\n\n"]);
