@@ -21,7 +21,7 @@ use windlass_tool::sensitive::Sensitive;
 pub enum Command {
     /// Begins the conversation, or goes on with it. No other command begins one.
     Open(Beginner),
-    /// A leg begins. One of the same name gives way.
+    /// A leg begins. One of the same name gives way, but one of the same token: this command has come before.
     Attach(Box<NewLeg>),
     /// A client comes back: the leg is taken over with the next epoch, and everything that it needs is read.
     Resume(Presented),
@@ -101,6 +101,7 @@ pub struct NewLeg {
     pub leg: SessionId,
     pub mode: Mode,
     pub client_id: ClientId,
+    /// Drawn for this leg alone, so that the same command is recognised, also once another process has resumed the leg.
     pub resume_token: Hash,
     pub expires_in_ms: u64,
 }

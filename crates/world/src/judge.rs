@@ -83,6 +83,7 @@ rules! {
     TheShownEndIsTheLedgers "the end that is shown is the ledger's",
     NoClickIsLost "a request that is shown can be answered",
     AnAskerHearsTheEnd "who asks for what runs hears its end",
+    NoLegIsTakenBack "a repeated command takes no leg back",
 }
 
 /// How long a lookup may take whose answer is believed.
