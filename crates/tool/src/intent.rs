@@ -74,6 +74,22 @@ impl Intent {
                 .unwrap_or("(unnamed)"),
         }
     }
+
+    /// Whether it is about what handlers keep for the conversation, and not about one of its sessions.
+    pub fn is_of_conversation(&self) -> bool {
+        self.name() == SET_STATE
+    }
+
+    /// The key of a value that it is about, as the handler wrote it.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::SetState { key, .. } => Some(key),
+            Self::Unknown(value) if self.is_of_conversation() => {
+                value.get("key").and_then(Value::as_str)
+            }
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

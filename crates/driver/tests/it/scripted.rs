@@ -296,6 +296,7 @@ fn record(effect: &str) -> Box<Record> {
         outcome: AttemptOutcome::Succeeded,
         receipt: None,
         asks: None,
+        values: None,
     })
 }
 

@@ -747,6 +747,7 @@ fn what_is_not_there_is_missing() {
         outcome: AttemptOutcome::Succeeded,
         receipt: None,
         asks: None,
+        values: None,
     };
     assert_eq!(
         ledger.send(Command::Record(Box::new(record.clone()))),
