@@ -1,7 +1,7 @@
 //! One session's calls and its part of the ledger: performs the core's outputs about them, and turns what comes of that into
 //! inputs. Knows no client and no provider; outputs that concern those are given back.
 
-use crate::effects::{found, lookup_of};
+use crate::effects::{LookedUp, lookup_of};
 use crate::executor::{Executor, Report};
 use crate::ledger::{Ledger, PendingReplies};
 use crate::log_reader::LogReader;
@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use windlass_session::event::SessionEvent;
 use windlass_session::io::{AdmittedCall, AnswerRequest, Input, News, Output, StoreProblem};
+use windlass_session::limits::Limits;
 use windlass_store::command::{Command, NewLeg, OpenQuestion, Reply, Request, Run};
 use windlass_store::{
     AttemptNumber, Batch, Beginner, ConversationRef, Effect, Entry, EntryNumber, LegRef, NewEntry,
@@ -34,6 +36,8 @@ pub struct DriverConfig {
     pub leg: LegRef,
     /// Pinned for the session's life.
     pub registry: Arc<Registry>,
+    /// The session's.
+    pub limits: Arc<Limits>,
     /// The last entry of the log that the session knows of; `None` where the conversation's id was just made, so that nobody else can
     /// have written into it.
     pub after: Option<EntryNumber>,
@@ -46,6 +50,7 @@ pub struct Driver<E> {
     conversation: ConversationRef,
     leg: LegRef,
     registry: Arc<Registry>,
+    limits: Arc<Limits>,
     pending: VecDeque<Pending>,
     ready: VecDeque<Input>,
     tokens: BTreeMap<QuestionNumber, Token>,
@@ -53,6 +58,8 @@ pub struct Driver<E> {
     granted: Vec<(EffectId, AttemptNumber)>,
     log: LogReader,
     problems: VecDeque<String>,
+    /// What came of the intents of results that lookups have found.
+    events: Vec<SessionEvent>,
     /// The ledger takes nothing more of the leg: another process speaks for it.
     is_superseded: bool,
 }
@@ -109,12 +116,14 @@ impl<E: Executor> Driver<E> {
             conversation: config.conversation,
             leg: config.leg,
             registry: config.registry,
+            limits: config.limits,
             pending: VecDeque::new(),
             ready: VecDeque::new(),
             tokens: BTreeMap::new(),
             granted: Vec::new(),
             log,
             problems: VecDeque::new(),
+            events: Vec::new(),
             is_superseded: false,
         }
     }
@@ -279,6 +288,11 @@ impl<E: Executor> Driver<E> {
     /// What did not go as it should, for the log.
     pub fn take_problems(&mut self) -> Vec<String> {
         std::mem::take(&mut self.problems).into()
+    }
+
+    /// What came of the intents of results that lookups have found, for whoever hears of the session's events.
+    pub fn take_events(&mut self) -> Vec<SessionEvent> {
+        std::mem::take(&mut self.events)
     }
 
     /// Whether the ledger takes nothing more of the leg. Its session is to end: its client goes on in another one.
@@ -498,7 +512,8 @@ impl<E: Executor> Driver<E> {
         };
         match finding {
             Some(finding) => {
-                let found = found(&effect, &self.registry, began_unix_ms, &finding);
+                let (found, events) = self.found(&effect, began_unix_ms, &finding);
+                self.events.extend(events);
                 self.ask_again(place, found);
             }
             None => {
@@ -513,6 +528,7 @@ impl<E: Executor> Driver<E> {
 
     /// A handler has found something out, for the calls that still wait for it.
     fn looked_up(&mut self, effect_id: &EffectId, finding: &Finding) {
+        let mut is_first = true;
         for place in 0..self.pending.len() {
             let Stage::LookingUp {
                 effect,
@@ -522,10 +538,31 @@ impl<E: Executor> Driver<E> {
                 continue;
             };
             if effect.effect_id == *effect_id {
-                let found = found(effect, &self.registry, *began_unix_ms, finding);
+                let (found, events) = self.found(effect, *began_unix_ms, finding);
+                // For the others it is no news.
+                if std::mem::take(&mut is_first) {
+                    self.events.extend(events);
+                }
                 self.ask_again(place, found);
             }
         }
+    }
+
+    fn found(
+        &self,
+        effect: &Effect,
+        began_unix_ms: u64,
+        finding: &Finding,
+    ) -> (Command, Vec<SessionEvent>) {
+        let looked_up = LookedUp {
+            store: self.ledger.store(),
+            conversation: &self.conversation,
+            registry: &self.registry,
+            limits: &self.limits,
+            effect,
+            began_unix_ms,
+        };
+        looked_up.found(finding)
     }
 
     /// Stores what was found, and in the same step asks for the same as before.

@@ -119,11 +119,15 @@ pub enum SessionEvent {
     },
     IntentApplied {
         call: CallNumber,
+        /// Whose result asked for it, as far as that is known.
+        tool: Option<ToolId>,
         intent: Box<Intent>,
         change: StateChange,
     },
+    /// What a result asked for is not done. The text is for the tool's author, and has nothing of what was given.
     IntentRejected {
         call: CallNumber,
+        tool: Option<ToolId>,
         intent: Box<Intent>,
         problem: String,
     },

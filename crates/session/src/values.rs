@@ -5,9 +5,13 @@ use crate::event::StateChange;
 use crate::limits::Limits;
 use crate::said::{KeptState, Said};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use windlass_store::LegNumber;
 use windlass_tool::handler::StateValues;
 use windlass_tool::registry::Registry;
+use windlass_tool::validate::{Validator, Violation};
+use windlass_tool::wording::brief;
 
 /// Entries of the session's own after which the values are written once more: a session that begins reads the newest entries
 /// alone, and the ledger writes some of them for each of these.
@@ -18,8 +22,11 @@ pub(crate) struct Values {
     registry: Arc<Registry>,
     limits: Arc<Limits>,
     values: StateValues,
-    /// The keys that the last entry about them names, or the next will.
+    /// The keys that were set since an entry said so.
     changed: Vec<Arc<str>>,
+    /// The session's newest entry about each key, until the session has read the log up to it: what others wrote before it is
+    /// older.
+    unread: BTreeMap<Arc<str>, LegNumber>,
     /// Entries of the log behind the one that says them, when the session began or wrote one.
     age: u64,
     /// The session's own entries by then.
@@ -33,6 +40,7 @@ impl Values {
             limits,
             values: StateValues::default(),
             changed: Vec::new(),
+            unread: BTreeMap::new(),
             age: 0,
             entries: 0,
         }
@@ -41,7 +49,6 @@ impl Values {
     /// What a session begins with that has written so many entries itself.
     pub(crate) fn restore(&mut self, kept: KeptState, entries: u64) {
         self.values = kept.values;
-        self.changed = kept.changed;
         self.age = kept.age;
         self.entries = entries;
     }
@@ -50,13 +57,16 @@ impl Values {
         &self.values
     }
 
-    /// Another session of the conversation has changed some.
-    pub(crate) fn learn(&mut self, news: &KeptState) {
+    /// The log has been read up to an entry about values, which is the session's own where it has a number. The log's order holds:
+    /// what others wrote before the session's own newest entry about a key has been overwritten.
+    pub(crate) fn learn(&mut self, news: &KeptState, own: Option<LegNumber>) {
         for key in &news.changed {
-            let value = news.values.get(key).cloned();
-            self.values.set(key.clone(), value);
+            if !self.unread.contains_key(key) {
+                let value = news.values.get(key).cloned();
+                self.values.set(key.clone(), value);
+            }
         }
-        self.changed.clone_from(&news.changed);
+        self.unread.retain(|_, number| Some(*number) != own);
     }
 
     /// Sets a value that a handler asks for; `null` takes it away. `Err` says why it stays as it is, and never what was given.
@@ -70,26 +80,22 @@ impl Values {
         let is_removed = value.is_null();
         if !is_removed {
             if let Some(violation) = validator.violations(value).first() {
-                let place = format!("{key}{}", violation.pointer);
-                return Err(format!("SET_STATE of {place}: it {}", violation.message));
+                return Err(refused(key, violation, validator));
             }
             self.check_room(key, value)?;
         }
         let key: Arc<str> = key.into();
-        let label = |is_set| match is_set {
-            true => "set".to_owned(),
-            false => "none".to_owned(),
-        };
-        let from = label(self.values.get(&key).is_some());
+        let from = label(self.values.get(&key));
         self.values
             .set(key.clone(), (!is_removed).then(|| value.clone()));
+        let to = label(self.values.get(&key));
         if !self.changed.contains(&key) {
             self.changed.push(key);
         }
         Ok(StateChange {
             field: "state",
             from,
-            to: label(!is_removed),
+            to,
         })
     }
 
@@ -123,17 +129,20 @@ impl Values {
         }
     }
 
-    /// Changes are asked for: an entry that follows names these alone.
-    pub(crate) fn begin_changes(&mut self) {
-        self.changed.clear();
+    /// Whether something was set that no entry says yet.
+    pub(crate) fn are_changed(&self) -> bool {
+        !self.changed.is_empty()
     }
 
-    /// What the log is to say of them, as the session's own entry of this number.
-    pub(crate) fn said(&mut self, entry: u64) -> Said {
+    /// What the log is to say of them, as the session's own entry of this number. Where nothing was set it only repeats them.
+    pub(crate) fn said(&mut self, entry: LegNumber) -> Said {
         self.age = 0;
-        self.entries = entry;
+        self.entries = entry.0;
+        let changed = std::mem::take(&mut self.changed);
+        self.unread
+            .extend(changed.iter().map(|key| (key.clone(), entry)));
         Said::State {
-            changed: self.changed.clone(),
+            changed,
             values: self.values.clone(),
         }
     }
@@ -142,6 +151,58 @@ impl Values {
     pub(crate) fn are_old(&self, entries: u64) -> bool {
         let since = entries.saturating_sub(self.entries);
         !self.values.is_empty() && self.age.saturating_add(since) >= REPEATED_AFTER
+    }
+}
+
+/// Names the place in the value by what its schema names alone: other members are the handler's content.
+fn refused(key: &str, violation: &Violation, validator: &Validator) -> String {
+    let names: Vec<String> = violation
+        .pointer
+        .split('/')
+        .skip(1)
+        .map(|name| name.replace("~1", "/").replace("~0", "~"))
+        .collect();
+    let is_known =
+        |name: &str| name.parse::<usize>().is_ok() || is_named(validator.schema(), name);
+    let unknown = names.last().filter(|name| !is_known(name));
+    let is_quoted = |name: &&String| violation.message.contains(&format!("`{}`", brief(name)));
+    let problem = match unknown.filter(is_quoted) {
+        Some(_) => "has a member that its schema does not name",
+        None => &violation.message,
+    };
+    let shown = names.iter().map(|name| match is_known(name) {
+        true => format!("/{name}"),
+        false => "/…".to_owned(),
+    });
+    format!(
+        "SET_STATE of {key}{}: it {problem}",
+        shown.collect::<String>()
+    )
+}
+
+/// Whether a schema speaks of a member of this name.
+fn is_named(schema: &Value, name: &str) -> bool {
+    match schema {
+        Value::Object(members) => members.iter().any(|(keyword, below)| {
+            let names_it = match keyword.as_str() {
+                "properties" => below.get(name).is_some(),
+                "required" => below
+                    .as_array()
+                    .is_some_and(|required| required.iter().any(|one| one == name)),
+                _ => false,
+            };
+            names_it || is_named(below, name)
+        }),
+        Value::Array(items) => items.iter().any(|item| is_named(item, name)),
+        _ => false,
+    }
+}
+
+/// A value as trail and journal name it: by its size.
+fn label(value: Option<&Value>) -> String {
+    match value {
+        Some(value) => format!("{} bytes", written_bytes(value)),
+        None => "none".to_owned(),
     }
 }
 
@@ -169,10 +230,63 @@ mod tests {
             7,
         );
         assert!(!values.are_old(7 + 49) && values.are_old(7 + 50));
-        let Said::State { values: said, .. } = values.said(57) else {
+        let Said::State {
+            changed,
+            values: said,
+        } = values.said(LegNumber(57))
+        else {
             panic!("it says the values");
         };
-        assert_eq!(said, kept);
+        assert_eq!((said, changed), (kept, Vec::new()), "nothing was set");
         assert!(!values.are_old(57 + 249) && values.are_old(57 + 250));
+    }
+
+    /// Values of a registry whose tools declare none: entries of the log are believed all the same.
+    fn knowing(key: &str, value: &str) -> Values {
+        let registry = Arc::new(Registry::new("1.0.00000000", None, Vec::new()));
+        let mut values = Values::new(registry, Arc::new(Limits::of(Mode::Text)));
+        values.values.set(key.into(), Some(Value::from(value)));
+        values.changed.push(key.into());
+        values
+    }
+
+    fn news(key: &str, value: &str) -> KeptState {
+        KeptState {
+            values: StateValues::new([(key.into(), Value::from(value))].into()),
+            changed: vec![key.into()],
+            age: 0,
+        }
+    }
+
+    #[test]
+    fn of_two_sessions_that_set_a_key_the_later_entry_of_the_log_holds() {
+        let own = LegNumber(9);
+        // The session's own entry is behind the other's in the log, and then before it.
+        for (order, last) in [
+            (
+                [(news("basket", "A"), None), (news("basket", "B"), Some(own))],
+                "B",
+            ),
+            (
+                [(news("basket", "B"), Some(own)), (news("basket", "A"), None)],
+                "A",
+            ),
+        ] {
+            let mut values = knowing("basket", "B");
+            values.said(own);
+            for (kept, own) in &order {
+                values.learn(kept, *own);
+            }
+            assert_eq!(values.get().get("basket"), Some(&Value::from(last)));
+        }
+    }
+
+    #[test]
+    fn what_an_earlier_process_of_the_session_wrote_late_is_news() {
+        let mut values = knowing("basket", "B");
+        values.said(LegNumber(1_000_009));
+        values.learn(&news("basket", "B"), Some(LegNumber(1_000_009)));
+        values.learn(&news("basket", "late"), Some(LegNumber(7)));
+        assert_eq!(values.get().get("basket"), Some(&Value::from("late")));
     }
 }

@@ -101,7 +101,7 @@ pub struct NewLeg {
     pub leg: SessionId,
     pub mode: Mode,
     pub client_id: ClientId,
-    /// Drawn for this leg alone, so that the same command is recognised, also once another process has resumed the leg.
+    /// With the name of the leg it tells this command from every other one: a client's token is drawn for one leg.
     pub resume_token: Hash,
     pub expires_in_ms: u64,
 }

@@ -276,7 +276,7 @@ impl<'a> Step<'a> {
         let is_repeat = |known: &&Leg| {
             known.client_id == new.client_id && known.resume_token == new.resume_token
         };
-        // The acknowledgement was lost. A token is drawn for one leg that begins, so that a leg of another process was resumed since.
+        // The acknowledgement was lost. If the leg is another process's by now, that one has resumed it.
         if let Some(known) = self.leg.as_ref().filter(is_repeat) {
             return match known.owner == *self.context.owner {
                 true => Reply::Attached { epoch: known.epoch },

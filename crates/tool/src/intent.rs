@@ -80,15 +80,35 @@ impl Intent {
         self.name() == SET_STATE
     }
 
-    /// The key of a value that it is about, as the handler wrote it.
-    pub fn key(&self) -> Option<&str> {
-        match self {
-            Self::SetState { key, .. } => Some(key),
+    /// Whether nothing is known by its name, or it lacks what it needs.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown(_))
+    }
+
+    /// The key of a value that it is about, for people: the beginning of one that no tool can declare.
+    pub fn shown_key(&self) -> Option<&str> {
+        let key = match self {
+            Self::SetState { key, .. } => Some(key.as_str()),
             Self::Unknown(value) if self.is_of_conversation() => {
                 value.get("key").and_then(Value::as_str)
             }
             _ => None,
-        }
+        };
+        key.map(shown)
+    }
+
+    /// The name for people: the beginning of one that means nothing.
+    pub fn shown_name(&self) -> &str {
+        shown(self.name())
+    }
+}
+
+/// A name within the length of those that mean something.
+fn shown(name: &str) -> &str {
+    const CHARACTERS_MAX: usize = 63;
+    match name.char_indices().nth(CHARACTERS_MAX) {
+        Some((end, _)) => &name[..end],
+        None => name,
     }
 }
 

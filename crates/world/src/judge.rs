@@ -424,9 +424,10 @@ impl World {
                         effect.state == EffectState::NotDone
                             && effect.newest_attempt().question.is_some()
                     }
-                    News::Question(_) | News::Asked(_) | News::TicketReply(_) | News::State(_) => {
-                        false
-                    }
+                    News::Question(_)
+                    | News::Asked(_)
+                    | News::TicketReply(_)
+                    | News::State { .. } => false,
                 };
                 live.facts.failed_approvals += news.iter().filter(has_failed).count();
             }

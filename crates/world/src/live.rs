@@ -184,6 +184,7 @@ impl World {
                 conversation: of,
                 leg: config.leg(),
                 registry,
+                limits: config.limits.clone(),
                 after: Some(found.after),
             },
             ledger,
@@ -349,6 +350,8 @@ impl World {
             live.inputs.push_back(Input::Shutdown);
             self.dirty.insert(id);
         }
+        let counts = &mut self.report.counts;
+        counts.states(State::KeptByLookup, live.driver.take_events().len());
         for problem in live.driver.take_problems() {
             self.trace(|| format!("life {id} PROBLEM {problem}"));
         }

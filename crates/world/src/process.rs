@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use windlass_driver::{DueLookup, Ledger, PendingReplies, Sweep, Swept};
+use windlass_session::limits::Limits;
 use windlass_store::command::Command;
 use windlass_store::{
     Batch, ConversationRef, MemoryStore, OwnerId, ServerKey, SqliteStore, Store, StoreLimits,
@@ -21,6 +22,7 @@ use windlass_store::{
 };
 use windlass_tool::handler::{Finding, Success};
 use windlass_tool::id::ConversationId;
+use windlass_tool::kind::Mode;
 
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
@@ -412,7 +414,8 @@ impl World {
                     let sweep = Sweep::new(process.ledger.clone());
                     let registry = tools::registry(self.edition);
                     process.findings.push(Box::pin(async move {
-                        sweep.found(due, &registry, &finding).await;
+                        let limits = Arc::new(Limits::of(Mode::Text));
+                        sweep.found(due, (&registry, &limits), &finding).await;
                     }));
                     self.dirty_all(place);
                 }

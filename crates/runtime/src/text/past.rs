@@ -98,14 +98,26 @@ impl Past {
         ledger: &dyn Ledger,
         conversation: &ConversationRef,
     ) -> Result<Self, StoreUnavailable> {
-        let log = ledger
-            .store()
-            .entries(conversation, EntryNumber(0), ENTRIES_MAX)?;
+        let log = Self::log_of(ledger, conversation)?;
         self.began = KeptState::of_log(&log).map(|state| Began {
             state: Some(state),
             ..Began::default()
         });
         Ok(self)
+    }
+
+    /// The newest entries of the log, oldest first, from which sessions by text begin.
+    ///
+    /// # Errors
+    ///
+    /// Where the store does not answer.
+    pub fn log_of(
+        ledger: &dyn Ledger,
+        conversation: &ConversationRef,
+    ) -> Result<Vec<Entry>, StoreUnavailable> {
+        ledger
+            .store()
+            .entries(conversation, EntryNumber(0), ENTRIES_MAX)
     }
 
     /// Reads the log.
