@@ -207,11 +207,6 @@ impl Speech {
         step.append(self.user_turn.next_entry(), said.event());
     }
 
-    /// Writes something into the log that nobody says.
-    pub(crate) fn log(&mut self, said: &Said, step: &mut Step) {
-        step.append(self.user_turn.next_entry(), said.event());
-    }
-
     /// Writes a call and its result into the log.
     pub(crate) fn log_call(&mut self, said: &SaidCall<'_>, step: &mut Step) {
         step.append(self.user_turn.next_entry(), said.event());

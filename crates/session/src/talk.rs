@@ -30,7 +30,7 @@ use windlass_store::command::ValuesEntry;
 use windlass_store::{EntryEvent, LegNumber, QuestionNumber};
 use windlass_tool::envelope::ProjectionBody;
 use windlass_tool::error::ErrorType;
-use windlass_tool::handler::SessionFacts;
+use windlass_tool::handler::{SessionFacts, StateValues};
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
 use windlass_tool::intent::Intent;
 use windlass_tool::kind::{Category, Mode, Scheduling};
@@ -774,8 +774,13 @@ impl Talk {
             is_active: state.is_active,
             is_model_generating: state.is_model_generating,
             pending_end_voice_session: state.pending_end.is_some(),
-            values: self.state.values().clone(),
+            values: self.values().clone(),
         }
+    }
+
+    /// What handlers keep for the conversation.
+    pub(crate) fn values(&self) -> &StateValues {
+        self.state.values()
     }
 
     pub(crate) fn trail(

@@ -11,7 +11,6 @@ use windlass_store::LegNumber;
 use windlass_tool::handler::StateValues;
 use windlass_tool::registry::Registry;
 use windlass_tool::validate::{Validator, Violation};
-use windlass_tool::wording::brief;
 
 /// Entries of the session's own after which the values are written once more: a session that begins reads the newest entries
 /// alone, and the ledger writes some of them for each of these.
@@ -165,7 +164,7 @@ fn refused(key: &str, violation: &Violation, validator: &Validator) -> String {
     let is_known =
         |name: &str| name.parse::<usize>().is_ok() || is_named(validator.schema(), name);
     let unknown = names.last().filter(|name| !is_known(name));
-    let is_quoted = |name: &&String| violation.message.contains(&format!("`{}`", brief(name)));
+    let is_quoted = |name: &&String| violation.message.contains(&format!("`{name}`"));
     let problem = match unknown.filter(is_quoted) {
         Some(_) => "has a member that its schema does not name",
         None => &violation.message,

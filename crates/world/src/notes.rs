@@ -252,6 +252,8 @@ impl World {
 
     /// The ledger does not take what a session says that people are talking to.
     fn judge_gone(&mut self, place: usize, leg: &LegRef, kind: &str) {
+        // The session is told that nothing more of it is kept.
+        self.judge.set_values.retain(|set| set.leg != *leg);
         // Where there are two, or have been, each held the other one for dead and wrote over it.
         if self.had_two_owners || self.serving().len() > 1 {
             return;

@@ -202,6 +202,7 @@ impl World {
     pub(crate) fn crash(&mut self, place: usize) {
         self.trace(|| format!("process {place} CRASHES"));
         self.judge.disturbances.push(self.now_us);
+        self.judge.set_values.retain(|set| set.process != place);
         self.fault(Fault::ProcessCrashed);
         let life = self.processes[place].life;
         if self.outside.has_in_flight_of(place, life) {
@@ -515,7 +516,10 @@ impl World {
     pub(crate) fn look_up(&mut self, effect_id: &windlass_tool::id::EffectId) -> (u64, Finding) {
         let is_done = self.outside.has_happened(effect_id);
         self.last_id += 1;
-        let success = Success::new(serde_json::json!({ tools::TAG: self.last_id }));
+        let mut success = Success::new(serde_json::json!({ tools::TAG: self.last_id }));
+        if !self.is_calm && self.random.one_in(4) {
+            success.intents.push(self.kept_value());
+        }
         let finding = match is_done {
             _ if !self.is_calm && self.random.one_in(5) => Finding::Unknown,
             true => Finding::Happened(Box::new(success)),

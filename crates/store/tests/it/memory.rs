@@ -399,6 +399,7 @@ fn intents_after(acts: &[Act], intents: Vec<Intent>) -> Vec<bool> {
             intents,
             is_rejected: false,
         }),
+        values: None,
     };
     // Its acknowledgement may be lost.
     for _ in 0..2 {
