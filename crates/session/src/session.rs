@@ -423,6 +423,7 @@ impl Session {
         if let Some(state) = began.state {
             self.talk.restore_values(state);
         }
+        self.talk.restore_warned(began.warned_models);
         let unheard = (began.unheard, began.unheard_questions);
         let Self { talk, calls } = self;
         calls.await_ends(began.at_work, talk);

@@ -3,7 +3,7 @@
 
 use crate::answers::{Answers, CallAnswer, Notice, Produced};
 use crate::client::{Citation, ClientUpdate, ErrorCode, MessageKey};
-use crate::context::{ContextWatch, OtherModel};
+use crate::context::{ContextWatch, NearlyFull, OtherModel};
 use crate::deadlines::Deadline;
 use crate::ending::Ending;
 use crate::event::{EndReason, SessionEvent, StateChange, TurnSummary};
@@ -15,7 +15,7 @@ use crate::model::{
 };
 use crate::policy::{LoopHistory, Settled, Verdict};
 use crate::projection::{project, result_text};
-use crate::said::{KeptState, PREFACE, SaidCall, SaidResult, TicketReply};
+use crate::said::{KeptState, PREFACE, Said, SaidCall, SaidResult, TicketReply};
 use crate::saved::{OpenTurn, SAVED_VERSION, Saved, SpentTurn, WaitingText};
 use crate::speech::{Speech, Words};
 use crate::state::StateController;
@@ -24,6 +24,7 @@ use crate::time::Timestamp;
 use crate::turn::{Turn, Turns};
 use crate::values::Values;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_store::command::ValuesEntry;
@@ -664,15 +665,27 @@ impl Talk {
         });
     }
 
+    /// In earlier sessions of the conversation it was warned of these models' windows.
+    pub(crate) fn restore_warned(&mut self, models: BTreeSet<Arc<str>>) {
+        self.context.restore(models);
+    }
+
     /// A provider has counted an exchange. By voice client and user are told, once, before the window is full; by text a summary
-    /// makes room instead.
+    /// makes room instead. The log has it, so that the conversation's next session does not say it again.
     pub(crate) fn on_usage(&mut self, usage: Usage, other: Option<OtherModel>) {
         self.step.event(SessionEvent::Usage(usage));
         let nearly_full = self.context.used(&usage, other, &mut self.step);
-        let is_voice = self.step.config.mode == Mode::Voice;
-        let Some(context) = nearly_full.filter(|_| is_voice) else {
+        let Some(NearlyFull { context, is_own }) = nearly_full else {
             return;
         };
+        let number = self.speech.next_entry();
+        let said = Said::ContextWarned {
+            model: context.model.clone(),
+        };
+        self.step.append(number, said.event());
+        if !is_own || self.step.config.mode != Mode::Voice {
+            return;
+        }
         self.step.tell_client(ClientUpdate::Message(json!({
             "type": "context_nearly_full",
             "tokens": context.tokens,

@@ -253,6 +253,7 @@ impl World {
             || !began.at_work.is_empty()
             || !began.unheard_questions.is_empty()
             || began.state.is_some()
+            || !began.warned_models.is_empty()
         {
             live.inputs.push_back(Input::Began(Box::new(began)));
         }
