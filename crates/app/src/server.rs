@@ -122,12 +122,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let records = Records::open(&config, store.clone())?;
     let watching: Vec<Arc<dyn Subscriber>> = vec![world.voice.clone()];
     let shared = records.shared(metrics.clone(), watching);
-    let sweeping = sweep(
-        &records,
-        &shared,
-        &world,
-        (&toolbox, &config.text.limits),
-    );
+    let sweeping = sweep(&records, &shared, &world, (&toolbox, &config.text.limits));
     let settings = text_provider::settings(&config, choice, is_over.clone()).await?;
     let provider = provider::settings(&config, choice, &settings, is_over.clone()).await?;
     let models = [

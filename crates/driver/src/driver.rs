@@ -12,10 +12,11 @@ use std::time::Duration;
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{AdmittedCall, AnswerRequest, Input, News, Output, StoreProblem};
 use windlass_session::limits::Limits;
+use windlass_session::said::KeptState;
 use windlass_store::command::{Command, NewLeg, OpenQuestion, Reply, Request, Run};
 use windlass_store::{
-    AttemptNumber, Batch, Beginner, ConversationRef, Effect, Entry, EntryNumber, LegRef, NewEntry,
-    Nonce, Question, QuestionNumber, StoreUnavailable, Token, denial_reason,
+    AttemptNumber, Batch, Beginner, ConversationRef, Effect, Entry, EntryEvent, EntryNumber,
+    LegRef, NewEntry, Nonce, Question, QuestionNumber, StoreUnavailable, Token, denial_reason,
 };
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Cause, Failure, Finding, Report as FailureReport};
@@ -86,6 +87,8 @@ enum Purpose {
     Abandoned,
     /// Nobody waits for the reply; a problem is for the log.
     Told,
+    /// The same of an entry that says what handlers have set under these keys.
+    Values(Vec<Arc<str>>),
     Save,
 }
 
@@ -93,7 +96,12 @@ impl Purpose {
     fn nonce(&self) -> Option<Nonce> {
         match self {
             Self::Request { nonce, .. } | Self::Answer(nonce) => Some(*nonce),
-            Self::Record(_) | Self::Abandon(_) | Self::Abandoned | Self::Told | Self::Save => None,
+            Self::Record(_)
+            | Self::Abandon(_)
+            | Self::Abandoned
+            | Self::Told
+            | Self::Values(_)
+            | Self::Save => None,
         }
     }
 }
@@ -193,8 +201,13 @@ impl<E: Executor> Driver<E> {
         if entries.is_empty() {
             return;
         }
+        let keys: Vec<Arc<str>> = entries.iter().flat_map(keys_set).collect();
+        let purpose = match keys.is_empty() {
+            true => Purpose::Told,
+            false => Purpose::Values(keys),
+        };
         let leg = self.leg.clone();
-        self.tell([Command::Append { leg, entries }]);
+        self.ask(None, purpose, vec![Command::Append { leg, entries }]);
     }
 
     /// Performs an output, if it is about calls or the ledger, and queues the inputs that this causes at once. Gives back every
@@ -621,14 +634,21 @@ impl<E: Executor> Driver<E> {
             Purpose::Told | Purpose::Save => {
                 match &answer {
                     Err(error) => self.note(error.to_string()),
-                    Ok(reply) => self.note_refusal(reply),
+                    Ok(reply) => self.note_refusal(reply, &[]),
+                }
+                None
+            }
+            Purpose::Values(keys) => {
+                match &answer {
+                    Err(error) => self.note(error.to_string()),
+                    Ok(reply) => self.note_refusal(reply, &keys),
                 }
                 None
             }
         }
     }
 
-    fn note_refusal(&mut self, reply: &Reply) {
+    fn note_refusal(&mut self, reply: &Reply, keys: &[Arc<str>]) {
         let problem = match reply {
             Reply::Gone => "the leg was taken over, and what it says is not kept",
             Reply::Foreign => "the conversation is another user's, and nothing of it is kept",
@@ -638,7 +658,13 @@ impl<E: Executor> Driver<E> {
             Reply::EntryTooLong => "what was said or saved is longer than the store keeps",
             _ => return,
         };
-        self.note(problem.to_owned());
+        self.note(match keys {
+            [] => problem.to_owned(),
+            keys => format!(
+                "{problem}; what a handler has set is not kept: {}",
+                keys.join(", ")
+            ),
+        });
     }
 
     /// The same is said once.
@@ -720,4 +746,13 @@ fn problem(error: &StoreUnavailable) -> StoreProblem {
     StoreProblem {
         problem: error.to_string(),
     }
+}
+
+/// The keys that an entry says handlers have set.
+fn keys_set(entry: &NewEntry) -> Vec<Arc<str>> {
+    let kept = match &entry.event {
+        EntryEvent::Said(said) => KeptState::of(said.expose()),
+        _ => None,
+    };
+    kept.map_or_else(Vec::new, |kept| kept.changed)
 }

@@ -11,9 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_store::command::{ApprovalAnswer, Record, Reply, Request, WithdrawnQuestion};
 use windlass_store::log::LegRequest;
-use windlass_store::{
-    AttemptNumber, Effect, LegNumber, NewEntry, Nonce, Question, QuestionNumber,
-};
+use windlass_store::{AttemptNumber, Effect, LegNumber, NewEntry, Nonce, Question, QuestionNumber};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::handler::{HandlerMessage, HandlerResult, ReplyNumber};
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};

@@ -131,10 +131,7 @@ impl StateController {
     fn apply_one(&mut self, intent: &Intent, with_farewell: bool) -> Result<StateChange, String> {
         // What belongs to the conversation outlives its sessions.
         if !self.state.is_active && !intent.is_of_conversation() {
-            return Err(format!(
-                "{} on a session that is over",
-                intent.shown_name()
-            ));
+            return Err(format!("{} on a session that is over", intent.shown_name()));
         }
         match intent {
             Intent::EndVoiceSession {

@@ -820,11 +820,7 @@ impl Talk {
 
     /// Sets what a result keeps for the conversation. Gives the entry of the log that says so, for the ledger to write with the
     /// outcome; `None` where nothing has changed.
-    pub(crate) fn set_values(
-        &mut self,
-        asker: &Asker,
-        intents: &[Intent],
-    ) -> Option<ValuesEntry> {
+    pub(crate) fn set_values(&mut self, asker: &Asker, intents: &[Intent]) -> Option<ValuesEntry> {
         let of_conversation = intents.iter().filter(|intent| intent.is_of_conversation());
         self.apply(asker, &of_conversation.collect::<Vec<_>>());
         if !self.state.are_values_changed() {
@@ -865,12 +861,7 @@ impl Talk {
         self.speech.suppress(self.state.get(), &mut self.step);
     }
 
-    fn tell_intent(
-        &mut self,
-        asker: &Asker,
-        intent: &Intent,
-        change: Result<StateChange, String>,
-    ) {
+    fn tell_intent(&mut self, asker: &Asker, intent: &Intent, change: Result<StateChange, String>) {
         let (call, tool, intent) = (asker.call, asker.tool.clone(), Box::new(intent.clone()));
         self.step.event(match change {
             Ok(change) => SessionEvent::IntentApplied {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_store::LegNumber;
 use windlass_tool::handler::StateValues;
+use windlass_tool::intent::shown_key;
 use windlass_tool::registry::Registry;
 use windlass_tool::validate::{Validator, Violation};
 
@@ -71,9 +72,9 @@ impl Values {
     /// Sets a value that a handler asks for; `null` takes it away. `Err` says why it stays as it is, and never what was given.
     pub(crate) fn set(&mut self, key: &str, value: &Value) -> Result<StateChange, String> {
         let Some(validator) = self.registry.state(key) else {
-            let shown: String = key.chars().take(63).collect();
             return Err(format!(
-                "SET_STATE of {shown:?}, which no tool declares; name it under `state` in the schema.json of the tool"
+                "SET_STATE of {:?}, which no tool declares; name it under `state` in the schema.json of the tool",
+                shown_key(key)
             ));
         };
         let is_removed = value.is_null();
@@ -161,8 +162,7 @@ fn refused(key: &str, violation: &Violation, validator: &Validator) -> String {
         .skip(1)
         .map(|name| name.replace("~1", "/").replace("~0", "~"))
         .collect();
-    let is_known =
-        |name: &str| name.parse::<usize>().is_ok() || is_named(validator.schema(), name);
+    let is_known = |name: &str| name.parse::<usize>().is_ok() || is_named(validator.schema(), name);
     let unknown = names.last().filter(|name| !is_known(name));
     let is_quoted = |name: &&String| violation.message.contains(&format!("`{name}`"));
     let problem = match unknown.filter(is_quoted) {
@@ -263,11 +263,17 @@ mod tests {
         // The session's own entry is behind the other's in the log, and then before it.
         for (order, last) in [
             (
-                [(news("basket", "A"), None), (news("basket", "B"), Some(own))],
+                [
+                    (news("basket", "A"), None),
+                    (news("basket", "B"), Some(own)),
+                ],
                 "B",
             ),
             (
-                [(news("basket", "B"), Some(own)), (news("basket", "A"), None)],
+                [
+                    (news("basket", "B"), Some(own)),
+                    (news("basket", "A"), None),
+                ],
                 "A",
             ),
         ] {

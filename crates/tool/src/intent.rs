@@ -1,5 +1,6 @@
 //! State changes that a tool may ask for in its result. Only the session's state controller carries them out.
 
+use crate::handler::is_state_key;
 use crate::sensitive::Sensitive;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -85,7 +86,7 @@ impl Intent {
         matches!(self, Self::Unknown(_))
     }
 
-    /// The key of a value that it is about, for people: the beginning of one that no tool can declare.
+    /// The key of a value that it is about, for people.
     pub fn shown_key(&self) -> Option<&str> {
         let key = match self {
             Self::SetState { key, .. } => Some(key.as_str()),
@@ -94,7 +95,7 @@ impl Intent {
             }
             _ => None,
         };
-        key.map(shown)
+        key.map(shown_key)
     }
 
     /// The name for people: the beginning of one that means nothing.
@@ -103,10 +104,18 @@ impl Intent {
     }
 }
 
+/// The key of a value for people. One that no tool can declare may be what a user said, and is not shown.
+pub fn shown_key(key: &str) -> &str {
+    match is_state_key(key) {
+        true => key,
+        false => "(no name)",
+    }
+}
+
 /// A name within the length of those that mean something.
 fn shown(name: &str) -> &str {
-    const CHARACTERS_MAX: usize = 63;
-    match name.char_indices().nth(CHARACTERS_MAX) {
+    const NAME_CHARACTERS_MAX: usize = 63;
+    match name.char_indices().nth(NAME_CHARACTERS_MAX) {
         Some((end, _)) => &name[..end],
         None => name,
     }

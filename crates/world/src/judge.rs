@@ -146,7 +146,8 @@ impl Judge {
         self.used.retain(|(of, _), _| *of != conversation);
         self.questions.retain(|(of, _), _| *of != conversation);
         self.clicks.retain(|click| !click.is_of(conversation));
-        self.set_values.retain(|set| set.conversation != conversation);
+        self.set_values
+            .retain(|set| set.conversation != conversation);
     }
 }
 

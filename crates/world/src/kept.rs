@@ -85,7 +85,8 @@ impl World {
             }
             let mut set = self.judge.set_values.iter();
             let lost = set.find(|set| {
-                let is_said = |(key, value): &(String, Value)| *key == set.key && *value == set.value;
+                let is_said =
+                    |(key, value): &(String, Value)| *key == set.key && *value == set.value;
                 set.conversation == conversation && !said.iter().any(is_said)
             });
             if let Some(lost) = lost {
@@ -134,10 +135,7 @@ impl World {
     }
 }
 
-fn is_same(
-    known: &BTreeMap<std::sync::Arc<str>, Value>,
-    kept: &BTreeMap<String, Value>,
-) -> bool {
+fn is_same(known: &BTreeMap<std::sync::Arc<str>, Value>, kept: &BTreeMap<String, Value>) -> bool {
     known.len() == kept.len()
         && known
             .iter()

@@ -101,12 +101,16 @@ fn standing_under_marks(
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     let mut standing = Standing::Missing;
     for (at, line) in lines.iter().enumerate() {
-        if !beginnings.iter().any(|beginning| line.starts_with(beginning)) {
+        if !beginnings
+            .iter()
+            .any(|beginning| line.starts_with(beginning))
+        {
             continue;
         }
         let marks = lines[..at].iter().rev();
         let marks: Vec<&str> = marks.copied().take_while(|line| is_mark(line)).collect();
-        let is_test = marks.is_empty() && makes_test("") || marks.iter().any(|mark| makes_test(mark));
+        let is_test =
+            marks.is_empty() && makes_test("") || marks.iter().any(|mark| makes_test(mark));
         match (is_test, marks.iter().any(|mark| leaves_out(mark))) {
             (true, false) => return Standing::Run,
             (true, true) => standing = Standing::LeftOut,

@@ -426,8 +426,14 @@ impl HandlerFileReader<'_, '_, '_> {
         for Misspelt { written, meant } in template::misspelt(text) {
             self.report.error(
                 here,
-                format!("`{{{}}}` is no place, and would be sent as it stands", brief(&written)),
-                format!("write {meant}; {{{{{}}}}} writes the braces themselves", brief(&written)),
+                format!(
+                    "`{{{}}}` is no place, and would be sent as it stands",
+                    brief(&written)
+                ),
+                format!(
+                    "write {meant}; {{{{{}}}}} writes the braces themselves",
+                    brief(&written)
+                ),
             );
         }
     }

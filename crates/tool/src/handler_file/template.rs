@@ -360,10 +360,7 @@ mod tests {
     fn a_place_of_a_secret_or_a_value_that_is_misspelt_is_told_what_was_meant() {
         for (template, meant) in [
             ("{State:basket}", vec!["{state:basket}"]),
-            (
-                "a {state: x} b {STATE :x}",
-                vec!["{state:x}", "{state:x}"],
-            ),
+            ("a {state: x} b {STATE :x}", vec!["{state:x}", "{state:x}"]),
             ("{state:}", vec!["{state:NAME}"]),
             ("{state:my-key}", vec!["{state:NAME}"]),
             ("{Secret:KEY}", vec!["{secret:KEY}"]),

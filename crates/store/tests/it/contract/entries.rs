@@ -3,9 +3,7 @@
 use super::{check, check_with};
 use crate::ledger::{conversation, new_leg};
 use crate::support::{START_UNIX_MS, World, appended, recorded, requested, said};
-use windlass_store::command::{
-    CalledBack, Command, Found, FoundState, Record, Reply, ValuesEntry,
-};
+use windlass_store::command::{CalledBack, Command, Found, FoundState, Record, Reply, ValuesEntry};
 use windlass_store::{
     AttemptNumber, AttemptOutcome, ConversationRef, Entry, EntryEvent, EntryNumber, LegNumber,
     LegRef, NewEntry, Presented, StoreLimits,
