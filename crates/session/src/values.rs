@@ -80,7 +80,7 @@ impl Values {
         let is_removed = value.is_null();
         if !is_removed {
             if let Some(violation) = validator.violations(value).first() {
-                return Err(refused(key, violation, validator));
+                return Err(refused(key, value, violation, validator));
             }
             self.check_room(key, value)?;
         }
@@ -154,29 +154,29 @@ impl Values {
     }
 }
 
-/// Names the place in the value by what its schema names alone: other members are the handler's content.
-fn refused(key: &str, violation: &Violation, validator: &Validator) -> String {
-    let names: Vec<String> = violation
-        .pointer
-        .split('/')
-        .skip(1)
-        .map(|name| name.replace("~1", "/").replace("~0", "~"))
-        .collect();
-    let is_known = |name: &str| name.parse::<usize>().is_ok() || is_named(validator.schema(), name);
-    let unknown = names.last().filter(|name| !is_known(name));
-    let is_quoted = |name: &&String| violation.message.contains(&format!("`{name}`"));
+/// Why a schema refuses a value. The place is named by indices and by what the schema names: other members are the handler's content.
+fn refused(key: &str, value: &Value, violation: &Violation, validator: &Validator) -> String {
+    let mut place = String::new();
+    let mut within = Some(value);
+    let mut unknown = None;
+    for name in violation.pointer.split('/').skip(1) {
+        let name = name.replace("~1", "/").replace("~0", "~");
+        let is_index = within.is_some_and(Value::is_array);
+        within = match is_index {
+            true => within.and_then(|items| items.get(name.parse::<usize>().ok()?)),
+            false => within.and_then(|members| members.get(&name)),
+        };
+        let is_known = is_index || is_named(validator.schema(), &name);
+        place.push('/');
+        place.push_str(if is_known { &name } else { "…" });
+        unknown = (!is_known).then_some(name);
+    }
+    let is_quoted = |name: &String| violation.message.contains(&format!("`{name}`"));
     let problem = match unknown.filter(is_quoted) {
         Some(_) => "has a member that its schema does not name",
         None => &violation.message,
     };
-    let shown = names.iter().map(|name| match is_known(name) {
-        true => format!("/{name}"),
-        false => "/…".to_owned(),
-    });
-    format!(
-        "SET_STATE of {key}{}: it {problem}",
-        shown.collect::<String>()
-    )
+    format!("SET_STATE of {key}{place}: it {problem}")
 }
 
 /// Whether a schema speaks of a member of this name.
