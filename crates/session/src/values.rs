@@ -176,7 +176,9 @@ fn refused(key: &str, value: &Value, violation: &Violation, validator: &Validato
         Some(_) => "has a member that its schema does not name",
         None => &violation.message,
     };
-    format!("SET_STATE of {key}{place}: it {problem}")
+    // Some causes name the member that they are about.
+    let subject = if problem.starts_with('`') { "" } else { "it " };
+    format!("SET_STATE of {key}{place}: {subject}{problem}")
 }
 
 /// Whether a schema speaks of a member of this name.
