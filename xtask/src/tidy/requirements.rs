@@ -72,7 +72,10 @@ fn standing_in_rust(source: &str, name: &str) -> Standing {
         &[format!("fn {name}("), format!("async fn {name}(")],
         |mark| mark.starts_with("#["),
         |mark| mark == "#[test]" || mark.starts_with("#[tokio::test"),
-        |mark| mark.contains("ignore") || mark.starts_with("#[cfg("),
+        |mark| {
+            let is_maybe = mark.starts_with("#[cfg_attr(") && mark.contains("ignore");
+            mark.starts_with("#[ignore") || is_maybe
+        },
     )
 }
 
