@@ -197,6 +197,7 @@ fn record(number: u32) -> Batch {
             "x".repeat(300)
         ))),
         asks: None,
+        values: None,
     };
     Batch {
         conversation: conversation(number),

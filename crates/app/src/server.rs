@@ -44,6 +44,7 @@ use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::sweeper::Sweeper;
 use windlass_runtime::text::TextSettings;
 use windlass_runtime::voice::{VoiceService, VoiceSettings};
+use windlass_session::limits::Limits;
 use windlass_store::command::{Command, Reply};
 use windlass_store::{
     Batch, HeldFolder, OpenError, SqliteStore, Store, StoreLimits, StoreUnavailable,
@@ -121,7 +122,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let records = Records::open(&config, store.clone())?;
     let watching: Vec<Arc<dyn Subscriber>> = vec![world.voice.clone()];
     let shared = records.shared(metrics.clone(), watching);
-    let sweeping = sweep(&records, &shared, &world, &toolbox);
+    let sweeping = sweep(&records, &shared, &world, (&toolbox, &config.text.limits));
     let settings = text_provider::settings(&config, choice, is_over.clone()).await?;
     let provider = provider::settings(&config, choice, &settings, is_over.clone()).await?;
     let models = [
@@ -214,7 +215,7 @@ fn sweep(
     records: &Records,
     shared: &Shared,
     world: &SharedWorld,
-    toolbox: &Arc<ArcSwap<Toolbox>>,
+    (toolbox, limits): (&Arc<ArcSwap<Toolbox>>, &Limits),
 ) -> JoinHandle<()> {
     let toolbox = toolbox.clone();
     let sweeper = Sweeper {
@@ -223,6 +224,7 @@ fn sweep(
         audit: records.audit(),
         threads: shared.threads.clone(),
         registry: Arc::new(move || toolbox.load().of(Mode::Text).all().registry.clone()),
+        limits: Arc::new(limits.clone()),
         user_of: Arc::new(|conversation| {
             crate::chat::whose::Whose::of(&conversation.user_id).user_id
         }),

@@ -126,7 +126,8 @@ impl Host for VoiceHost {
                 .take_pending_request(tenant, conversation_id)
         });
         let system_instruction = tools.instruction(zone.as_ref());
-        let estimate = tools.estimate(&system_instruction);
+        // A session that goes on has said it when it began.
+        let estimate = leg.is_none().then(|| tools.estimate(&system_instruction));
         Ok(Admission {
             session: SessionConfig {
                 session_id,
@@ -141,7 +142,7 @@ impl Host for VoiceHost {
                 limits: self.limits.clone(),
                 profile: self.profile.clone(),
                 model: self.model.clone(),
-                estimate: Some(estimate),
+                estimate,
                 started_unix_ms,
                 history: Vec::new(),
                 last_call: CallNumber(0),

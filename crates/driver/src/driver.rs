@@ -1,7 +1,7 @@
 //! One session's calls and its part of the ledger: performs the core's outputs about them, and turns what comes of that into
 //! inputs. Knows no client and no provider; outputs that concern those are given back.
 
-use crate::effects::{found, lookup_of};
+use crate::effects::{LookedUp, lookup_of};
 use crate::executor::{Executor, Report};
 use crate::ledger::{Ledger, PendingReplies};
 use crate::log_reader::LogReader;
@@ -9,11 +9,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use windlass_session::event::SessionEvent;
 use windlass_session::io::{AdmittedCall, AnswerRequest, Input, News, Output, StoreProblem};
+use windlass_session::limits::Limits;
+use windlass_session::said::KeptState;
 use windlass_store::command::{Command, NewLeg, OpenQuestion, Reply, Request, Run};
 use windlass_store::{
-    AttemptNumber, Batch, Beginner, ConversationRef, Effect, Entry, EntryNumber, LegRef, NewEntry,
-    Nonce, Question, QuestionNumber, StoreUnavailable, Token, denial_reason,
+    AttemptNumber, Batch, Beginner, ConversationRef, Effect, Entry, EntryEvent, EntryNumber,
+    LegRef, NewEntry, Nonce, Question, QuestionNumber, StoreUnavailable, Token, denial_reason,
 };
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Cause, Failure, Finding, Report as FailureReport};
@@ -34,6 +37,8 @@ pub struct DriverConfig {
     pub leg: LegRef,
     /// Pinned for the session's life.
     pub registry: Arc<Registry>,
+    /// The session's.
+    pub limits: Arc<Limits>,
     /// The last entry of the log that the session knows of; `None` where the conversation's id was just made, so that nobody else can
     /// have written into it.
     pub after: Option<EntryNumber>,
@@ -46,6 +51,7 @@ pub struct Driver<E> {
     conversation: ConversationRef,
     leg: LegRef,
     registry: Arc<Registry>,
+    limits: Arc<Limits>,
     pending: VecDeque<Pending>,
     ready: VecDeque<Input>,
     tokens: BTreeMap<QuestionNumber, Token>,
@@ -53,6 +59,8 @@ pub struct Driver<E> {
     granted: Vec<(EffectId, AttemptNumber)>,
     log: LogReader,
     problems: VecDeque<String>,
+    /// What came of the intents of results that lookups have found.
+    events: Vec<SessionEvent>,
     /// The ledger takes nothing more of the leg: another process speaks for it.
     is_superseded: bool,
 }
@@ -79,6 +87,8 @@ enum Purpose {
     Abandoned,
     /// Nobody waits for the reply; a problem is for the log.
     Told,
+    /// The same of an entry that says what handlers have set under these keys.
+    Values(Vec<Arc<str>>),
     Save,
 }
 
@@ -86,7 +96,12 @@ impl Purpose {
     fn nonce(&self) -> Option<Nonce> {
         match self {
             Self::Request { nonce, .. } | Self::Answer(nonce) => Some(*nonce),
-            Self::Record(_) | Self::Abandon(_) | Self::Abandoned | Self::Told | Self::Save => None,
+            Self::Record(_)
+            | Self::Abandon(_)
+            | Self::Abandoned
+            | Self::Told
+            | Self::Values(_)
+            | Self::Save => None,
         }
     }
 }
@@ -109,12 +124,14 @@ impl<E: Executor> Driver<E> {
             conversation: config.conversation,
             leg: config.leg,
             registry: config.registry,
+            limits: config.limits,
             pending: VecDeque::new(),
             ready: VecDeque::new(),
             tokens: BTreeMap::new(),
             granted: Vec::new(),
             log,
             problems: VecDeque::new(),
+            events: Vec::new(),
             is_superseded: false,
         }
     }
@@ -184,8 +201,13 @@ impl<E: Executor> Driver<E> {
         if entries.is_empty() {
             return;
         }
+        let keys: Vec<Arc<str>> = entries.iter().flat_map(keys_set).collect();
+        let purpose = match keys.is_empty() {
+            true => Purpose::Told,
+            false => Purpose::Values(keys),
+        };
         let leg = self.leg.clone();
-        self.tell([Command::Append { leg, entries }]);
+        self.ask(None, purpose, vec![Command::Append { leg, entries }]);
     }
 
     /// Performs an output, if it is about calls or the ledger, and queues the inputs that this causes at once. Gives back every
@@ -279,6 +301,11 @@ impl<E: Executor> Driver<E> {
     /// What did not go as it should, for the log.
     pub fn take_problems(&mut self) -> Vec<String> {
         std::mem::take(&mut self.problems).into()
+    }
+
+    /// What came of the intents of results that lookups have found, for whoever hears of the session's events.
+    pub fn take_events(&mut self) -> Vec<SessionEvent> {
+        std::mem::take(&mut self.events)
     }
 
     /// Whether the ledger takes nothing more of the leg. Its session is to end: its client goes on in another one.
@@ -498,7 +525,8 @@ impl<E: Executor> Driver<E> {
         };
         match finding {
             Some(finding) => {
-                let found = found(&effect, &self.registry, began_unix_ms, &finding);
+                let (found, events) = self.found(&effect, began_unix_ms, &finding);
+                self.events.extend(events);
                 self.ask_again(place, found);
             }
             None => {
@@ -513,6 +541,7 @@ impl<E: Executor> Driver<E> {
 
     /// A handler has found something out, for the calls that still wait for it.
     fn looked_up(&mut self, effect_id: &EffectId, finding: &Finding) {
+        let mut is_first = true;
         for place in 0..self.pending.len() {
             let Stage::LookingUp {
                 effect,
@@ -522,10 +551,31 @@ impl<E: Executor> Driver<E> {
                 continue;
             };
             if effect.effect_id == *effect_id {
-                let found = found(effect, &self.registry, *began_unix_ms, finding);
+                let (found, events) = self.found(effect, *began_unix_ms, finding);
+                // For the others it is no news.
+                if std::mem::take(&mut is_first) {
+                    self.events.extend(events);
+                }
                 self.ask_again(place, found);
             }
         }
+    }
+
+    fn found(
+        &self,
+        effect: &Effect,
+        began_unix_ms: u64,
+        finding: &Finding,
+    ) -> (Command, Vec<SessionEvent>) {
+        let looked_up = LookedUp {
+            store: self.ledger.store(),
+            conversation: &self.conversation,
+            registry: &self.registry,
+            limits: &self.limits,
+            effect,
+            began_unix_ms,
+        };
+        looked_up.found(finding)
     }
 
     /// Stores what was found, and in the same step asks for the same as before.
@@ -584,14 +634,21 @@ impl<E: Executor> Driver<E> {
             Purpose::Told | Purpose::Save => {
                 match &answer {
                     Err(error) => self.note(error.to_string()),
-                    Ok(reply) => self.note_refusal(reply),
+                    Ok(reply) => self.note_refusal(reply, &[]),
+                }
+                None
+            }
+            Purpose::Values(keys) => {
+                match &answer {
+                    Err(error) => self.note(error.to_string()),
+                    Ok(reply) => self.note_refusal(reply, &keys),
                 }
                 None
             }
         }
     }
 
-    fn note_refusal(&mut self, reply: &Reply) {
+    fn note_refusal(&mut self, reply: &Reply, keys: &[Arc<str>]) {
         let problem = match reply {
             Reply::Gone => "the leg was taken over, and what it says is not kept",
             Reply::Foreign => "the conversation is another user's, and nothing of it is kept",
@@ -601,7 +658,13 @@ impl<E: Executor> Driver<E> {
             Reply::EntryTooLong => "what was said or saved is longer than the store keeps",
             _ => return,
         };
-        self.note(problem.to_owned());
+        self.note(match keys {
+            [] => problem.to_owned(),
+            keys => format!(
+                "{problem}; what a handler has set is not kept: {}",
+                keys.join(", ")
+            ),
+        });
     }
 
     /// The same is said once.
@@ -683,4 +746,13 @@ fn problem(error: &StoreUnavailable) -> StoreProblem {
     StoreProblem {
         problem: error.to_string(),
     }
+}
+
+/// The keys that an entry says handlers have set.
+fn keys_set(entry: &NewEntry) -> Vec<Arc<str>> {
+    let kept = match &entry.event {
+        EntryEvent::Said(said) => KeptState::of(said.expose()),
+        _ => None,
+    };
+    kept.map_or_else(Vec::new, |kept| kept.changed)
 }

@@ -3,8 +3,11 @@
 use crate::executor::EffectLookup;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_store::Effect;
+use windlass_session::event::SessionEvent;
+use windlass_session::limits::Limits;
+use windlass_session::{SetApart, ValuesApart, keeps_values};
 use windlass_store::command::{Command, Found, FoundState};
+use windlass_store::{ConversationRef, Effect, EntryNumber, Store};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::excess;
@@ -12,6 +15,8 @@ use windlass_tool::handler::{Finding, Success};
 use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::sensitive::Sensitive;
 
+/// Entries of the log that are read for what handlers keep.
+const ENTRIES_MAX: usize = 500;
 /// Characters of a found result's data that the ledger is given; it is shortened as results of calls are.
 const RESULT_CHARACTERS_MAX: usize = 262_144;
 
@@ -29,32 +34,65 @@ pub(crate) fn lookup_of(effect: &Effect, registry: &Registry) -> Option<EffectLo
     })
 }
 
-/// What the ledger is told of a finding.
-pub(crate) fn found(
-    effect: &Effect,
-    registry: &Registry,
-    began_unix_ms: u64,
-    finding: &Finding,
-) -> Command {
-    let (finding, receipt) = match finding {
-        Finding::Happened(success) => {
-            let receipt = registry
-                .get(effect.tool.as_str())
-                .map(|tool| receipt(tool, success, registry, began_unix_ms));
-            (FoundState::Happened, receipt)
-        }
-        Finding::NotHappened => (FoundState::NotHappened, None),
-        Finding::Unknown => (FoundState::Unknown, None),
-    };
-    Command::Found(Box::new(Found {
-        effect_id: effect.effect_id.clone(),
-        began_unix_ms,
-        finding,
-        receipt,
-    }))
+/// An effect whose handler was asked, and its conversation.
+pub(crate) struct LookedUp<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) conversation: &'a ConversationRef,
+    pub(crate) registry: &'a Arc<Registry>,
+    /// Those of the conversation's sessions.
+    pub(crate) limits: &'a Arc<Limits>,
+    pub(crate) effect: &'a Effect,
+    pub(crate) began_unix_ms: u64,
 }
 
-/// A result as the ledger keeps it, in the form in which the core keeps those of its calls. What it asks of a session is left out:
+impl LookedUp<'_> {
+    /// What the ledger is told of a finding; and what came of its intents, to be told where the finding is news.
+    pub(crate) fn found(&self, finding: &Finding) -> (Command, Vec<SessionEvent>) {
+        let (effect, registry) = (self.effect, self.registry);
+        let mut set = SetApart::default();
+        let (finding, receipt) = match finding {
+            Finding::Happened(success) => {
+                set = self.set(success);
+                let receipt = registry
+                    .get(effect.tool.as_str())
+                    .map(|tool| receipt(tool, success, registry, self.began_unix_ms));
+                (FoundState::Happened, receipt)
+            }
+            Finding::NotHappened => (FoundState::NotHappened, None),
+            Finding::Unknown => (FoundState::Unknown, None),
+        };
+        let found = Command::Found(Box::new(Found {
+            effect_id: effect.effect_id.clone(),
+            began_unix_ms: self.began_unix_ms,
+            finding,
+            receipt,
+            values: set.values,
+        }));
+        (found, set.events)
+    }
+
+    /// What a found result keeps for the conversation. Without the log nothing is known of what the others have kept, and it is
+    /// set all the same: the log's readers put them together.
+    fn set(&self, success: &Success) -> SetApart {
+        let log = match keeps_values(&success.intents) {
+            true => {
+                let after = EntryNumber(0);
+                let read = self.store.entries(self.conversation, after, ENTRIES_MAX);
+                read.unwrap_or_default()
+            }
+            false => Vec::new(),
+        };
+        let apart = ValuesApart {
+            tool: &self.effect.tool,
+            registry: self.registry,
+            limits: self.limits,
+            log: &log,
+        };
+        apart.set(&success.intents)
+    }
+}
+
+/// A result as the ledger keeps it, in the form in which the core keeps those of its calls. Its intents are left out:
 /// the session for which it ran may be another one by now.
 fn receipt(
     tool: &Tool,

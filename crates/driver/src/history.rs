@@ -3,7 +3,7 @@
 
 use crate::ledger::Ledger;
 use std::collections::BTreeMap;
-use windlass_session::said::{KeptState, Said};
+use windlass_session::said::{self, KeptState, Said};
 use windlass_session::saved::{Began, Saved};
 use windlass_store::command::{OpenQuestion, Resumed};
 use windlass_store::{
@@ -78,6 +78,7 @@ pub fn find(
             unheard_questions,
             at_work,
             state: KeptState::of_log(&log),
+            warned_models: said::warned_models(&log),
             ..Began::default()
         },
         log,
@@ -107,6 +108,7 @@ pub fn resumed(ledger: &dyn Ledger, of: &ConversationRef, resumed: Resumed, save
             unheard_questions,
             at_work,
             state: KeptState::of_log(&resumed.log),
+            warned_models: said::warned_models(&resumed.log),
             ..Began::default()
         },
         log: resumed.log,

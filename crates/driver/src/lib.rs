@@ -17,5 +17,5 @@ pub use direct::DirectLedger;
 pub use driver::{Driver, DriverConfig};
 pub use executor::{EffectLookup, Executor, Report};
 pub use ledger::{Ledger, PendingReplies, begins_change, may_be_gathered, must_not_be_lost};
-pub use sweep::{DueLookup, Sweep, Swept};
+pub use sweep::{DueLookup, FoundOut, Sweep, Swept};
 pub use tail::{Concerned, Tail, Tails};

@@ -189,17 +189,21 @@ impl LogReader {
                 EntryEvent::Asked(request) if request.leg == self.leg && !request.is_rejected => {
                     news.push(News::Asked(request.clone()));
                 }
-                EntryEvent::Said(said) if entry.leg.as_ref() != Some(&self.leg) => {
-                    match TicketReply::of(said.expose()) {
-                        Some(reply) => news.push(News::TicketReply(Box::new(reply))),
-                        None => match KeptState::of(said.expose()) {
-                            Some(kept) => news.push(News::State(Box::new(kept))),
+                EntryEvent::Said(said) => {
+                    let is_own = entry.leg.as_ref() == Some(&self.leg);
+                    if let Some(kept) = KeptState::of(said.expose()) {
+                        news.push(News::State {
+                            kept: Box::new(kept),
+                            own: entry.leg_number.filter(|_| is_own),
+                        });
+                    } else if !is_own {
+                        match TicketReply::of(said.expose()) {
+                            Some(reply) => news.push(News::TicketReply(Box::new(reply))),
                             None => self.hear(entry),
-                        },
+                        }
                     }
                 }
-                EntryEvent::Said(_)
-                | EntryEvent::Asked(_)
+                EntryEvent::Asked(_)
                 | EntryEvent::Onset
                 | EntryEvent::Replayed(_)
                 | EntryEvent::Attached(_)

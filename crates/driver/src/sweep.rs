@@ -1,11 +1,13 @@
 //! What nobody asks for and has to be done all the same: attempts whose lease is over become unknown, unknown effects are looked
 //! up, and effects that the audit has no line of are listed for it. Its host says when, asks the handlers, and writes the audit.
 
-use crate::effects::{found, lookup_of};
+use crate::effects::{LookedUp, lookup_of};
 use crate::executor::EffectLookup;
 use crate::ledger::{Ledger, PendingReplies};
 use std::sync::Arc;
-use windlass_store::command::{Command, Reply};
+use windlass_session::event::SessionEvent;
+use windlass_session::limits::Limits;
+use windlass_store::command::{Command, Found, FoundState, Reply};
 use windlass_store::{Batch, ConversationRef, Effect, EffectState, StoreUnavailable};
 use windlass_tool::handler::Finding;
 use windlass_tool::registry::Registry;
@@ -14,6 +16,15 @@ use windlass_tool::registry::Registry;
 const UNAUDITED_MAX: usize = 256;
 /// How long the process that ran an effect has to write its line.
 const UNAUDITED_AFTER_MS: u64 = 30_000;
+
+/// What a handler's finding has come to.
+#[derive(Debug, Default)]
+pub struct FoundOut {
+    /// The effect, where it is known now how it ended.
+    pub settled: Option<(ConversationRef, Effect)>,
+    /// What came of the intents of the result that was found; empty where nothing was settled.
+    pub events: Vec<SessionEvent>,
+}
 
 /// Goes over the whole ledger, round by round.
 pub struct Sweep {
@@ -52,7 +63,7 @@ impl Sweep {
     }
 
     /// One round. Effects whose handlers cannot be asked are put off as if those had found nothing out.
-    pub async fn round(&mut self, registry: &Registry) -> Result<Swept, StoreUnavailable> {
+    pub async fn round(&mut self, registry: &Arc<Registry>) -> Result<Swept, StoreUnavailable> {
         let ledger = self.ledger.clone();
         let mut swept = Swept::default();
         let mut due = ledger.store().due()?;
@@ -88,8 +99,14 @@ impl Sweep {
                     began_unix_ms: now_unix_ms,
                 }),
                 None => {
-                    let found = found(&effect, registry, now_unix_ms, &Finding::Unknown);
-                    drop(self.apply(conversation, found));
+                    let unknown = Command::Found(Box::new(Found {
+                        effect_id: effect.effect_id,
+                        began_unix_ms: now_unix_ms,
+                        finding: FoundState::Unknown,
+                        receipt: None,
+                        values: None,
+                    }));
+                    drop(self.apply(conversation, unknown));
                 }
             }
         }
@@ -104,18 +121,29 @@ impl Sweep {
         Ok(swept)
     }
 
-    /// Stores what a handler found. The effect, where it is known now how it ended.
+    /// Stores what a handler found. The limits are those of the conversation's sessions.
     pub async fn found(
         &self,
         due: DueLookup,
-        registry: &Registry,
+        (registry, limits): (&Arc<Registry>, &Arc<Limits>),
         finding: &Finding,
-    ) -> Option<(ConversationRef, Effect)> {
-        let command = found(&due.effect, registry, due.began_unix_ms, finding);
+    ) -> FoundOut {
+        let looked_up = LookedUp {
+            store: self.ledger.store(),
+            conversation: &due.conversation,
+            registry,
+            limits,
+            effect: &due.effect,
+            began_unix_ms: due.began_unix_ms,
+        };
+        let (command, events) = looked_up.found(finding);
         let replies = self.apply(due.conversation.clone(), command).await;
-        match replies.ok()?.pop()? {
-            Reply::Recorded(effect) if is_settled(&effect) => Some((due.conversation, *effect)),
-            _ => None,
+        match replies.ok().and_then(|mut replies| replies.pop()) {
+            Some(Reply::Recorded(effect)) if is_settled(&effect) => FoundOut {
+                settled: Some((due.conversation, *effect)),
+                events,
+            },
+            _ => FoundOut::default(),
         }
     }
 

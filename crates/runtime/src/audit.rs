@@ -222,6 +222,21 @@ impl Subscriber for Audit {
                 state.entries.push(Entry {
                     session,
                     now_unix_ms,
+                    is_apart: false,
+                    what,
+                });
+            });
+        }
+    }
+
+    fn event_apart(&self, leg: &SessionIdentity, now_unix_ms: u64, event: &SessionEvent) {
+        if let Some(what) = What::of(event) {
+            let session = leg.clone();
+            self.push(|state| {
+                state.entries.push(Entry {
+                    session,
+                    now_unix_ms,
+                    is_apart: true,
                     what,
                 });
             });
@@ -294,9 +309,12 @@ impl Writer {
                 self.sequences.remove(session);
                 continue;
             }
-            let sequence = self.sequences.entry(session.clone()).or_default();
-            *sequence += 1;
-            let line = line::of_entry(entry, *sequence, self.arguments);
+            let sequence = (!entry.is_apart).then(|| {
+                let sequence = self.sequences.entry(session.clone()).or_default();
+                *sequence += 1;
+                *sequence
+            });
+            let line = line::of_entry(entry, sequence, self.arguments);
             self.unwritten.extend(line);
             let told_of = entry.effect();
             self.told_of

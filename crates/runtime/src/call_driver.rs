@@ -2,6 +2,7 @@
 //! its subscribers. The same for sessions with and without sockets.
 
 use crate::executor::{Executor, HandlerThreads};
+use crate::intent_log::{log_rejection, tell_apart};
 use crate::journal::Journal;
 use crate::pump::AudioCounts;
 use crate::rate::RateLimiter;
@@ -13,6 +14,7 @@ use tokio::time::Instant;
 use windlass_driver::{Driver, DriverConfig, Executor as _, Ledger};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{Input, Output, RateCharge};
+use windlass_session::limits::Limits;
 use windlass_store::command::{NewLeg, OpenQuestion};
 use windlass_store::{
     Beginner, ConversationRef, Entry, EntryNumber, Hash, LegRef, NewEntry, QuestionNumber,
@@ -57,6 +59,7 @@ pub struct BeginRequest {
     pub conversation: ConversationRef,
     pub leg: LegRef,
     pub registry: Arc<Registry>,
+    pub limits: Arc<Limits>,
     pub world: Arc<dyn World>,
     pub shared: Shared,
     pub start: LegStart,
@@ -83,6 +86,7 @@ impl CallDriver {
             conversation,
             leg,
             registry,
+            limits,
             world,
             shared,
             start,
@@ -102,6 +106,7 @@ impl CallDriver {
             conversation,
             leg,
             registry,
+            limits,
             after,
         };
         let mut driver = Driver::new(config, shared.ledger.clone(), executor);
@@ -153,6 +158,7 @@ impl CallDriver {
             let session = &self.identity.session_id;
             tracing::error!(%session, %call, %tool, problem, "a tool broke");
         }
+        log_rejection(&self.identity.session_id, event);
         let now_unix_ms = self.now_unix_ms();
         for subscriber in self.shared.subscribers.iter() {
             subscriber.event(&self.identity, now_unix_ms, event);
@@ -280,6 +286,11 @@ impl CallDriver {
     fn report(&mut self) {
         for problem in self.driver.take_problems() {
             tracing::warn!(session = %self.identity.session_id, problem, "something of a session is not kept");
+        }
+        let events = self.driver.take_events();
+        if !events.is_empty() {
+            let subscribers = &self.shared.subscribers;
+            tell_apart(subscribers, &self.identity, self.now_unix_ms(), &events);
         }
     }
 }

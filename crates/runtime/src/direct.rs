@@ -95,6 +95,7 @@ impl DirectSession {
             },
             leg: session.leg(),
             registry: session.registry.clone(),
+            limits: session.limits.clone(),
             world: request.world,
             shared: request.shared.clone(),
             start: LegStart::Passing(windlass_store::Beginner::default()),

@@ -14,6 +14,7 @@ pub mod fetch;
 pub mod gemini_live;
 pub mod gpt_live;
 pub mod ids;
+pub mod intent_log;
 pub mod journal;
 pub mod metrics;
 pub mod openai_realtime;

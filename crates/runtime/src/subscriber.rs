@@ -43,6 +43,10 @@ impl SessionIdentity {
 pub trait Subscriber: Send + Sync {
     fn event(&self, session: &SessionIdentity, now_unix_ms: u64, event: &SessionEvent);
 
+    /// What came of an intent that no session carried out: its result was told by a service, or found by a lookup. The identity names
+    /// the session that made the call, which may be over.
+    fn event_apart(&self, _leg: &SessionIdentity, _now_unix_ms: u64, _event: &SessionEvent) {}
+
     /// What has become of the session's audio since the last time: as soon as some of it was dropped, and at the session's end.
     fn audio(&self, _session: &SessionIdentity, _counts: &AudioCounts) {}
 }

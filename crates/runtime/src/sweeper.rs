@@ -3,13 +3,15 @@
 
 use crate::audit::Audit;
 use crate::executor::{Executor, HandlerThreads};
-use crate::subscriber::SessionIdentity;
+use crate::intent_log::tell_apart;
+use crate::subscriber::{SessionIdentity, Subscriber};
 use futures_util::StreamExt;
 use futures_util::stream;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
 use windlass_driver::{DueLookup, Ledger, Sweep};
+use windlass_session::limits::Limits;
 use windlass_store::{ConversationRef, Effect};
 use windlass_tool::handler::World;
 use windlass_tool::id::{ClientId, UserId};
@@ -30,6 +32,8 @@ pub struct Sweeper {
     pub threads: HandlerThreads,
     /// The tools as they are now.
     pub registry: Arc<dyn Fn() -> Arc<Registry> + Send + Sync>,
+    /// Those of text sessions.
+    pub limits: Arc<Limits>,
     /// The user of a conversation as sessions and the audit have it.
     pub user_of: Arc<dyn Fn(&ConversationRef) -> UserId + Send + Sync>,
 }
@@ -63,7 +67,7 @@ impl Sweeper {
         for (conversation, effect) in &swept.unaudited {
             self.write(sweep, conversation, effect);
         }
-        let (sweep, registry) = (&*sweep, &*registry);
+        let (sweep, registry) = (&*sweep, &registry);
         let lookups = stream::iter(swept.lookups)
             .map(|due| self.look_up(sweep, registry, due))
             .buffer_unordered(LOOKUPS_MAX)
@@ -94,7 +98,7 @@ impl Sweeper {
     async fn look_up(
         &self,
         sweep: &Sweep,
-        registry: &Registry,
+        registry: &Arc<Registry>,
         due: DueLookup,
     ) -> Option<(ConversationRef, Effect)> {
         let identity = SessionIdentity {
@@ -108,8 +112,13 @@ impl Sweeper {
             ledger: Some(due.conversation.clone()),
         };
         let version = registry.version().clone();
-        let executor = Executor::new(identity, version, self.world.clone(), self.threads.clone());
+        let (world, threads) = (self.world.clone(), self.threads.clone());
+        let executor = Executor::new(identity.clone(), version, world, threads);
         let finding = executor.look_up_alone(&due.lookup).await;
-        sweep.found(due, registry, &finding).await
+        let found = sweep.found(due, (registry, &self.limits), &finding).await;
+        let audit = self.audit.clone().map(|audit| audit as Arc<dyn Subscriber>);
+        let now_unix_ms = self.world.now_unix_ms();
+        tell_apart(audit.as_slice(), &identity, now_unix_ms, &found.events);
+        found.settled
     }
 }

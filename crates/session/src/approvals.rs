@@ -202,6 +202,11 @@ impl Approvals {
         self.get(number).is_some()
     }
 
+    /// What a request is about, where the client was shown it.
+    pub(crate) fn slot_asked(&self, number: QuestionNumber) -> Option<&Slot> {
+        self.get(number).map(|asked| &asked.slot)
+    }
+
     /// The number of a request's call, where the client was shown it.
     pub(crate) fn call_asked(&self, number: QuestionNumber) -> Option<CallNumber> {
         self.get(number).map(|asked| asked.slot.number)

@@ -1,10 +1,12 @@
-//! How full the model's window is: as estimated when the session begins, and as providers count it. Each of the two is warned of once.
+//! How full models' windows are: as estimated when the session begins, which is warned of then, and as providers count it, which is
+//! warned of once in a conversation and of each model.
 //! Knows no turn, no connection and no client.
 
 use crate::event::SessionEvent;
 use crate::model::Usage;
 use crate::step::Step;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The part of a model's window, in percent, above which it is nearly full.
@@ -56,10 +58,13 @@ pub(crate) struct OtherModel {
     pub(crate) window_tokens: u64,
 }
 
-/// Whether it was said that a window is nearly full.
+/// Models that are remembered; a conversation asks few.
+const MODELS_MAX: usize = 64;
+
+/// Of which models' windows it was said that they are nearly full.
 #[derive(Debug, Default)]
 pub(crate) struct ContextWatch {
-    is_warned: bool,
+    warned: BTreeSet<Arc<str>>,
 }
 
 impl ContextWatch {
@@ -87,13 +92,18 @@ impl ContextWatch {
         }
     }
 
-    /// A provider has counted an exchange. Gives what is to be told of the session's own model: once, where its window is nearly full.
+    /// It was said of these in earlier sessions of the conversation.
+    pub(crate) fn restore(&mut self, warned: BTreeSet<Arc<str>>) {
+        self.warned.extend(warned);
+    }
+
+    /// A provider has counted an exchange. Gives what is to be told of a model: once, where its window is nearly full.
     pub(crate) fn used(
         &mut self,
         usage: &Usage,
         other: Option<OtherModel>,
         step: &mut Step,
-    ) -> Option<ContextUse> {
+    ) -> Option<NearlyFull> {
         // Some count no sum, and some only time.
         let counted = usage.input_tokens().saturating_add(usage.response_tokens);
         let tokens = match usage.total_tokens {
@@ -115,18 +125,28 @@ impl ContextWatch {
                 ..own(step)
             },
         };
-        let is_news = context.is_nearly_full() && !self.is_warned;
+        let is_news = context.is_nearly_full()
+            && !self.warned.contains(&context.model)
+            && self.warned.len() < MODELS_MAX;
         step.event(SessionEvent::ContextUsed(context.clone()));
         if !is_news {
             return None;
         }
-        self.is_warned = true;
+        self.warned.insert(context.model.clone());
         step.event(SessionEvent::ContextNearlyFull {
             context: context.clone(),
             is_estimate: false,
         });
-        is_own.then_some(context)
+        Some(NearlyFull { context, is_own })
     }
+}
+
+/// A window of which it is to be warned.
+#[derive(Debug)]
+pub(crate) struct NearlyFull {
+    pub(crate) context: ContextUse,
+    /// It is that of the session's own model.
+    pub(crate) is_own: bool,
 }
 
 /// The window of the session's own model, empty.
@@ -170,7 +190,7 @@ mod tests {
         let mut told = |usage: Usage| {
             watch
                 .used(&usage, None, &mut step)
-                .map(|context| context.tokens)
+                .map(|nearly_full| nearly_full.context.tokens)
         };
         assert_eq!(
             told(Usage {

@@ -119,11 +119,15 @@ pub enum SessionEvent {
     },
     IntentApplied {
         call: CallNumber,
+        /// Whose result asked for it, as far as that is known.
+        tool: Option<ToolId>,
         intent: Box<Intent>,
         change: StateChange,
     },
+    /// What a result asked for is not done. The text is for the tool's author, and has nothing of what was given.
     IntentRejected {
         call: CallNumber,
+        tool: Option<ToolId>,
         intent: Box<Intent>,
         problem: String,
     },
@@ -183,7 +187,8 @@ pub enum SessionEvent {
     },
     /// What one exchange has made of a model's window, as its provider counts.
     ContextUsed(ContextUse),
-    /// Over 90 % of a model's window is taken. Said once of the estimate and once of what a provider has counted.
+    /// Over 90 % of a model's window is taken. Said of the estimate when a session begins, and once of what a provider has counted, in
+    /// a conversation and of each model.
     ContextNearlyFull {
         context: ContextUse,
         is_estimate: bool,

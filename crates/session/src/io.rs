@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_store::command::{ApprovalAnswer, Record, Reply, Request, WithdrawnQuestion};
 use windlass_store::log::LegRequest;
-use windlass_store::{AttemptNumber, Effect, NewEntry, Nonce, Question, QuestionNumber};
+use windlass_store::{AttemptNumber, Effect, LegNumber, NewEntry, Nonce, Question, QuestionNumber};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::handler::{HandlerMessage, HandlerResult, ReplyNumber};
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
@@ -85,8 +85,12 @@ pub enum News {
     Asked(LegRequest),
     /// A person has answered a ticket of the conversation.
     TicketReply(Box<TicketReply>),
-    /// Another session has changed what handlers keep for the conversation.
-    State(Box<KeptState>),
+    /// An entry about what handlers keep for the conversation, of whichever session: the log's order is the order in which they
+    /// changed. With the number of the entry where it is the session's own.
+    State {
+        kept: Box<KeptState>,
+        own: Option<LegNumber>,
+    },
 }
 
 /// Why the store has not answered. For the log.

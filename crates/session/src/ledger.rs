@@ -1,21 +1,24 @@
 //! A call in the ledger's words, and the ledger's rows in those of a call: what a request holds, what the record of an effect or a
 //! question says. It decides nothing.
 
+use crate::event::SessionEvent;
 use crate::facts::Completed;
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
+use crate::limits::Limits;
 use crate::policy::{self, Settled, confirm, judge, outcome_of};
 use crate::step::Step;
+use crate::values_apart::{SetApart, ValuesApart};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use windlass_store::command::{Approval, CalledBack, ToolFacts};
-use windlass_store::{Effect, EffectState, Question};
+use windlass_store::{Effect, EffectState, Entry, Question};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::HandlerResult;
 use windlass_tool::id::CallNumber;
 use windlass_tool::kind::Reach;
-use windlass_tool::registry::{STEERING_TOOLS, Tool};
+use windlass_tool::registry::{Registry, STEERING_TOOLS, Tool};
 use windlass_tool::sensitive::Sensitive;
 
 /// How much longer than its tool's timeout an attempt holds its lease: what it takes to record how it ended.
@@ -119,16 +122,35 @@ pub(crate) fn told_again(effect: &Effect, turn: u64, step: &Step) -> Settled {
     settled
 }
 
-/// What the ledger is told of an effect whose service calls back; and, for the log, what is wrong with the result. Of the result the
-/// intents are left out: the session for which it ran may be another one by now.
+/// Whose service calls back, and into which conversation.
+pub struct CallbackFacts<'a> {
+    pub effect: &'a Effect,
+    pub tool: &'a Arc<Tool>,
+    pub registry: &'a Arc<Registry>,
+    /// Those of the conversation's sessions.
+    pub limits: &'a Arc<Limits>,
+    /// The newest entries of its log, oldest first.
+    pub log: &'a [Entry],
+    pub now_unix_ms: u64,
+}
+
+/// What the ledger is told of an effect whose service calls back; for the log, what is wrong with the result; and what came of its
+/// intents. What it keeps for the conversation goes along. The rest is left out: the session for which it ran may be another one by
+/// now.
 pub fn called_back(
-    effect: &Effect,
-    tool: &Arc<Tool>,
-    registry_version: Arc<str>,
-    (result, now_unix_ms): (HandlerResult, u64),
-) -> (CalledBack, Option<String>) {
+    of: &CallbackFacts<'_>,
+    result: HandlerResult,
+) -> (CalledBack, Option<String>, Vec<SessionEvent>) {
+    let (effect, tool, now_unix_ms) = (of.effect, of.tool, of.now_unix_ms);
     let judged = judge(tool, result, CALLED_BACK_CHARACTERS_MAX);
-    let mut meta = tool.meta(registry_version, now_unix_ms, Arc::default());
+    let apart = ValuesApart {
+        tool: &tool.id,
+        registry: of.registry,
+        limits: of.limits,
+        log: of.log,
+    };
+    let SetApart { values, events } = apart.set(&judged.intents);
+    let mut meta = tool.meta(of.registry.version().clone(), now_unix_ms, Arc::default());
     meta.duration_ms = now_unix_ms.saturating_sub(effect.begun_at_unix_ms);
     meta.cut = judged.cut;
     let response = ToolResponse {
@@ -140,8 +162,9 @@ pub fn called_back(
         effect_id: effect.effect_id.clone(),
         outcome: outcome_of(&response),
         receipt: Some(receipt(&response)),
+        values,
     };
-    (called_back, judged.problem)
+    (called_back, judged.problem, events)
 }
 
 /// The recorded answer, or what is known where it was not kept.

@@ -30,6 +30,8 @@ mod talk;
 pub mod time;
 mod turn;
 mod values;
+mod values_apart;
 
-pub use ledger::called_back;
+pub use ledger::{CallbackFacts, called_back};
 pub use policy::names_delivery;
+pub use values_apart::{SetApart, ValuesApart, keeps_values};

@@ -6,6 +6,7 @@ use crate::model::{HistoryEntry, Role};
 use crate::saved::OpenFrom;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use windlass_store::{Entry, EntryEvent, LegNumber};
 use windlass_tool::arguments::Arguments;
@@ -65,14 +66,32 @@ pub enum Said {
         changed: Vec<Arc<str>>,
         values: StateValues,
     },
+    /// It was warned of that the conversation takes over 90 % of this model's window.
+    ContextWarned { model: Arc<str> },
 }
 
 /// What every notice begins with, so that the model does not take it for the user's words.
 pub(crate) const PREFACE: &str = "(A message of the system, not of the user.)";
 /// How an entry about what handlers keep begins.
 const STATE: &str = "{\"kind\":\"state\",";
+/// How an entry about a warning begins.
+const CONTEXT_WARNED: &str = "{\"kind\":\"context_warned\",";
 /// How a person's answer begins, in the form of an entry.
 const TICKET_REPLY: &str = "{\"kind\":\"ticket_reply\",";
+
+/// The models of whose windows it was warned already, by the log.
+pub fn warned_models(entries: &[Entry]) -> BTreeSet<Arc<str>> {
+    let models = entries.iter().filter_map(|entry| match &entry.event {
+        EntryEvent::Said(said) if said.expose().starts_with(CONTEXT_WARNED) => Said::of(entry),
+        _ => None,
+    });
+    models
+        .filter_map(|said| match said {
+            Said::ContextWarned { model } => Some(model),
+            _ => None,
+        })
+        .collect()
+}
 
 /// What a person wrote who was asked by a ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,6 +217,7 @@ struct Form {
     #[serde(default)]
     changed: Vec<Arc<str>>,
     values: Option<StateValues>,
+    model: Option<Arc<str>>,
 }
 
 #[derive(Deserialize)]
@@ -210,6 +230,7 @@ enum Kind {
     Summary,
     TicketReply,
     State,
+    ContextWarned,
 }
 
 impl Form {
@@ -255,6 +276,7 @@ impl Form {
                 changed: self.changed,
                 values: self.values?,
             },
+            Kind::ContextWarned => Said::ContextWarned { model: self.model? },
         })
     }
 }
@@ -416,6 +438,7 @@ mod tests {
                 changed: vec!["total".into()],
                 values: StateValues::new([("total".into(), value.clone())].into()),
             },
+            Said::ContextWarned { model: "m".into() },
         ] {
             let entry = Entry {
                 number: EntryNumber(1),

@@ -7,6 +7,7 @@ use crate::policy::SavedLoops;
 use crate::said::{KeptState, Said};
 use crate::state::PendingEnd;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use windlass_store::{Effect, LegNumber, Question};
 use windlass_tool::arguments::Arguments;
@@ -85,6 +86,9 @@ pub struct Began {
     /// What handlers keep for the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<KeptState>,
+    /// The models of whose windows it was warned already.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub warned_models: BTreeSet<Arc<str>>,
 }
 
 fn is_zero(number: &u64) -> bool {

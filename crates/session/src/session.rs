@@ -16,6 +16,7 @@ use crate::step::Step;
 use crate::talk::Talk;
 use crate::time::Timestamp;
 use std::time::Duration;
+use windlass_tool::handler::StateValues;
 use windlass_tool::id::CallNumber;
 use windlass_tool::kind::Mode;
 
@@ -103,6 +104,11 @@ impl Session {
     /// Whether the user is asked about this call and has not answered, as far as this session knows.
     pub fn is_asked(&self, call: CallNumber) -> bool {
         self.calls.is_asked(call)
+    }
+
+    /// What handlers keep for the conversation, as this session knows it.
+    pub fn values(&self) -> &StateValues {
+        self.talk.values()
     }
 
     pub fn config(&self) -> &SessionConfig {
@@ -417,6 +423,7 @@ impl Session {
         if let Some(state) = began.state {
             self.talk.restore_values(state);
         }
+        self.talk.restore_warned(began.warned_models);
         let unheard = (began.unheard, began.unheard_questions);
         let Self { talk, calls } = self;
         calls.await_ends(began.at_work, talk);

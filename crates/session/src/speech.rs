@@ -89,6 +89,11 @@ impl Speech {
         LegNumber(self.user_turn.entries)
     }
 
+    /// The number of the session's next entry.
+    pub(crate) fn next_entry(&mut self) -> LegNumber {
+        self.user_turn.next_entry()
+    }
+
     /// The user is heard.
     pub(crate) fn heard_user(&mut self, step: &mut Step) {
         if let Some(onset) = self.user_turn.heard() {
@@ -199,11 +204,6 @@ impl Speech {
         let said = Said::Notice {
             text: Sensitive(text.to_owned()),
         };
-        step.append(self.user_turn.next_entry(), said.event());
-    }
-
-    /// Writes something into the log that nobody says.
-    pub(crate) fn log(&mut self, said: &Said, step: &mut Step) {
         step.append(self.user_turn.next_entry(), said.event());
     }
 

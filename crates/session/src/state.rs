@@ -5,8 +5,10 @@ use crate::event::StateChange;
 use crate::said::{KeptState, Said};
 use crate::time::Timestamp;
 use crate::values::Values;
+use crate::values_apart::MALFORMED;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use windlass_store::LegNumber;
 use windlass_tool::handler::StateValues;
 use windlass_tool::id::CallNumber;
 use windlass_tool::intent::{EndAfter, Intent, SET_STATE};
@@ -78,13 +80,18 @@ impl StateController {
         self.values.restore(kept, entries);
     }
 
-    /// Another session of the conversation has changed some of it.
-    pub(crate) fn learn_values(&mut self, news: &KeptState) {
-        self.values.learn(news);
+    /// The log has been read up to an entry about it, which is the session's own where it has a number.
+    pub(crate) fn learn_values(&mut self, news: &KeptState, own: Option<LegNumber>) {
+        self.values.learn(news, own);
+    }
+
+    /// Whether something was set that no entry says yet.
+    pub(crate) fn are_values_changed(&self) -> bool {
+        self.values.are_changed()
     }
 
     /// What the log is to say of it, as the session's own entry of this number.
-    pub(crate) fn said_values(&mut self, entry: u64) -> Said {
+    pub(crate) fn said_values(&mut self, entry: LegNumber) -> Said {
         self.values.said(entry)
     }
 
@@ -106,9 +113,8 @@ impl StateController {
         &mut self,
         at: Timestamp,
         call: CallNumber,
-        intents: &[Intent],
+        intents: &[&Intent],
     ) -> Vec<Result<StateChange, String>> {
-        self.values.begin_changes();
         let with_farewell = intents.iter().any(
             |intent| matches!(intent, Intent::EndVoiceSession { after, .. } if *after == EndAfter::FarewellSpoken),
         );
@@ -123,8 +129,9 @@ impl StateController {
     }
 
     fn apply_one(&mut self, intent: &Intent, with_farewell: bool) -> Result<StateChange, String> {
-        if !self.state.is_active {
-            return Err(format!("{} on a session that is over", intent.name()));
+        // What belongs to the conversation outlives its sessions.
+        if !self.state.is_active && !intent.is_of_conversation() {
+            return Err(format!("{} on a session that is over", intent.shown_name()));
         }
         match intent {
             Intent::EndVoiceSession {
@@ -189,9 +196,9 @@ impl StateController {
             }
             Intent::SetState { key, value } => self.values.set(key, value.expose()),
             Intent::Unknown(_) if intent.name() == SET_STATE => {
-                Err("SET_STATE needs a key and a value".to_owned())
+                Err(format!("{SET_STATE} {MALFORMED}"))
             }
-            Intent::Unknown(_) => Err(format!("there is no intent {:?}", intent.name())),
+            Intent::Unknown(_) => Err(format!("there is no intent {:?}", intent.shown_name())),
         }
     }
 
@@ -226,6 +233,11 @@ impl StateController {
         if std::mem::replace(&mut self.state.is_active, false) {
             self.changed(at, "isActive", "true", "false");
         }
+    }
+
+    /// Notes an intent that came too late, and is not carried out.
+    pub(crate) fn reject(&mut self, at: Timestamp, call: CallNumber, problem: &str) {
+        self.record(at, Some(call), Err(problem.to_owned()));
     }
 
     fn changed(&mut self, at: Timestamp, field: &'static str, from: &str, to: &str) {
@@ -304,7 +316,7 @@ mod tests {
             end(EndAfter::FarewellSpoken),
             Intent::SuppressAudio { value: true },
         ];
-        controller.apply(Timestamp(1), CallNumber(1), &intents);
+        controller.apply(Timestamp(1), CallNumber(1), &[&intents[0], &intents[1]]);
         assert!(!controller.get().suppress_audio);
         controller.turn_ended(Timestamp(2));
         assert!(controller.get().suppress_audio);
@@ -323,7 +335,7 @@ mod tests {
             let applied = controller.apply(
                 Timestamp(number),
                 CallNumber(number),
-                &[because(reason, after)],
+                &[&because(reason, after)],
             );
             assert!(applied[0].is_ok());
             controller.get().pending_end.clone().unwrap()
@@ -344,7 +356,7 @@ mod tests {
         controller.apply(
             Timestamp(1),
             CallNumber(1),
-            &[Intent::SuppressAudio { value: true }],
+            &[&Intent::SuppressAudio { value: true }],
         );
         assert!(controller.get().suppress_audio);
         controller.turn_ended(Timestamp(2));
@@ -354,16 +366,16 @@ mod tests {
     #[test]
     fn illegal_transitions_and_unknown_intents_are_rejected_and_recorded() {
         let mut text = StateController::for_tests(Mode::Text, 10);
-        assert!(text.apply(Timestamp(1), CallNumber(1), &[end(EndAfter::Immediate)])[0].is_err());
+        assert!(text.apply(Timestamp(1), CallNumber(1), &[&end(EndAfter::Immediate)])[0].is_err());
         let mut voice = StateController::for_tests(Mode::Voice, 10);
         let odd = Intent::Unknown(serde_json::json!({"type": "FORMAT_DISK"}));
         assert_eq!(
-            voice.apply(Timestamp(1), CallNumber(1), &[odd])[0],
+            voice.apply(Timestamp(1), CallNumber(1), &[&odd])[0],
             Err("there is no intent \"FORMAT_DISK\"".to_owned())
         );
         voice.deactivate(Timestamp(2));
         assert!(
-            voice.apply(Timestamp(3), CallNumber(2), &[end(EndAfter::CurrentTurn)])[0].is_err()
+            voice.apply(Timestamp(3), CallNumber(2), &[&end(EndAfter::CurrentTurn)])[0].is_err()
         );
         assert_eq!(
             voice.trail().filter(|entry| entry.change.is_err()).count(),
@@ -379,7 +391,7 @@ mod tests {
             controller.apply(
                 Timestamp(number),
                 CallNumber(number),
-                &[Intent::SuppressTranscript { value: true }],
+                &[&Intent::SuppressTranscript { value: true }],
             );
         }
         let calls: Vec<_> = controller.trail().filter_map(|entry| entry.call).collect();

@@ -3,7 +3,7 @@
 
 use crate::answers::{Answers, CallAnswer, Notice, Produced};
 use crate::client::{Citation, ClientUpdate, ErrorCode, MessageKey};
-use crate::context::{ContextWatch, OtherModel};
+use crate::context::{ContextWatch, NearlyFull, OtherModel};
 use crate::deadlines::Deadline;
 use crate::ending::Ending;
 use crate::event::{EndReason, SessionEvent, StateChange, TurnSummary};
@@ -15,7 +15,7 @@ use crate::model::{
 };
 use crate::policy::{LoopHistory, Settled, Verdict};
 use crate::projection::{project, result_text};
-use crate::said::{KeptState, PREFACE, SaidCall, SaidResult, TicketReply};
+use crate::said::{KeptState, PREFACE, Said, SaidCall, SaidResult, TicketReply};
 use crate::saved::{OpenTurn, SAVED_VERSION, Saved, SpentTurn, WaitingText};
 use crate::speech::{Speech, Words};
 use crate::state::StateController;
@@ -24,13 +24,15 @@ use crate::time::Timestamp;
 use crate::turn::{Turn, Turns};
 use crate::values::Values;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_store::{LegNumber, QuestionNumber};
+use windlass_store::command::ValuesEntry;
+use windlass_store::{EntryEvent, LegNumber, QuestionNumber};
 use windlass_tool::envelope::ProjectionBody;
 use windlass_tool::error::ErrorType;
-use windlass_tool::handler::SessionFacts;
-use windlass_tool::id::{CallNumber, EffectId};
+use windlass_tool::handler::{SessionFacts, StateValues};
+use windlass_tool::id::{CallNumber, EffectId, ToolId};
 use windlass_tool::intent::Intent;
 use windlass_tool::kind::{Category, Mode, Scheduling};
 use windlass_tool::sensitive::Sensitive;
@@ -38,6 +40,14 @@ use windlass_tool::sensitive::Sensitive;
 /// Said to a live model whose window is nearly full.
 const NEARLY_FULL: &str = "This conversation has nearly filled what you can keep in mind. Tell the user so in one or two sentences: you may soon \
      forget how it began, or it may end, and a new conversation has room again. Name what is still open. Then go on as before.";
+
+/// Whose result asks for a change of state.
+#[derive(Clone, Debug)]
+pub(crate) struct Asker {
+    pub(crate) call: CallNumber,
+    /// `None` where the session does not know the call any more.
+    pub(crate) tool: Option<ToolId>,
+}
 
 pub(crate) struct Talk {
     pub(crate) step: Step,
@@ -655,15 +665,27 @@ impl Talk {
         });
     }
 
+    /// In earlier sessions of the conversation it was warned of these models' windows.
+    pub(crate) fn restore_warned(&mut self, models: BTreeSet<Arc<str>>) {
+        self.context.restore(models);
+    }
+
     /// A provider has counted an exchange. By voice client and user are told, once, before the window is full; by text a summary
-    /// makes room instead.
+    /// makes room instead. The log has it, so that the conversation's next session does not say it again.
     pub(crate) fn on_usage(&mut self, usage: Usage, other: Option<OtherModel>) {
         self.step.event(SessionEvent::Usage(usage));
         let nearly_full = self.context.used(&usage, other, &mut self.step);
-        let is_voice = self.step.config.mode == Mode::Voice;
-        let Some(context) = nearly_full.filter(|_| is_voice) else {
+        let Some(NearlyFull { context, is_own }) = nearly_full else {
             return;
         };
+        let number = self.speech.next_entry();
+        let said = Said::ContextWarned {
+            model: context.model.clone(),
+        };
+        self.step.append(number, said.event());
+        if !is_own || self.step.config.mode != Mode::Voice {
+            return;
+        }
         self.step.tell_client(ClientUpdate::Message(json!({
             "type": "context_nearly_full",
             "tokens": context.tokens,
@@ -765,8 +787,13 @@ impl Talk {
             is_active: state.is_active,
             is_model_generating: state.is_model_generating,
             pending_end_voice_session: state.pending_end.is_some(),
-            values: self.state.values().clone(),
+            values: self.values().clone(),
         }
+    }
+
+    /// What handlers keep for the conversation.
+    pub(crate) fn values(&self) -> &StateValues {
+        self.state.values()
     }
 
     pub(crate) fn trail(
@@ -778,39 +805,102 @@ impl Talk {
         })
     }
 
-    pub(crate) fn apply_intents(&mut self, call: CallNumber, intents: &[Intent]) {
+    /// Carries out what a result asks of the session and of its conversation.
+    pub(crate) fn apply_intents(&mut self, asker: &Asker, intents: &[Intent]) {
+        let all: Vec<&Intent> = intents.iter().collect();
+        self.apply(asker, &all);
+        self.log_changed_values();
+    }
+
+    /// The same of what it asks of the session alone.
+    pub(crate) fn apply_session_intents(&mut self, asker: &Asker, intents: &[Intent]) {
+        let of_session = intents.iter().filter(|intent| !intent.is_of_conversation());
+        self.apply(asker, &of_session.collect::<Vec<_>>());
+    }
+
+    /// Sets what a result keeps for the conversation. Gives the entry of the log that says so, for the ledger to write with the
+    /// outcome; `None` where nothing has changed.
+    pub(crate) fn set_values(&mut self, asker: &Asker, intents: &[Intent]) -> Option<ValuesEntry> {
+        let of_conversation = intents.iter().filter(|intent| intent.is_of_conversation());
+        self.apply(asker, &of_conversation.collect::<Vec<_>>());
+        if !self.state.are_values_changed() {
+            return None;
+        }
+        let number = self.speech.next_entry();
+        let EntryEvent::Said(said) = self.state.said_values(number).event() else {
+            return None;
+        };
+        Some(ValuesEntry {
+            by: Some((self.step.config.session_id.clone(), number)),
+            said,
+        })
+    }
+
+    /// What of a result that came too late is not carried out.
+    pub(crate) fn reject_intents<'i>(
+        &mut self,
+        asker: &Asker,
+        intents: impl IntoIterator<Item = &'i Intent>,
+        why: &str,
+    ) {
+        for intent in intents {
+            let problem = format!("{}: {why}", intent.shown_name());
+            self.state.reject(self.step.now, asker.call, &problem);
+            self.tell_intent(asker, intent, Err(problem));
+        }
+    }
+
+    fn apply(&mut self, asker: &Asker, intents: &[&Intent]) {
         if intents.is_empty() {
             return;
         }
-        let changes = self.state.apply(self.step.now, call, intents);
-        let is_set = |(intent, change): (&Intent, &Result<StateChange, String>)| {
-            matches!(intent, Intent::SetState { .. }) && change.is_ok()
-        };
-        if intents.iter().zip(&changes).any(is_set) {
-            self.log_values();
-        }
+        let changes = self.state.apply(self.step.now, asker.call, intents);
         for (intent, change) in intents.iter().zip(changes) {
-            let intent = Box::new(intent.clone());
-            self.step.event(match change {
-                Ok(change) => SessionEvent::IntentApplied {
-                    call,
-                    intent,
-                    change,
-                },
-                Err(problem) => SessionEvent::IntentRejected {
-                    call,
-                    intent,
-                    problem,
-                },
-            });
+            self.tell_intent(asker, intent, change);
         }
         self.speech.suppress(self.state.get(), &mut self.step);
     }
 
+    fn tell_intent(&mut self, asker: &Asker, intent: &Intent, change: Result<StateChange, String>) {
+        let (call, tool, intent) = (asker.call, asker.tool.clone(), Box::new(intent.clone()));
+        self.step.event(match change {
+            Ok(change) => SessionEvent::IntentApplied {
+                call,
+                tool,
+                intent,
+                change,
+            },
+            Err(problem) => SessionEvent::IntentRejected {
+                call,
+                tool,
+                intent,
+                problem,
+            },
+        });
+    }
+
     /// Writes what handlers keep into the log, where the next session of the conversation finds it.
     fn log_values(&mut self) {
-        let said = self.state.said_values(self.speech.last_entry().0);
-        self.speech.log(&said, &mut self.step);
+        let number = self.speech.next_entry();
+        let said = self.state.said_values(number);
+        self.step.append(number, said.event());
+    }
+
+    /// Writes an entry that belongs to no effect.
+    pub(crate) fn log_entry(&mut self, entry: Option<ValuesEntry>) {
+        if let Some(ValuesEntry {
+            by: Some((_, number)),
+            said,
+        }) = entry
+        {
+            self.step.append(number, EntryEvent::Said(said));
+        }
+    }
+
+    fn log_changed_values(&mut self) {
+        if self.state.are_values_changed() {
+            self.log_values();
+        }
     }
 
     /// What handlers keep for the conversation, by its log.
@@ -818,9 +908,9 @@ impl Talk {
         self.state.restore_values(kept, self.speech.last_entry().0);
     }
 
-    /// Another session of the conversation has changed some of it.
-    pub(crate) fn learn_values(&mut self, news: &KeptState) {
-        self.state.learn_values(news);
+    /// The log has been read up to an entry about it, which is the session's own where it has a number.
+    pub(crate) fn learn_values(&mut self, news: &KeptState, own: Option<LegNumber>) {
+        self.state.learn_values(news, own);
     }
 
     /// Ends the current turn, if there is one, and begins that of what the user said meanwhile.

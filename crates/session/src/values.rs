@@ -5,9 +5,13 @@ use crate::event::StateChange;
 use crate::limits::Limits;
 use crate::said::{KeptState, Said};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use windlass_store::LegNumber;
 use windlass_tool::handler::StateValues;
+use windlass_tool::intent::shown_key;
 use windlass_tool::registry::Registry;
+use windlass_tool::validate::{Validator, Violation};
 
 /// Entries of the session's own after which the values are written once more: a session that begins reads the newest entries
 /// alone, and the ledger writes some of them for each of these.
@@ -18,8 +22,11 @@ pub(crate) struct Values {
     registry: Arc<Registry>,
     limits: Arc<Limits>,
     values: StateValues,
-    /// The keys that the last entry about them names, or the next will.
+    /// The keys that were set since an entry said so.
     changed: Vec<Arc<str>>,
+    /// The session's newest entry about each key, until the session has read the log up to it: what others wrote before it is
+    /// older.
+    unread: BTreeMap<Arc<str>, LegNumber>,
     /// Entries of the log behind the one that says them, when the session began or wrote one.
     age: u64,
     /// The session's own entries by then.
@@ -33,6 +40,7 @@ impl Values {
             limits,
             values: StateValues::default(),
             changed: Vec::new(),
+            unread: BTreeMap::new(),
             age: 0,
             entries: 0,
         }
@@ -41,7 +49,6 @@ impl Values {
     /// What a session begins with that has written so many entries itself.
     pub(crate) fn restore(&mut self, kept: KeptState, entries: u64) {
         self.values = kept.values;
-        self.changed = kept.changed;
         self.age = kept.age;
         self.entries = entries;
     }
@@ -50,46 +57,45 @@ impl Values {
         &self.values
     }
 
-    /// Another session of the conversation has changed some.
-    pub(crate) fn learn(&mut self, news: &KeptState) {
+    /// The log has been read up to an entry about values, which is the session's own where it has a number. The log's order holds:
+    /// what others wrote before the session's own newest entry about a key has been overwritten.
+    pub(crate) fn learn(&mut self, news: &KeptState, own: Option<LegNumber>) {
         for key in &news.changed {
-            let value = news.values.get(key).cloned();
-            self.values.set(key.clone(), value);
+            if !self.unread.contains_key(key) {
+                let value = news.values.get(key).cloned();
+                self.values.set(key.clone(), value);
+            }
         }
-        self.changed.clone_from(&news.changed);
+        self.unread.retain(|_, number| Some(*number) != own);
     }
 
     /// Sets a value that a handler asks for; `null` takes it away. `Err` says why it stays as it is, and never what was given.
     pub(crate) fn set(&mut self, key: &str, value: &Value) -> Result<StateChange, String> {
         let Some(validator) = self.registry.state(key) else {
-            let shown: String = key.chars().take(63).collect();
             return Err(format!(
-                "SET_STATE of {shown:?}, which no tool declares; name it under `state` in the schema.json of the tool"
+                "SET_STATE of {:?}, which no tool declares; name it under `state` in the schema.json of the tool",
+                shown_key(key)
             ));
         };
         let is_removed = value.is_null();
         if !is_removed {
             if let Some(violation) = validator.violations(value).first() {
-                let place = format!("{key}{}", violation.pointer);
-                return Err(format!("SET_STATE of {place}: it {}", violation.message));
+                return Err(refused(key, value, violation, validator));
             }
             self.check_room(key, value)?;
         }
         let key: Arc<str> = key.into();
-        let label = |is_set| match is_set {
-            true => "set".to_owned(),
-            false => "none".to_owned(),
-        };
-        let from = label(self.values.get(&key).is_some());
+        let from = label(self.values.get(&key));
         self.values
             .set(key.clone(), (!is_removed).then(|| value.clone()));
+        let to = label(self.values.get(&key));
         if !self.changed.contains(&key) {
             self.changed.push(key);
         }
         Ok(StateChange {
             field: "state",
             from,
-            to: label(!is_removed),
+            to,
         })
     }
 
@@ -123,17 +129,20 @@ impl Values {
         }
     }
 
-    /// Changes are asked for: an entry that follows names these alone.
-    pub(crate) fn begin_changes(&mut self) {
-        self.changed.clear();
+    /// Whether something was set that no entry says yet.
+    pub(crate) fn are_changed(&self) -> bool {
+        !self.changed.is_empty()
     }
 
-    /// What the log is to say of them, as the session's own entry of this number.
-    pub(crate) fn said(&mut self, entry: u64) -> Said {
+    /// What the log is to say of them, as the session's own entry of this number. Where nothing was set it only repeats them.
+    pub(crate) fn said(&mut self, entry: LegNumber) -> Said {
         self.age = 0;
-        self.entries = entry;
+        self.entries = entry.0;
+        let changed = std::mem::take(&mut self.changed);
+        self.unread
+            .extend(changed.iter().map(|key| (key.clone(), entry)));
         Said::State {
-            changed: self.changed.clone(),
+            changed,
             values: self.values.clone(),
         }
     }
@@ -142,6 +151,59 @@ impl Values {
     pub(crate) fn are_old(&self, entries: u64) -> bool {
         let since = entries.saturating_sub(self.entries);
         !self.values.is_empty() && self.age.saturating_add(since) >= REPEATED_AFTER
+    }
+}
+
+/// Why a schema refuses a value. The place is named by indices and by what the schema names: other members are the handler's content.
+fn refused(key: &str, value: &Value, violation: &Violation, validator: &Validator) -> String {
+    let mut place = String::new();
+    let mut within = Some(value);
+    let mut unknown = None;
+    for name in violation.pointer.split('/').skip(1) {
+        let name = name.replace("~1", "/").replace("~0", "~");
+        let is_index = within.is_some_and(Value::is_array);
+        within = match is_index {
+            true => within.and_then(|items| items.get(name.parse::<usize>().ok()?)),
+            false => within.and_then(|members| members.get(&name)),
+        };
+        let is_known = is_index || is_named(validator.schema(), &name);
+        place.push('/');
+        place.push_str(if is_known { &name } else { "…" });
+        unknown = (!is_known).then_some(name);
+    }
+    let is_quoted = |name: &String| violation.message.contains(&format!("`{name}`"));
+    let problem = match unknown.filter(is_quoted) {
+        Some(_) => "has a member that its schema does not name",
+        None => &violation.message,
+    };
+    // Some causes name the member that they are about.
+    let subject = if problem.starts_with('`') { "" } else { "it " };
+    format!("SET_STATE of {key}{place}: {subject}{problem}")
+}
+
+/// Whether a schema speaks of a member of this name.
+fn is_named(schema: &Value, name: &str) -> bool {
+    match schema {
+        Value::Object(members) => members.iter().any(|(keyword, below)| {
+            let names_it = match keyword.as_str() {
+                "properties" => below.get(name).is_some(),
+                "required" => below
+                    .as_array()
+                    .is_some_and(|required| required.iter().any(|one| one == name)),
+                _ => false,
+            };
+            names_it || is_named(below, name)
+        }),
+        Value::Array(items) => items.iter().any(|item| is_named(item, name)),
+        _ => false,
+    }
+}
+
+/// A value as trail and journal name it: by its size.
+fn label(value: Option<&Value>) -> String {
+    match value {
+        Some(value) => format!("{} bytes", written_bytes(value)),
+        None => "none".to_owned(),
     }
 }
 
@@ -169,10 +231,69 @@ mod tests {
             7,
         );
         assert!(!values.are_old(7 + 49) && values.are_old(7 + 50));
-        let Said::State { values: said, .. } = values.said(57) else {
+        let Said::State {
+            changed,
+            values: said,
+        } = values.said(LegNumber(57))
+        else {
             panic!("it says the values");
         };
-        assert_eq!(said, kept);
+        assert_eq!((said, changed), (kept, Vec::new()), "nothing was set");
         assert!(!values.are_old(57 + 249) && values.are_old(57 + 250));
+    }
+
+    /// Values of a registry whose tools declare none: entries of the log are believed all the same.
+    fn knowing(key: &str, value: &str) -> Values {
+        let registry = Arc::new(Registry::new("1.0.00000000", None, Vec::new()));
+        let mut values = Values::new(registry, Arc::new(Limits::of(Mode::Text)));
+        values.values.set(key.into(), Some(Value::from(value)));
+        values.changed.push(key.into());
+        values
+    }
+
+    fn news(key: &str, value: &str) -> KeptState {
+        KeptState {
+            values: StateValues::new([(key.into(), Value::from(value))].into()),
+            changed: vec![key.into()],
+            age: 0,
+        }
+    }
+
+    #[test]
+    fn of_two_sessions_that_set_a_key_the_later_entry_of_the_log_holds() {
+        let own = LegNumber(9);
+        // The session's own entry is behind the other's in the log, and then before it.
+        for (order, last) in [
+            (
+                [
+                    (news("basket", "A"), None),
+                    (news("basket", "B"), Some(own)),
+                ],
+                "B",
+            ),
+            (
+                [
+                    (news("basket", "B"), Some(own)),
+                    (news("basket", "A"), None),
+                ],
+                "A",
+            ),
+        ] {
+            let mut values = knowing("basket", "B");
+            values.said(own);
+            for (kept, own) in &order {
+                values.learn(kept, *own);
+            }
+            assert_eq!(values.get().get("basket"), Some(&Value::from(last)));
+        }
+    }
+
+    #[test]
+    fn what_an_earlier_process_of_the_session_wrote_late_is_news() {
+        let mut values = knowing("basket", "B");
+        values.said(LegNumber(1_000_009));
+        values.learn(&news("basket", "B"), Some(LegNumber(1_000_009)));
+        values.learn(&news("basket", "late"), Some(LegNumber(7)));
+        assert_eq!(values.get().get("basket"), Some(&Value::from("late")));
     }
 }

@@ -220,6 +220,10 @@ fn load(
                 rows.leg = tables.leg(&asks.leg)?;
                 rows.known_entries = vec![tables.entry_of_key(&record.asked_key())?];
             }
+            let values = record.values.as_ref();
+            if let Some((leg, number)) = values.and_then(|values| values.by.as_ref()) {
+                rows.has_values_entry = tables.entry_of_leg(leg, *number)?.is_some();
+            }
         }
         Command::Found(found) => load_effect(tables, &found.effect_id, rows)?,
         Command::CalledBack(called) => load_effect(tables, &called.effect_id, rows)?,

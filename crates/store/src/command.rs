@@ -21,7 +21,7 @@ use windlass_tool::sensitive::Sensitive;
 pub enum Command {
     /// Begins the conversation, or goes on with it. No other command begins one.
     Open(Beginner),
-    /// A leg begins. One of the same name gives way.
+    /// A leg begins. One of the same name gives way, but one of the same token: this command has come before.
     Attach(Box<NewLeg>),
     /// A client comes back: the leg is taken over with the next epoch, and everything that it needs is read.
     Resume(Presented),
@@ -101,6 +101,7 @@ pub struct NewLeg {
     pub leg: SessionId,
     pub mode: Mode,
     pub client_id: ClientId,
+    /// With the name of the leg it tells this command from every other one: a client's token is drawn for one leg.
     pub resume_token: Hash,
     pub expires_in_ms: u64,
 }
@@ -208,6 +209,18 @@ pub struct Record {
     pub receipt: Option<Sensitive<String>>,
     /// Intents of a run that no leg of its own has.
     pub asks: Option<LegRequest>,
+    /// What the attempt keeps for the conversation, written once, whether or not its leg may still speak.
+    pub values: Option<ValuesEntry>,
+}
+
+/// What handlers keep for the conversation from an outcome on: an entry of the log that is written with it. One that is longer than the
+/// store keeps is left out, and so is one of a conversation that its user has deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValuesEntry {
+    /// The leg that says it, and the leg's own number of the entry; `None` where no session does.
+    pub by: Option<(SessionId, LegNumber)>,
+    /// In the form of the sessions.
+    pub said: Sensitive<String>,
 }
 
 impl Record {
@@ -224,6 +237,8 @@ pub struct Found {
     pub began_unix_ms: u64,
     pub finding: FoundState,
     pub receipt: Option<Sensitive<String>>,
+    /// Written where the finding is news.
+    pub values: Option<ValuesEntry>,
 }
 
 /// How the newest attempt at an effect ended, as its service tells it.
@@ -233,6 +248,8 @@ pub struct CalledBack {
     pub outcome: AttemptOutcome,
     /// The answer as JSON. One that is longer than the store keeps is left out.
     pub receipt: Option<Sensitive<String>>,
+    /// Written where the end is news.
+    pub values: Option<ValuesEntry>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -273,14 +273,15 @@ impl<'a> Step<'a> {
     }
 
     fn attach(&mut self, new: &NewLeg) -> Reply {
-        let is_new = |known: &&Leg| {
-            known.owner != *self.context.owner
-                || known.client_id != new.client_id
-                || known.resume_token != new.resume_token
+        let is_repeat = |known: &&Leg| {
+            known.client_id == new.client_id && known.resume_token == new.resume_token
         };
-        // The acknowledgement was lost.
-        if let Some(known) = self.leg.as_ref().filter(|known| !is_new(known)) {
-            return Reply::Attached { epoch: known.epoch };
+        // The acknowledgement was lost. If the leg is another process's by now, that one has resumed it.
+        if let Some(known) = self.leg.as_ref().filter(is_repeat) {
+            return match known.owner == *self.context.owner {
+                true => Reply::Attached { epoch: known.epoch },
+                false => Reply::Gone,
+            };
         }
         let epoch = Epoch(self.leg.as_ref().map_or(1, |leg| leg.epoch.0 + 1));
         let last_number = self.leg.as_ref().map_or(0, |leg| leg.last_number);

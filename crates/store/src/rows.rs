@@ -45,6 +45,8 @@ pub struct Rows {
     pub counts: Counts,
     /// Entries of an append that the log has already, by their place in the command.
     pub known_entries: Vec<Option<EntryNumber>>,
+    /// The log has the entry already that a record brings along.
+    pub has_values_entry: bool,
     pub resumed: Option<ResumeRows>,
     /// A session of the process that asks is live.
     pub is_live_here: bool,

@@ -59,7 +59,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 pub use service::ServiceError;
-pub use state::StateValues;
+pub use state::{StateValues, is_state_key};
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;

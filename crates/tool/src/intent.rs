@@ -1,5 +1,6 @@
 //! State changes that a tool may ask for in its result. Only the session's state controller carries them out.
 
+use crate::handler::is_state_key;
 use crate::sensitive::Sensitive;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -73,6 +74,50 @@ impl Intent {
                 .and_then(|name| name.as_str())
                 .unwrap_or("(unnamed)"),
         }
+    }
+
+    /// Whether it is about what handlers keep for the conversation, and not about one of its sessions.
+    pub fn is_of_conversation(&self) -> bool {
+        self.name() == SET_STATE
+    }
+
+    /// Whether nothing is known by its name, or it lacks what it needs.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown(_))
+    }
+
+    /// The key of a value that it is about, for people.
+    pub fn shown_key(&self) -> Option<&str> {
+        let key = match self {
+            Self::SetState { key, .. } => Some(key.as_str()),
+            Self::Unknown(value) if self.is_of_conversation() => {
+                value.get("key").and_then(Value::as_str)
+            }
+            _ => None,
+        };
+        key.map(shown_key)
+    }
+
+    /// The name for people: the beginning of one that means nothing.
+    pub fn shown_name(&self) -> &str {
+        shown(self.name())
+    }
+}
+
+/// The key of a value for people. One that no tool can declare may be what a user said, and is not shown.
+pub fn shown_key(key: &str) -> &str {
+    match is_state_key(key) {
+        true => key,
+        false => "(no name)",
+    }
+}
+
+/// A name within the length of those that mean something.
+fn shown(name: &str) -> &str {
+    const NAME_CHARACTERS_MAX: usize = 63;
+    match name.char_indices().nth(NAME_CHARACTERS_MAX) {
+        Some((end, _)) => &name[..end],
+        None => name,
     }
 }
 

@@ -195,6 +195,10 @@ counted!(
         UnheardTaken,
         IntentApplied,
         IntentRejected,
+        /// A value of the conversation.
+        ValueSet,
+        /// By a result that a lookup has found.
+        IntentOfLookup,
         NestedWorked,
         /// A later attempt of the parent was given what an earlier one had done.
         NestedFoundAgain,

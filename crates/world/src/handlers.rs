@@ -448,7 +448,8 @@ impl World {
             success.data = Some(self.odd_data());
         }
         if !self.is_calm && self.random.one_in(10) {
-            let intent = match self.random.below(12) {
+            let intent = match self.random.below(20) {
+                12.. => self.kept_value(),
                 0..=4 => Intent::SetPendingMessage {
                     message: self.mint("pending"),
                 },
@@ -468,6 +469,19 @@ impl World {
             success.intents.push(intent);
         }
         Ok(success)
+    }
+
+    /// What a handler keeps for the conversation: a value that no other one is equal to, none any more, or one that no schema allows.
+    pub(crate) fn kept_value(&mut self) -> Intent {
+        self.last_id += 1;
+        Intent::SetState {
+            key: (*self.random.pick(&tools::KEPT)).to_owned(),
+            value: Sensitive(match self.random.below(6) {
+                0 => json!(null),
+                1 => json!("no number"),
+                _ => json!(self.last_id),
+            }),
+        }
     }
 
     /// What a change brings back that nobody can keep as it is.

@@ -6,6 +6,7 @@ use crate::clock::BEGINNING_UNIX_MS;
 use crate::count::{Fault, State};
 use crate::ends::KnownEnd;
 use crate::executor::Attempt;
+use crate::kept::SetValue;
 use crate::notes::{AskedFacts, ConversationFacts};
 use crate::outside::OutsideRequest;
 use crate::shown::Click;
@@ -85,6 +86,9 @@ rules! {
     TheShownEndIsTheLedgers "the end that is shown is the ledger's",
     NoClickIsLost "a request that is shown can be answered",
     AnAskerHearsTheEnd "who asks for what runs hears its end",
+    NoLegIsTakenBack "a repeated command takes no leg back",
+    WhatIsKeptIsTheLogs "what handlers keep is what the log says",
+    NothingKeptIsLost "no value that was set is lost",
 }
 
 /// How long a lookup may take whose answer is believed.
@@ -124,6 +128,8 @@ pub(crate) struct Judge {
     used: BTreeMap<(usize, QuestionNumber), Option<EffectId>>,
     /// Effects that somebody was told have not happened, and how many requests had been sent by then.
     told_not_done: Vec<(EffectId, usize)>,
+    /// What sessions have set that is to be in the log.
+    pub(crate) set_values: Vec<SetValue>,
     /// Attempts whose ends services have told.
     called_back: BTreeSet<(EffectId, AttemptNumber)>,
 }
@@ -142,6 +148,8 @@ impl Judge {
         self.used.retain(|(of, _), _| *of != conversation);
         self.questions.retain(|(of, _), _| *of != conversation);
         self.clicks.retain(|click| !click.is_of(conversation));
+        self.set_values
+            .retain(|set| set.conversation != conversation);
     }
 }
 
@@ -436,9 +444,10 @@ impl World {
                         effect.state == EffectState::NotDone
                             && effect.newest_attempt().question.is_some()
                     }
-                    News::Question(_) | News::Asked(_) | News::TicketReply(_) | News::State(_) => {
-                        false
-                    }
+                    News::Question(_)
+                    | News::Asked(_)
+                    | News::TicketReply(_)
+                    | News::State { .. } => false,
                 };
                 live.facts.failed_approvals += news.iter().filter(has_failed).count();
             }
@@ -708,7 +717,11 @@ impl World {
                 live.facts.calls.entry(*call).or_default().asked += 1;
             }
             SessionEvent::CallReturnedLate { .. } => counts.state(State::ReturnedLate),
-            SessionEvent::IntentApplied { .. } => counts.state(State::IntentApplied),
+            SessionEvent::IntentApplied { intent, .. } => {
+                counts.state(State::IntentApplied);
+                counts.states(State::ValueSet, intent.is_of_conversation().into());
+                self.note_set(live, event);
+            }
             SessionEvent::IntentRejected { .. } => counts.state(State::IntentRejected),
             _ => {}
         }

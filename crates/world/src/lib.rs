@@ -11,6 +11,7 @@ mod executor;
 mod handlers;
 mod intents;
 mod judge;
+mod kept;
 mod live;
 mod model;
 mod mood;

@@ -30,7 +30,7 @@ use windlass_tool::sensitive::Sensitive;
 const INPUTS_MAX: usize = 5_000;
 /// How long a leg can be resumed.
 const GRACE_MS: u64 = 3_600_000;
-const LOG_ENTRIES_MAX: usize = 200;
+const LOG_ENTRIES_MAX: usize = 2_000;
 /// How long a session is there that was begun for one answer.
 const APART_US: u64 = 60_000_000;
 
@@ -126,7 +126,10 @@ impl World {
         let found = history::find(&*ledger, &of, LOG_ENTRIES_MAX).ok()?;
         let leg = (SessionId::new(self.mint("session")), Epoch(1));
         let found = Found {
-            began: Began::default(),
+            began: Began {
+                state: found.began.state,
+                ..Began::default()
+            },
             ..found
         };
         let number = self.lives.len();
@@ -184,6 +187,7 @@ impl World {
                 conversation: of,
                 leg: config.leg(),
                 registry,
+                limits: config.limits.clone(),
                 after: Some(found.after),
             },
             ledger,
@@ -248,6 +252,8 @@ impl World {
             || !began.unheard.is_empty()
             || !began.at_work.is_empty()
             || !began.unheard_questions.is_empty()
+            || began.state.is_some()
+            || !began.warned_models.is_empty()
         {
             live.inputs.push_back(Input::Began(Box::new(began)));
         }
@@ -349,6 +355,8 @@ impl World {
             live.inputs.push_back(Input::Shutdown);
             self.dirty.insert(id);
         }
+        let counts = &mut self.report.counts;
+        counts.states(State::IntentOfLookup, live.driver.take_events().len());
         for problem in live.driver.take_problems() {
             self.trace(|| format!("life {id} PROBLEM {problem}"));
         }

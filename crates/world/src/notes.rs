@@ -35,6 +35,8 @@ pub(crate) enum LedgerNote {
     Left(LegRef),
     /// Somebody has the leg from now on, whether or not anybody hears that.
     TakenOver(LegRef),
+    /// The leg begins, or is said to have begun before.
+    Begun(LegRef),
 }
 
 #[derive(Clone, Debug)]
@@ -83,7 +85,11 @@ pub(crate) fn note_of(command: &Command, reply: &Reply) -> Option<LedgerNote> {
             epoch: resumed.leg.epoch,
         }),
         (Command::Leave(leg), Reply::Done) => LedgerNote::Left(leg.clone()),
-        (_, Reply::Opened(_) | Reply::Attached { .. }) => LedgerNote::Used,
+        (Command::Attach(new), Reply::Attached { epoch }) => LedgerNote::Begun(LegRef {
+            leg: new.leg.clone(),
+            epoch: *epoch,
+        }),
+        (_, Reply::Opened(_)) => LedgerNote::Used,
         (_, Reply::Appended(entries)) if !entries.is_empty() => LedgerNote::Used,
         _ => return None,
     })
@@ -148,7 +154,20 @@ impl World {
                 let newest = self.judge.epochs.entry(leg.leg).or_insert(leg.epoch);
                 *newest = leg.epoch.max(*newest);
             }
+            LedgerNote::Begun(leg) => {
+                self.note_used(of);
+                self.judge_begun(&leg);
+            }
             LedgerNote::Gone(leg, kind) => self.judge_gone(place, &leg, kind),
+        }
+    }
+
+    /// A command that comes again takes no leg from the process that has resumed it.
+    fn judge_begun(&mut self, leg: &LegRef) {
+        let newest = self.judge.epochs.get(&leg.leg);
+        if let Some(newest) = newest.filter(|newest| leg.epoch > **newest) {
+            let what = format!("{leg:?} begins, and the last that had it was {newest:?}");
+            self.broken(Rule::NoLegIsTakenBack, what);
         }
     }
 
@@ -233,6 +252,8 @@ impl World {
 
     /// The ledger does not take what a session says that people are talking to.
     fn judge_gone(&mut self, place: usize, leg: &LegRef, kind: &str) {
+        // The session is told that nothing more of it is kept.
+        self.judge.set_values.retain(|set| set.leg != *leg);
         // Where there are two, or have been, each held the other one for dead and wrote over it.
         if self.had_two_owners || self.serving().len() > 1 {
             return;

@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use windlass_driver::{DueLookup, Ledger, PendingReplies, Sweep, Swept};
+use windlass_session::limits::Limits;
 use windlass_store::command::Command;
 use windlass_store::{
     Batch, ConversationRef, MemoryStore, OwnerId, ServerKey, SqliteStore, Store, StoreLimits,
@@ -21,6 +22,7 @@ use windlass_store::{
 };
 use windlass_tool::handler::{Finding, Success};
 use windlass_tool::id::ConversationId;
+use windlass_tool::kind::Mode;
 
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
@@ -200,6 +202,7 @@ impl World {
     pub(crate) fn crash(&mut self, place: usize) {
         self.trace(|| format!("process {place} CRASHES"));
         self.judge.disturbances.push(self.now_us);
+        self.judge.set_values.retain(|set| set.process != place);
         self.fault(Fault::ProcessCrashed);
         let life = self.processes[place].life;
         if self.outside.has_in_flight_of(place, life) {
@@ -412,7 +415,8 @@ impl World {
                     let sweep = Sweep::new(process.ledger.clone());
                     let registry = tools::registry(self.edition);
                     process.findings.push(Box::pin(async move {
-                        sweep.found(due, &registry, &finding).await;
+                        let limits = Arc::new(Limits::of(Mode::Text));
+                        sweep.found(due, (&registry, &limits), &finding).await;
                     }));
                     self.dirty_all(place);
                 }
@@ -512,7 +516,10 @@ impl World {
     pub(crate) fn look_up(&mut self, effect_id: &windlass_tool::id::EffectId) -> (u64, Finding) {
         let is_done = self.outside.has_happened(effect_id);
         self.last_id += 1;
-        let success = Success::new(serde_json::json!({ tools::TAG: self.last_id }));
+        let mut success = Success::new(serde_json::json!({ tools::TAG: self.last_id }));
+        if !self.is_calm && self.random.one_in(4) {
+            success.intents.push(self.kept_value());
+        }
         let finding = match is_done {
             _ if !self.is_calm && self.random.one_in(5) => Finding::Unknown,
             true => Finding::Happened(Box::new(success)),

@@ -7,13 +7,18 @@ use crate::judge::Rule;
 use crate::outside::RequestFate;
 use crate::tools;
 use crate::world::World;
+use std::sync::Arc;
 use windlass_driver::Ledger;
-use windlass_session::called_back;
+use windlass_session::limits::Limits;
+use windlass_session::{CallbackFacts, called_back};
 use windlass_store::command::{Command, Reply};
-use windlass_store::{AttemptOutcome, EffectState};
+use windlass_store::{AttemptOutcome, EffectState, EntryNumber};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::Failure;
+use windlass_tool::kind::Mode;
 
+/// Entries of a log that are read; more than any world has.
+const LOG_ENTRIES_MAX: usize = 100_000;
 /// How often a service sends a message again that was not taken.
 const TRIES: u32 = 5;
 
@@ -100,8 +105,19 @@ impl World {
         let attempt = effect.newest_attempt();
         let is_early = effect.state == EffectState::Running && attempt.outcome.is_none();
         self.fault_if(is_early, Fault::CalledBackBeforeAccepted);
-        let told = (call.result.clone(), ledger.store().now_unix_ms());
-        let (command, _) = called_back(&effect, tool, registry.version().clone(), told);
+        let log = match ledger.store().entries(&of, EntryNumber(0), LOG_ENTRIES_MAX) {
+            Ok(log) => log,
+            Err(_) => return self.call_again(call),
+        };
+        let facts = CallbackFacts {
+            effect: &effect,
+            tool,
+            registry: &registry,
+            limits: &Arc::new(Limits::of(Mode::Text)),
+            log: &log,
+            now_unix_ms: ledger.store().now_unix_ms(),
+        };
+        let (command, _, _) = called_back(&facts, call.result.clone());
         let replies = self.apply(process, &of, Command::CalledBack(Box::new(command)));
         self.processes[process].calling_back.push((call, replies));
         self.plan_commit(process);

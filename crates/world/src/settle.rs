@@ -35,6 +35,7 @@ impl World {
         }
         self.judge_clicks();
         self.everything_settles();
+        self.judge_kept();
         for slot in 0..self.slots.len() {
             self.feed(slot, Input::Client(ClientEvent::Stop));
         }

@@ -2,6 +2,7 @@
 //! runs.
 
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use windlass_session::model::{
     AnswerBatching, CallSupport, DeclarationForm, HistoryInput, ModelProfile, TextInput, Thinking,
@@ -75,6 +76,8 @@ pub(crate) const TRIP: &str = "trip";
 /// A change that no model asks for. It names the trip and the part of it.
 pub(crate) const STAGE: &str = "stage";
 pub(crate) const STAGES: u32 = 2;
+/// What handlers keep for a conversation, each a whole number.
+pub(crate) const KEPT: [&str; 3] = ["one", "two", "three"];
 /// The member of a result that numbers it.
 pub(crate) const TAG: &str = "n";
 
@@ -275,6 +278,10 @@ fn parameters(edition: Edition) -> Value {
     })
 }
 
+fn kept() -> Validator {
+    Validator::compile(&json!({ "type": "integer" })).expect("the schema is sound")
+}
+
 fn tool(id: &str, side_effects: SideEffects, has_lookup: bool, edition: Edition) -> Tool {
     let declaration = || {
         let text = json!({ "name": id }).to_string();
@@ -307,7 +314,10 @@ fn tool(id: &str, side_effects: SideEffects, has_lookup: bool, edition: Edition)
         effect_key: Arc::new([]),
         repeatable: false,
         sensitive: Vec::new(),
-        state: std::collections::BTreeMap::new(),
+        state: match id {
+            "look" => KEPT.map(|key| (key.into(), kept())).into(),
+            _ => BTreeMap::new(),
+        },
         status: None,
         parameters: Validator::compile(&parameters(edition)).expect("the schema above is sound"),
         response: None,

@@ -189,7 +189,8 @@ impl<'a> Messages<'a> {
                 | Said::Notice { .. }
                 | Said::Answered { .. }
                 | Said::Summary { .. }
-                | Said::State { .. },
+                | Said::State { .. }
+                | Said::ContextWarned { .. },
             )
             | None => {}
         }

@@ -10,7 +10,7 @@ use crate::world::SharedWorld;
 use crate::{clock, provider, records, server};
 use serde_json::Value;
 use std::io::BufRead;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use windlass_config::Config;
 use windlass_driver::{DirectLedger, Ledger};
 use windlass_runtime::caller::is_proven_id;
@@ -19,7 +19,9 @@ use windlass_runtime::direct::{DirectRequest, call_asking, call_once};
 use windlass_runtime::executor::HandlerThreads;
 use windlass_runtime::ids;
 use windlass_runtime::metrics::Metrics;
+use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_session::client::ConfirmationQuestion;
+use windlass_session::event::SessionEvent;
 use windlass_session::model::IncomingCall;
 use windlass_session::session::SessionConfig;
 use windlass_store::{Epoch, MemoryStore, OpenError, SqliteStore, Store};
@@ -78,11 +80,12 @@ fn call(
     let audit = records::open_audit(config)?;
     let store = open_store(arguments, config)?;
     let ledger: Arc<dyn Ledger> = Arc::new(DirectLedger::new(store.clone()));
+    let rejected = Arc::new(RejectedIntents::default());
     let shared = records::shared(
         ledger.clone(),
         audit.clone(),
         Arc::new(Metrics::default()),
-        Vec::new(),
+        vec![rejected.clone()],
         records::open_journal(config)?,
         HandlerThreads::new(config.threads.limits()),
     );
@@ -108,10 +111,32 @@ fn call(
         Format::Json => serde_json::to_string(&*response),
     };
     Printer.result(&text.map_err(Failure::of)?);
+    for problem in rejected.take() {
+        Printer.problem(&format!("an intent was rejected: {problem}"));
+    }
     if response.is_ok() {
         Ok(())
     } else {
         Err(Failure::Said)
+    }
+}
+
+/// Why intents were rejected that the response shows as the handler gave them.
+#[derive(Default)]
+struct RejectedIntents(Mutex<Vec<String>>);
+
+impl RejectedIntents {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Subscriber for RejectedIntents {
+    fn event(&self, _session: &SessionIdentity, _now_unix_ms: u64, event: &SessionEvent) {
+        if let SessionEvent::IntentRejected { problem, .. } = event {
+            let mut problems = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            problems.push(problem.clone());
+        }
     }
 }
 

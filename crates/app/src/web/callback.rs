@@ -6,6 +6,7 @@ use super::chat::error;
 use super::peer::Peer;
 use super::{ServerState, exceeded, typed};
 use crate::chat::request;
+use crate::chat::whose::Whose;
 use crate::world::SharedWorld;
 use axum::body::Body;
 use axum::extract::{Path, Request, State as Extract};
@@ -14,15 +15,20 @@ use serde_json::json;
 use std::fmt::Display;
 use std::sync::Arc;
 use tokio::task::JoinError;
+use windlass_runtime::intent_log::tell_apart;
 use windlass_runtime::result_pictures::keep_pictures;
 use windlass_runtime::shares::{Held, Party};
-use windlass_session::called_back;
+use windlass_runtime::subscriber::SessionIdentity;
+use windlass_runtime::text::Past;
+use windlass_session::{CallbackFacts, called_back, keeps_values};
 use windlass_store::command::{Command, Reply};
 use windlass_store::{Batch, ConversationRef, Effect, EffectState};
 use windlass_tool::handler::{Callback, CallbackRefused, HandlerResult, may_hold_pictures};
-use windlass_tool::id::EffectId;
+use windlass_tool::id::{ClientId, EffectId};
+use windlass_tool::intent::Intent;
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::{Registry, Tool};
+use windlass_tool::rights::Rights;
 
 /// As Standard Webhooks names them.
 const SIGNATURE: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
@@ -134,23 +140,42 @@ fn read(
 
 async fn record(
     state: &ServerState,
-    registry: &Registry,
+    registry: &Arc<Registry>,
     tool: &Arc<Tool>,
     (conversation, effect): (ConversationRef, Effect),
     result: HandlerResult,
 ) -> Response<Body> {
-    let told = (result, crate::clock::now_unix_ms());
-    let version = registry.version().clone();
-    let (called_back, problem) = called_back(&effect, tool, version, told);
+    let log = match keeps_values(intents_of(&result)) {
+        true => Past::log_of(state.chat.ledger(), &conversation),
+        false => Ok(Vec::new()),
+    };
+    let log = match log {
+        Ok(log) => log,
+        Err(problem) => return unavailable(&problem),
+    };
+    let now_unix_ms = crate::clock::now_unix_ms();
+    let facts = CallbackFacts {
+        effect: &effect,
+        tool,
+        registry,
+        limits: &state.chat.limits,
+        log: &log,
+        now_unix_ms,
+    };
+    let (called_back, problem, events) = called_back(&facts, result);
     if let Some(problem) = problem {
         tracing::warn!(tool = %tool.id, %problem, "what a service called back with is not as declared");
     }
+    let leg = asker_of(&effect, &conversation);
     let replies = state.chat.ledger().apply(Batch {
         conversation,
         commands: vec![Command::CalledBack(Box::new(called_back))],
     });
     match replies.await.map(|mut replies| replies.pop()) {
-        Ok(Some(Reply::Recorded(effect))) => told_to(&effect, true),
+        Ok(Some(Reply::Recorded(effect))) => {
+            tell_apart(&state.chat.shared.subscribers, &leg, now_unix_ms, &events);
+            told_to(&effect, true)
+        }
         Ok(Some(Reply::TooLate(effect))) if effect.state == EffectState::Unknown => error(
             StatusCode::GONE,
             "too_late",
@@ -160,6 +185,27 @@ async fn record(
         Ok(Some(Reply::TooLate(effect))) => told_to(&effect, false),
         Ok(_) => unknown(),
         Err(problem) => unavailable(&problem),
+    }
+}
+
+/// The session that made the call, which may be over.
+fn asker_of(effect: &Effect, conversation: &ConversationRef) -> SessionIdentity {
+    SessionIdentity {
+        client_id: ClientId::new("callback"),
+        session_id: effect.leg.clone(),
+        tenant: conversation.tenant.clone(),
+        user_id: Whose::of(&conversation.user_id).user_id,
+        rights: Rights::Anonymous,
+        conversation_id: conversation.conversation_id.clone(),
+        mode: Mode::Text,
+        ledger: Some(conversation.clone()),
+    }
+}
+
+fn intents_of(result: &HandlerResult) -> &[Intent] {
+    match result {
+        Ok(success) => &success.intents,
+        Err(failure) => &failure.intents,
     }
 }
 

@@ -146,6 +146,35 @@ fn what_the_schema_refuses_stays_out_and_the_call_worked() {
 }
 
 #[test]
+fn what_is_rejected_is_read_by_the_tools_author_without_the_value() {
+    let shop = Shop::open();
+    shop.call(r#"basket {"item": "a name that is too long"}"#);
+    let server = shop.server.as_ref().unwrap();
+    let lines = server.log_until("an intent of a tool was rejected");
+    let line = lines.last().unwrap();
+    let named = [
+        "ERROR",
+        "basket",
+        "SET_STATE of basket/0: it must be at most 10 characters long",
+    ];
+    assert!(named.iter().all(|part| line.contains(part)), "{line}");
+    assert!(!line.contains("too long"), "{line}");
+    let called = run(command(shop.folder.path()).args([
+        "call",
+        "basket",
+        r#"{"item": "salt", "key": "cellar"}"#,
+        "--tools",
+        "tools",
+    ]));
+    let problems = called.problems.join("\n");
+    let rejected = "an intent was rejected: SET_STATE of \"cellar\", which no tool declares";
+    assert!(
+        called.code == 0 && problems.contains(rejected),
+        "{problems}"
+    );
+}
+
+#[test]
 fn a_check_says_which_answers_a_script_gives() {
     let shop = Shop::open();
     let checked = run(command(shop.folder.path()).args(["check", "-v", "--tools", "tools"]));

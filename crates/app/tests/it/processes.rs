@@ -430,6 +430,31 @@ fn a_turn_of_a_chat_has_the_tools_that_it_began_with_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_taken_up_again_has_the_tools_that_it_began_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let tools = folder.path().join("tools");
+    copy(&root().join("tools"), &tools);
+    let kb = root().join("kb").display().to_string();
+    let mut server = command(folder.path());
+    server.args(["serve", "--listen", "127.0.0.1:0", "--watch"]);
+    server.args(["--tools", "tools", "--data", "data", "--kb", &kb]);
+    let mut server = Running::start(&mut server);
+    let address = server.address();
+    let begin = json!({"type": "start"});
+    let (old, started) = VoiceClient::start(&address, begin.clone()).await;
+    drop(old);
+    let guide = tools.join("kb-get/guide.md");
+    let text = fs::read_to_string(&guide).unwrap();
+    fs::write(&guide, format!("{text}\nOne line more.\n")).unwrap();
+    server.expect_log("new sessions have new tools");
+    let resume = json!({"type": "start", "resume": started["resumeToken"]});
+    let (_, resumed) = VoiceClient::start(&address, resume).await;
+    assert_eq!(resumed["registryVersion"], started["registryVersion"]);
+    let (_, new) = VoiceClient::start(&address, begin).await;
+    assert_ne!(new["registryVersion"], started["registryVersion"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_watch_a_new_type_of_records_brings_nothing_else_that_was_changed() {
     let folder = tempfile::tempdir().unwrap();
     let (tools, records) = (folder.path().join("tools"), folder.path().join("kb/public"));

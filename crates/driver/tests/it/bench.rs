@@ -303,6 +303,7 @@ impl Leg {
                 conversation: of(),
                 leg: config.leg(),
                 registry: config.registry.clone(),
+                limits: config.limits.clone(),
                 after: Some(EntryNumber(0)),
             },
             process.ledger.clone(),

@@ -4,8 +4,10 @@ use crate::bench::{Leg, Process, of, registry};
 use serde_json::json;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use windlass_driver::{Sweep, history};
+use windlass_session::limits::Limits;
 use windlass_store::{EffectState, LookupState, Store};
 use windlass_tool::handler::Finding;
 use windlass_tool::kind::Mode;
@@ -53,7 +55,9 @@ fn the_sweep_settles_what_a_dead_process_began_and_finds_out_what_came_of_it() {
     let swept = now(sweep.round(&registry)).unwrap();
     assert!(swept.settled.is_empty() && swept.lookups.is_empty());
     let found = Finding::Happened(Box::default());
-    let (of, effect) = now(sweep.found(due, &registry, &found)).unwrap();
+    let limits = Arc::new(Limits::of(Mode::Voice));
+    let found = now(sweep.found(due, (&registry, &limits), &found));
+    let (of, effect) = found.settled.unwrap();
     assert_eq!(effect.state, EffectState::Done);
     // Nobody has written a line, and then somebody has.
     process
@@ -74,7 +78,8 @@ fn what_no_handler_can_be_asked_about_is_put_off() {
     drop(voice);
     let next = process.next();
     let mut sweep = Sweep::new(next.ledger.clone());
-    let swept = now(sweep.round(&Registry::new("2", None, Vec::new()))).unwrap();
+    let nothing = Arc::new(Registry::new("2", None, Vec::new()));
+    let swept = now(sweep.round(&nothing)).unwrap();
     assert!(swept.lookups.is_empty());
     let (of, effect) = &swept.settled[0];
     let (_, effect) = next

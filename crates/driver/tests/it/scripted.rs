@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use windlass_driver::{Concerned, Driver, DriverConfig, Ledger, PendingReplies, Tail, Tails};
 use windlass_session::io::{AnswerRequest, Input, News, Output};
+use windlass_session::limits::Limits;
 use windlass_store::command::{
     AnswerVerdict, Command, Found, FoundState, NewLeg, Record, Reply, Request, RequestOrigin, Run,
     ToolFacts, WithdrawnQuestion,
@@ -100,6 +101,7 @@ fn bench() -> Bench {
         conversation: conversation(),
         leg: leg(),
         registry: registry(),
+        limits: Arc::new(Limits::of(Mode::Text)),
         after: Some(EntryNumber(0)),
     };
     Bench {
@@ -296,6 +298,7 @@ fn record(effect: &str) -> Box<Record> {
         outcome: AttemptOutcome::Succeeded,
         receipt: None,
         asks: None,
+        values: None,
     })
 }
 
@@ -371,7 +374,9 @@ fn an_unknown_effect_is_looked_up_before_the_same_request_is_judged_again() {
         began_unix_ms,
         finding,
         receipt,
+        values,
     } = &**stored;
+    assert_eq!(*values, None, "it keeps nothing");
     assert_eq!(
         (effect_id.as_str(), *began_unix_ms, *finding),
         ("earlier", 77, FoundState::Happened)

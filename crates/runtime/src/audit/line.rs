@@ -30,6 +30,9 @@ const EXECUTION: &str = "tool_execution";
 const CANCELLATION: &str = "tool_cancellation";
 /// The event of a line that says who wanted a call stopped.
 const STOPPING: &str = "tool_cancel_requested";
+/// The event of a line that says which value of the conversation a handler has set, and of one that says which intent was rejected.
+const STATE_CHANGE: &str = "tool_state_changed";
+const REJECTED_INTENT: &str = "tool_intent_rejected";
 
 /// Characters of the JSON that a handler gives to a line of its own.
 const DATA_CHARACTERS_MAX: usize = 65_536;
@@ -40,6 +43,8 @@ const WORD_CHARACTERS_MAX: usize = 256;
 pub(super) struct Entry {
     pub(super) session: SessionIdentity,
     pub(super) now_unix_ms: u64,
+    /// It happened in no session: this is the one that made the call, which numbers no line of it.
+    pub(super) is_apart: bool,
     pub(super) what: What,
 }
 
@@ -68,6 +73,21 @@ pub(super) enum What {
         way: CancelWay,
         outcome: CancelOutcome,
     },
+    /// A value of the conversation was set, or taken away.
+    StateChange {
+        call: CallNumber,
+        tool: Option<ToolId>,
+        key: String,
+        /// Of the value as JSON; `None` where it was taken away.
+        bytes: Option<usize>,
+    },
+    RejectedIntent {
+        call: CallNumber,
+        tool: Option<ToolId>,
+        name: String,
+        key: Option<String>,
+        problem: String,
+    },
     /// Leaves no line: no more of the session is to come.
     Ended,
 }
@@ -90,9 +110,12 @@ impl Entry {
                 record,
             } => record.effect_id.as_ref()?,
             What::Settled { effect_id, .. } => effect_id,
-            What::Call { .. } | What::Note { .. } | What::Cancel { .. } | What::Ended => {
-                return None;
-            }
+            What::Call { .. }
+            | What::Note { .. }
+            | What::Cancel { .. }
+            | What::StateChange { .. }
+            | What::RejectedIntent { .. }
+            | What::Ended => return None,
         };
         Some((self.session.ledger.as_ref()?, effect_id))
     }
@@ -153,6 +176,32 @@ impl What {
                 way: *way,
                 outcome: *outcome,
             }),
+            SessionEvent::IntentApplied {
+                call, tool, intent, ..
+            } => match &**intent {
+                Intent::SetState { key, value } => {
+                    let value = Some(value.expose()).filter(|value| !value.is_null());
+                    Some(Self::StateChange {
+                        call: *call,
+                        tool: tool.clone(),
+                        key: key.clone(),
+                        bytes: value.map(|value| value.to_string().len()),
+                    })
+                }
+                _ => None,
+            },
+            SessionEvent::IntentRejected {
+                call,
+                tool,
+                intent,
+                problem,
+            } => Some(Self::RejectedIntent {
+                call: *call,
+                tool: tool.clone(),
+                name: intent.shown_name().to_owned(),
+                key: intent.shown_key().map(str::to_owned),
+                problem: problem.clone(),
+            }),
             SessionEvent::SessionEnded { .. } => Some(Self::Ended),
             _ => None,
         }
@@ -164,7 +213,8 @@ impl What {
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
     event: Cow<'a, str>,
-    sequence: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequence: Option<u64>,
     timestamp: String,
     session_id: &'a str,
     user_id: &'a str,
@@ -181,6 +231,8 @@ enum Rest<'a> {
     Note(NoteLine<'a>),
     Settled(SettledLine<'a>),
     Cancel(CancelLine<'a>),
+    StateChange(StateChangeLine<'a>),
+    RejectedIntent(RejectedIntentLine<'a>),
 }
 
 #[derive(Serialize)]
@@ -237,8 +289,32 @@ struct CancelLine<'a> {
     outcome: &'static str,
 }
 
-/// The record of an entry, numbered within its session; `None` for one that leaves no line.
-pub(super) fn of_entry(entry: &Entry, sequence: u64, arguments: AuditedArguments) -> Option<Value> {
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StateChangeLine<'a> {
+    tool_id: Option<&'a str>,
+    call_id: String,
+    key: &'a str,
+    bytes: Option<usize>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RejectedIntentLine<'a> {
+    tool_id: Option<&'a str>,
+    call_id: String,
+    intent: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    problem: &'a str,
+}
+
+/// The record of an entry, numbered within its session if that says it; `None` for one that leaves no line.
+pub(super) fn of_entry(
+    entry: &Entry,
+    sequence: Option<u64>,
+    arguments: AuditedArguments,
+) -> Option<Value> {
     let session = &entry.session;
     let (event, rest) = match &entry.what {
         What::Ended => return None,
@@ -288,6 +364,36 @@ pub(super) fn of_entry(entry: &Entry, sequence: u64, arguments: AuditedArguments
                 call_id: call.to_string(),
                 way: way.as_str(),
                 outcome: outcome.as_str(),
+            }),
+        ),
+        What::StateChange {
+            call,
+            tool,
+            key,
+            bytes,
+        } => (
+            STATE_CHANGE.into(),
+            Rest::StateChange(StateChangeLine {
+                tool_id: tool.as_ref().map(|tool| tool.as_str()),
+                call_id: call.to_string(),
+                key,
+                bytes: *bytes,
+            }),
+        ),
+        What::RejectedIntent {
+            call,
+            tool,
+            name,
+            key,
+            problem,
+        } => (
+            REJECTED_INTENT.into(),
+            Rest::RejectedIntent(RejectedIntentLine {
+                tool_id: tool.as_ref().map(|tool| tool.as_str()),
+                call_id: call.to_string(),
+                intent: name,
+                key: key.as_deref(),
+                problem,
             }),
         ),
     };

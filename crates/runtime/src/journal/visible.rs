@@ -212,7 +212,7 @@ impl Visible {
         match news {
             News::Effect(effect) => self.hide_effect(effect),
             News::Question(question) => self.hide_question(question),
-            News::Asked(_) | News::TicketReply(_) | News::State(_) => None,
+            News::Asked(_) | News::TicketReply(_) | News::State { .. } => None,
         }
     }
 

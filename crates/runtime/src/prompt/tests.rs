@@ -154,7 +154,7 @@ fn guides_are_full_as_long_as_they_fit_and_retrieval_tools_come_first() {
 }
 
 #[test]
-fn only_tools_that_the_mode_allows_are_documented() {
+fn only_tools_that_the_mode_allows_are_declared_and_documented() {
     let registry = registry(vec![
         tool(
             "leave",
@@ -175,6 +175,10 @@ fn only_tools_that_the_mode_allows_are_documented() {
     );
     assert!(voice.contains("## leave") && !voice.contains("write"));
     assert!(text.contains("## write") && !text.contains("leave"));
+    for (mode, id) in [(Mode::Voice, "leave"), (Mode::Text, "write")] {
+        let declared = registry.declared(mode).map(|tool| tool.id.as_str());
+        assert_eq!(declared.collect::<Vec<_>>(), [id]);
+    }
     // Without a retrieval tool there is nothing to look up with.
     assert!(!voice.contains("# How you work"));
 }

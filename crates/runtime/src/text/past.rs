@@ -98,14 +98,26 @@ impl Past {
         ledger: &dyn Ledger,
         conversation: &ConversationRef,
     ) -> Result<Self, StoreUnavailable> {
-        let log = ledger
-            .store()
-            .entries(conversation, EntryNumber(0), ENTRIES_MAX)?;
+        let log = Self::log_of(ledger, conversation)?;
         self.began = KeptState::of_log(&log).map(|state| Began {
             state: Some(state),
             ..Began::default()
         });
         Ok(self)
+    }
+
+    /// The newest entries of the log, oldest first, from which sessions by text begin.
+    ///
+    /// # Errors
+    ///
+    /// Where the store does not answer.
+    pub fn log_of(
+        ledger: &dyn Ledger,
+        conversation: &ConversationRef,
+    ) -> Result<Vec<Entry>, StoreUnavailable> {
+        ledger
+            .store()
+            .entries(conversation, EntryNumber(0), ENTRIES_MAX)
     }
 
     /// Reads the log.
@@ -133,7 +145,8 @@ impl Past {
             && began.unheard.is_empty()
             && began.at_work.is_empty()
             && began.unheard_questions.is_empty()
-            && began.state.is_none();
+            && began.state.is_none()
+            && began.warned_models.is_empty();
         let shown = log.iter().filter(|entry| names_pictures(entry));
         let shown = shown.cloned().collect();
         let log = said_of(&log);
@@ -234,7 +247,8 @@ fn turn_of(said: &Said) -> u64 {
         | Said::Answered { .. }
         | Said::Summary { .. }
         | Said::TicketReply(_)
-        | Said::State { .. } => 0,
+        | Said::State { .. }
+        | Said::ContextWarned { .. } => 0,
     }
 }
 
@@ -279,7 +293,10 @@ fn since(log: &[(EntryNumber, Said)], from: EntryNumber) -> Vec<PastEntry> {
                 let arguments = arguments.as_ref().map_or(0, |one| written(one.expose()));
                 arguments + written(result.expose())
             }
-            Said::Answered { .. } | Said::Summary { .. } | Said::State { .. } => 0,
+            Said::Answered { .. }
+            | Said::Summary { .. }
+            | Said::State { .. }
+            | Said::ContextWarned { .. } => 0,
         };
         let Some(left) = room.checked_sub(bytes) else {
             break;
@@ -319,7 +336,10 @@ fn read_again(said: &Said) -> Option<Vec<LogEntry>> {
         Said::Notice { text } => Some(vec![LogEntry::Notice(text.clone())]),
         Said::TicketReply(reply) => Some(vec![LogEntry::Notice(reply.notice())]),
         Said::Call { .. } => call_again(said),
-        Said::Answered { .. } | Said::Summary { .. } | Said::State { .. } => None,
+        Said::Answered { .. }
+        | Said::Summary { .. }
+        | Said::State { .. }
+        | Said::ContextWarned { .. } => None,
     }
 }
 

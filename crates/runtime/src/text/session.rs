@@ -185,6 +185,7 @@ impl TextSession {
         session.last_call = past.last_call;
         let identity = SessionIdentity::of(client_id, &session);
         let (leg, registry) = (session.leg(), session.registry.clone());
+        let limits = session.limits.clone();
         let mut outputs = Vec::new();
         let (journal, ledger) = (shared.journal.as_deref(), shared.ledger.clone());
         let core = RecordedSession::begin(session, journal, &mut outputs);
@@ -193,6 +194,7 @@ impl TextSession {
             conversation: conversation.clone(),
             leg,
             registry,
+            limits,
             world: world.clone(),
             shared,
             start: LegStart::Passing(beginner),

@@ -100,6 +100,7 @@ impl Running {
             conversation: party.conversation,
             leg: session.leg(),
             registry: session.registry.clone(),
+            limits: session.limits.clone(),
             world: admission.world,
             shared: service.shared.clone(),
             start: leg_start,

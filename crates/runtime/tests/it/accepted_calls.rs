@@ -130,6 +130,7 @@ async fn by_voice_model_and_client_hear_of_both() {
             effect_id,
             outcome: AttemptOutcome::Succeeded,
             receipt: Some(told()),
+            values: None,
         }))],
     });
     replies.await.unwrap();

@@ -14,6 +14,8 @@ use windlass_tool::intent::Intent;
 use windlass_tool::json::{hash, hex};
 use windlass_tool::kind::{Mode, SideEffects};
 use windlass_tool::registry::Tool;
+use windlass_tool::sensitive::Sensitive;
+use windlass_tool::validate::Validator;
 
 /// The lines that one call of a tool leaves.
 async fn lines(name: &str, arguments: Value, audited: AuditedArguments) -> Vec<Value> {
@@ -45,10 +47,34 @@ async fn lines(name: &str, arguments: Value, audited: AuditedArguments) -> Vec<V
             ..Success::new(json!({}))
         }))
     });
+    let keeping = Tool {
+        state: [(
+            "basket".into(),
+            Validator::compile(&json!({ "type": "string" })).unwrap(),
+        )]
+        .into(),
+        ..tool("keeping", |invocation| {
+            let pin = invocation.arguments.to_value()["pin"].clone();
+            let set = |key: &str, value: Value| Intent::SetState {
+                key: key.to_owned(),
+                value: Sensitive(value),
+            };
+            Execution::Ready(Ok(Success {
+                intents: vec![
+                    set("basket", pin.clone()),
+                    set("basket", json!(7)),
+                    set("cellar", pin.clone()),
+                    set(pin.as_str().unwrap_or_default(), json!(null)),
+                    set("basket", json!(null)),
+                ],
+                ..Success::new(json!({}))
+            }))
+        })
+    };
     let request = DirectRequest {
         session: session_config(
             Mode::Voice,
-            registry(vec![echo(), noting, telling, leaving]),
+            registry(vec![echo(), noting, telling, leaving, keeping]),
         ),
         client_id: ClientId::new("shell"),
         world: Arc::new(StillWorld),
@@ -110,6 +136,60 @@ async fn no_intent_says_what_a_tool_marks_as_sensitive() {
     .await;
     let intents = json!([{ "type": "SET_PENDING_MESSAGE", "message": "(left out)" }]);
     assert_eq!(lines[0]["intents"], intents, "{}", lines[0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_is_set_is_a_line_with_its_size_and_a_rejected_one_with_its_cause() {
+    let arguments = json!({ "pin": "98765" });
+    let lines = lines("keeping", arguments, AuditedArguments::Visible).await;
+    let text = serde_json::to_string(&lines).unwrap();
+    assert!(!text.contains("98765"), "{text}");
+    let said: Vec<Value> = lines[1..]
+        .iter()
+        .map(|line| {
+            assert_eq!(
+                (&line["toolId"], &line["callId"]),
+                (&json!("keeping"), &json!("call-1"))
+            );
+            json!([
+                line["event"],
+                line["sequence"],
+                line["key"],
+                line["bytes"],
+                line["problem"]
+            ])
+        })
+        .collect();
+    let (changed, rejected) = ("tool_state_changed", "tool_intent_rejected");
+    let undeclared = "which no tool declares; name it under `state` in the schema.json of the tool";
+    assert_eq!(
+        said,
+        [
+            json!([changed, 2, "basket", 7, null]),
+            json!([
+                rejected,
+                3,
+                "basket",
+                null,
+                "SET_STATE of basket: it must be a string"
+            ]),
+            json!([
+                rejected,
+                4,
+                "cellar",
+                null,
+                format!("SET_STATE of \"cellar\", {undeclared}")
+            ]),
+            json!([
+                rejected,
+                5,
+                "(no name)",
+                null,
+                format!("SET_STATE of \"(no name)\", {undeclared}")
+            ]),
+            json!([changed, 6, "basket", null, null]),
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]

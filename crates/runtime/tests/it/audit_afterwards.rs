@@ -13,6 +13,7 @@ use windlass_runtime::audit::{Audit, AuditedArguments, files_of, verify};
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_runtime::sweeper::Sweeper;
 use windlass_session::event::{CallRecord, SessionEvent};
+use windlass_session::limits::Limits;
 use windlass_store::{AttemptOutcome, MemoryStore, OwnerId, Store, StoreLimits, StoreSettings};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::ErrorType;
@@ -79,6 +80,7 @@ impl Bench {
             world: Arc::new(StillWorld),
             audit: Some(audit.clone()),
             registry: Arc::new(move || registry.clone()),
+            limits: Arc::new(Limits::of(Mode::Text)),
             user_of: Arc::new(|conversation| UserId::new(format!("user {}", conversation.user_id))),
         };
         Process {

@@ -4,7 +4,7 @@ use crate::support::tools::{echo, registry};
 use crate::support::{StillWorld, session_config, shared};
 use serde_json::json;
 use std::sync::Arc;
-use windlass_runtime::direct::{DirectRequest, call_asking, call_once};
+use windlass_runtime::direct::{DirectRequest, DirectSession, call_asking, call_once};
 use windlass_runtime::metrics::Metrics;
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_session::context::{ContextEstimate, ContextUse};
@@ -85,6 +85,36 @@ async fn metrics_have_the_documented_shape() {
     assert!(metrics["responseSizes"]["echo"]["p50"].as_u64().unwrap() >= 19);
     assert!(metrics["responseTokens"]["echo"]["avg"].as_u64().unwrap() >= 5);
     assert_eq!(metrics["sessions"]["total"], 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn spent_budgets_and_loops_are_counted_per_tool() {
+    // By voice three calls a turn are let run, and the third identical one is a loop.
+    for (texts, error, violations) in [
+        (["a", "a", "a", "b"], "LOOP_DETECTED", 0),
+        (["a", "b", "c", "d"], "BUDGET_EXCEEDED", 1),
+    ] {
+        let metrics = Arc::new(Metrics::default());
+        let mut session = DirectSession::begin(DirectRequest {
+            session: session_config(Mode::Voice, registry(vec![echo()])),
+            client_id: ClientId::new("shell"),
+            world: Arc::new(StillWorld),
+            shared: shared(vec![metrics.clone()]),
+        });
+        session.user_says("go");
+        for (number, text) in texts.iter().enumerate() {
+            let call = IncomingCall {
+                id: Some(format!("delivery-{number}").into()),
+                name: Some("echo".into()),
+                arguments: Ok(json!({ "text": text }).as_object().unwrap().clone().into()),
+            };
+            session.call(call).await;
+        }
+        session.end().await;
+        let echo = &metrics.json()["tools"]["echo"];
+        assert_eq!(echo["errors"], json!({ error: 1 }), "{echo}");
+        assert_eq!(echo["budgetViolations"], violations, "{echo}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,18 +15,22 @@ use crate::policy::{
     EffectRun, Failed, Judged, Settled, admitted, confirm, consent, judge, outcome_of,
     outcome_unknown, retry_delay, timed_out,
 };
-use crate::talk::Talk;
+use crate::talk::{Asker, Talk};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_store::command::{Record, Reply};
+use windlass_store::command::{Record, Reply, ValuesEntry};
 use windlass_store::log::LegRequest;
 use windlass_store::{AttemptOutcome, Effect, EffectState};
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::{HandlerMessage, HandlerResult};
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
+use windlass_tool::intent::Intent;
 use windlass_tool::kind::Scheduling;
 use windlass_tool::template;
+
+/// Why nothing of a late result changes the session.
+const TOO_LATE: &str = "its call had ended when the result came";
 
 // Attempts begin and end.
 impl Calls {
@@ -109,14 +113,27 @@ impl Calls {
         talk.step.event(SessionEvent::CallReturnedLate { call });
         let is_in_doubt = self.end_children(attempt, talk);
         let Some(late) = self.open.take_late(attempt) else {
-            return;
+            let asker = Asker {
+                call,
+                tool: self.open.get(call).map(|call| call.tool().id.clone()),
+            };
+            return talk.reject_intents(&asker, intents_of(&result), TOO_LATE);
         };
         self.forget_families();
-        if is_in_doubt {
-            return;
-        }
         let tool = &late.facts.tool;
         let judged = judge(tool, result, talk.step.limits().result_characters_max);
+        let asker = Asker {
+            call,
+            tool: Some(tool.id.clone()),
+        };
+        let (of_conversation, of_session): (Vec<Intent>, Vec<Intent>) = judged
+            .intents
+            .into_iter()
+            .partition(Intent::is_of_conversation);
+        talk.reject_intents(&asker, &of_session, TOO_LATE);
+        if is_in_doubt {
+            return talk.apply_intents(&asker, &of_conversation);
+        }
         let mut meta = talk.step.meta(tool, Arc::default());
         meta.cut = judged.cut;
         meta.accepted_until = judged.accepted_until_unix_ms;
@@ -131,7 +148,7 @@ impl Calls {
             outcome,
             AttemptOutcome::Unknown | AttemptOutcome::Accepted { .. }
         ) {
-            return;
+            return talk.apply_intents(&asker, &of_conversation);
         }
         talk.step.event(SessionEvent::EffectSettled {
             call,
@@ -139,7 +156,8 @@ impl Calls {
             effect_id: late.run.effect_id.clone(),
             succeeded: outcome == AttemptOutcome::Succeeded,
         });
-        record(call, &late.run, &response, None, talk);
+        let values = talk.set_values(&asker, &of_conversation);
+        record(call, &late.run, &response, (None, values), talk);
     }
 
     /// A failed attempt is repeated where that is safe and worth while. That it failed is stored at once: while the next one is
@@ -155,9 +173,11 @@ impl Calls {
             return self.settle(call, judged, run, talk);
         };
         let number = call.number();
-        let failed = concluded(&call, judged, run, talk);
-        if let Some(run) = &failed.run {
-            record(number, run, &failed.response, None, talk);
+        let mut failed = concluded(&call, judged, run, talk);
+        let values = set_values(&call, &mut failed, talk);
+        match &failed.run {
+            Some(run) => record(number, run, &failed.response, (None, values), talk),
+            None => talk.log_entry(values),
         }
         call.failed = Some(Box::new(failed));
         call.attempt += 1;
@@ -357,20 +377,24 @@ impl Calls {
         run: Option<EffectRun>,
         talk: &mut Talk,
     ) {
-        let concluded = concluded(&call, judged, run, talk);
-        let Some(run) = &concluded.run else {
+        let mut concluded = concluded(&call, judged, run, talk);
+        if concluded.run.is_none() {
             return self.conclude(call, concluded, talk);
-        };
+        }
         let number = call.number();
         let patience = Duration::from_millis(talk.step.limits().record_timeout_ms);
         talk.step.set_deadline(Deadline::Store(number), patience);
+        let values = set_values(&call, &mut concluded, talk);
         let asks = self.intents_for_asker(&call, &concluded, talk);
-        record(number, run, &concluded.response, asks, talk);
+        if let Some(run) = &concluded.run {
+            record(number, run, &concluded.response, (asks, values), talk);
+        }
         call.phase = Phase::Recording(Box::new(concluded));
         self.open.open(call);
     }
 
-    /// What an approved run wants of the session that asked, where that is another one.
+    /// What an approved run wants of the session that asked, where that is another one. What it keeps for the conversation needs no
+    /// session.
     fn intents_for_asker(
         &self,
         call: &Call,
@@ -378,11 +402,15 @@ impl Calls {
         talk: &Talk,
     ) -> Option<LegRequest> {
         let question = call.question()?;
-        let intents = &concluded.response.intents;
+        let intents = concluded.response.intents.iter();
+        let intents: Vec<Intent> = intents
+            .filter(|intent| !intent.is_of_conversation())
+            .cloned()
+            .collect();
         (!self.approvals.asks(question, talk) && !intents.is_empty()).then(|| LegRequest {
             leg: question.leg.clone(),
             question: question.number,
-            intents: intents.clone(),
+            intents,
             is_rejected: false,
         })
     }
@@ -461,6 +489,7 @@ impl Calls {
             run,
             scheduling,
             problem,
+            are_values_set,
         } = concluded;
         talk.step.clear(Deadline::Wait(call.number()));
         let effect_id = run.map(|run| run.effect_id);
@@ -503,8 +532,16 @@ impl Calls {
             talk.log_call(&call.slot(), &settled);
         }
         let question = call.question();
-        if question.is_none_or(|question| self.approvals.asks(question, talk)) {
-            talk.apply_intents(call.number(), &settled.response.intents);
+        let is_askers = question.is_none_or(|question| self.approvals.asks(question, talk));
+        let (asker, intents) = (asker_of(&call), &settled.response.intents);
+        match (is_askers, are_values_set) {
+            (true, false) => talk.apply_intents(&asker, intents),
+            (true, true) => talk.apply_session_intents(&asker, intents),
+            (false, false) => {
+                let values = talk.set_values(&asker, intents);
+                talk.log_entry(values);
+            }
+            (false, true) => {}
         }
         talk.speech
             .collect(call.tool(), &settled.response, &talk.step);
@@ -598,7 +635,7 @@ fn record(
     call: CallNumber,
     run: &EffectRun,
     response: &ToolResponse,
-    asks: Option<LegRequest>,
+    (asks, values): (Option<LegRequest>, Option<ValuesEntry>),
     talk: &mut Talk,
 ) {
     talk.step.push(Output::Record {
@@ -609,6 +646,7 @@ fn record(
             outcome: outcome_of(response),
             receipt: Some(ledger::receipt(response)),
             asks,
+            values,
         }),
     });
 }
@@ -654,6 +692,27 @@ fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -
         run,
         scheduling,
         problem,
+        are_values_set: false,
+    }
+}
+
+fn asker_of(call: &Call) -> Asker {
+    Asker {
+        call: call.number(),
+        tool: Some(call.tool().id.clone()),
+    }
+}
+
+/// Sets what a result keeps for the conversation, and gives the entry that says so, for the ledger to write with the outcome.
+fn set_values(call: &Call, concluded: &mut Concluded, talk: &mut Talk) -> Option<ValuesEntry> {
+    concluded.are_values_set = true;
+    talk.set_values(&asker_of(call), &concluded.response.intents)
+}
+
+fn intents_of(result: &HandlerResult) -> &[Intent] {
+    match result {
+        Ok(success) => &success.intents,
+        Err(failure) => &failure.intents,
     }
 }
 

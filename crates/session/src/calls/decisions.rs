@@ -14,7 +14,7 @@ use crate::policy::{
     BLOCKING_TOOL, ConsentReason, EffectRun, Judged, Settled, confirm, consent, not_available,
     refused_approval,
 };
-use crate::talk::Talk;
+use crate::talk::{Asker, Talk};
 use crate::turn::Charge;
 use std::sync::Arc;
 use std::time::Duration;
@@ -566,12 +566,15 @@ impl Calls {
                 self.approvals.on_question(&question, is_running, talk);
             }
             News::Asked(request) => {
-                let call = self.approvals.call_asked(request.question);
-                let call = call.unwrap_or(CallNumber(0));
-                talk.apply_intents(call, &request.intents);
+                let slot = self.approvals.slot_asked(request.question);
+                let asker = Asker {
+                    call: slot.map_or(CallNumber(0), |slot| slot.number),
+                    tool: slot.and_then(Slot::tool).map(|tool| tool.id.clone()),
+                };
+                talk.apply_intents(&asker, &request.intents);
             }
             News::TicketReply(reply) => talk.on_ticket_reply(&reply),
-            News::State(kept) => talk.learn_values(&kept),
+            News::State { kept, own } => talk.learn_values(&kept, own),
         }
     }
 

@@ -103,6 +103,8 @@ pub(crate) struct Concluded {
     pub(crate) scheduling: Option<Scheduling>,
     /// For the log: what a client or a model must not read.
     pub(crate) problem: Option<String>,
+    /// What it keeps for the conversation is set, and goes into the log with the outcome.
+    pub(crate) are_values_set: bool,
 }
 
 /// An attempt whose call has ended without it; its result is recorded when it comes.

@@ -60,6 +60,26 @@ fn a_text_session_notes_it_and_says_nothing() {
 }
 
 #[test]
+fn each_model_is_warned_of_once_in_a_conversation_whoever_speaks_in_it() {
+    check_with(
+        Mode::Voice,
+        window_of(1_000),
+        expect![[r#"
+            > counts_of helper 950
+            > counts 950
+            > counts_of helper 990
+            > killed
+            > connected 1
+            > ready
+            > counts 960
+            > opens chat by text
+            > chat: counts_of helper 970
+            > log
+        "#]],
+    );
+}
+
+#[test]
 fn another_models_window_is_no_matter_of_the_talk() {
     check(
         Mode::Voice,

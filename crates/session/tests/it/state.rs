@@ -1,9 +1,19 @@
 //! What handlers keep for a conversation: set by an intent, within a schema and limits, known to later calls, to the next process
 //! and to other sessions of the conversation.
 
+use crate::harness::tools::registry;
 use crate::harness::{check, check_with};
 use expect_test::expect;
+use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_session::event::SessionEvent;
+use windlass_session::limits::Limits;
+use windlass_session::said::{KeptState, Said};
+use windlass_session::{SetApart, ValuesApart};
+use windlass_store::{Entry, EntryNumber};
+use windlass_tool::handler::StateValues;
+use windlass_tool::id::ToolId;
+use windlass_tool::intent::Intent;
 use windlass_tool::kind::Mode;
 
 #[test]
@@ -153,5 +163,136 @@ fn a_conversation_has_so_many_values_and_no_more() {
             > calls function-call-2 look {"text":"b"}
             start call-2 look {"text":"b"} knowing {"basket":["salt"]}
         "#]],
+    );
+}
+
+#[test]
+fn a_late_result_keeps_its_values_and_asks_nothing_of_the_session() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            > calls function-call-1 write {"text":"a"}
+            > wait 5000
+            > returns 1 {"intents":[{"type":"SET_STATE","key":"basket","value":["tea"]},{"type":"SET_STATE","key":"total","value":"much"},{"type":"SUPPRESS_AUDIO"}]}
+            > calls function-call-2 look {"text":"b"}
+            > log
+        "#]],
+    );
+}
+
+#[test]
+fn the_late_result_of_a_read_is_rejected_and_told() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            > calls function-call-1 look {"text":"a"}
+            > wait 5000
+            > returns 1 {"intents":[{"type":"SET_STATE","key":"basket","value":["tea"]}]}
+            > calls function-call-2 look {"text":"b"}
+        "#]],
+    );
+}
+
+#[test]
+fn a_change_that_outlives_its_session_keeps_its_values_with_its_outcome() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            > calls function-call-1 write {"text":"a"}
+            > stop
+            > returns 1 {"intents":[{"type":"SET_STATE","key":"basket","value":["tea"]},{"type":"SUPPRESS_AUDIO"}]}
+            > log
+            > opens chat by text
+            > chat: text what is in it
+            > chat: calls function-call-1 look {"text":"b"}
+        "#]],
+    );
+}
+
+#[test]
+fn an_approved_run_of_another_session_keeps_its_values_itself() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            > calls function-call-1 pay {"text":"10"}
+            > opens chat by text
+            > chat: confirm token-1
+            > chat: returns 2 {"intents":[{"type":"SET_STATE","key":"total","value":10},{"type":"SUPPRESS_TRANSCRIPT"}]}
+            > log
+            > calls function-call-2 look {"text":"b"}
+        "#]],
+    );
+}
+
+#[test]
+fn a_members_name_that_no_schema_has_is_in_no_cause() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            > calls function-call-1 look {"text":"a"}
+            > returns 1 {"intents":[{"type":"SET_STATE","key":"address","value":{"city":1}},{"type":"SET_STATE","key":"address","value":{"city":"Oslo","0470123456":1}},{"type":"SET_STATE","key":"address","value":{"city":"Oslo","notes":{"0470123456":1}}}]}
+        "#]],
+    );
+}
+
+/// What is set without a session, in a conversation whose log says this.
+fn set_apart(intents: Value, before: Option<&Said>) -> SetApart {
+    let intents: Vec<Intent> = serde_json::from_value(intents).unwrap();
+    let log = before.map(|said| Entry {
+        number: EntryNumber(1),
+        at_unix_ms: 0,
+        leg: None,
+        leg_number: None,
+        key: None,
+        event: said.event(),
+    });
+    let apart = ValuesApart {
+        tool: &ToolId::parse("look").unwrap(),
+        registry: &Arc::new(registry()),
+        limits: &Arc::new(Limits::of(Mode::Text)),
+        log: log.as_slice(),
+    };
+    apart.set(&intents)
+}
+
+#[test]
+fn without_a_session_a_value_is_added_to_what_the_log_says() {
+    let before = Said::State {
+        changed: vec!["total".into()],
+        values: StateValues::new([("total".into(), json!(1))].into()),
+    };
+    let intents = json!([{"type": "SET_STATE", "key": "basket", "value": ["tea"]}]);
+    let set = set_apart(intents, Some(&before));
+    let kept = KeptState::of(set.values.unwrap().said.expose()).unwrap();
+    assert_eq!(kept.changed, ["basket".into()]);
+    assert_eq!(kept.values.get("total"), Some(&json!(1)));
+    assert_eq!(kept.values.get("basket"), Some(&json!(["tea"])));
+}
+
+#[test]
+fn without_a_session_what_is_not_allowed_and_what_is_for_a_session_is_rejected() {
+    let intents = json!([
+        {"type": "SET_STATE", "key": "colour", "value": 1},
+        {"type": "SET_STATE", "key": "total"},
+        {"type": "SUPPRESS_AUDIO"},
+    ]);
+    let set = set_apart(intents, None);
+    assert_eq!(set.values, None);
+    let problems = set.events.iter().map(|event| match event {
+        SessionEvent::IntentRejected { problem, .. } => problem.as_str(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(
+        problems.collect::<Vec<_>>(),
+        [
+            "SET_STATE of \"colour\", which no tool declares; name it under `state` in the schema.json of the tool",
+            "SET_STATE needs a key and a value",
+            "SUPPRESS_AUDIO: the session that it is for has no such call any more",
+        ]
     );
 }

@@ -182,6 +182,16 @@ impl Model {
         replies
     }
 
+    /// Several messages in the user's place, to which no answer came: the last is answered, with what the program tells in all.
+    pub fn hear_parts(&mut self, parts: &[String], world: &World<'_>) -> Vec<Reply> {
+        let has_words = |part: &String| !messages::read(part).words.is_empty();
+        let last = parts.iter().rposition(has_words);
+        let is_heard = |(index, part): &(usize, &String)| Some(*index) == last || !has_words(part);
+        let heard = parts.iter().enumerate().filter(is_heard);
+        let heard: Vec<&str> = heard.map(|(_, part)| part.as_str()).collect();
+        self.hear(&heard.join("\n\n"), world)
+    }
+
     /// The user spoke, which nobody here understands.
     pub fn hear_speech(&mut self) -> Vec<Reply> {
         self.stage = Stage::Idle;

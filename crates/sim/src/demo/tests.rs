@@ -386,3 +386,13 @@ fn every_suggestion_is_understood_as_a_question() {
         );
     }
 }
+
+#[test]
+fn of_messages_without_an_answer_the_last_is_answered() {
+    let (mut model, tools) = (Model::new(), usual_tools());
+    let parts = [SUGGESTIONS[1].to_owned(), SUGGESTIONS[0].to_owned()];
+    assert_eq!(
+        called(&model.hear_parts(&parts, &world(&tools))),
+        (SEARCH, json!({"query": "designed ship Fram", "top_k": 5}))
+    );
+}

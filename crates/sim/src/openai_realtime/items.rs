@@ -106,11 +106,11 @@ impl Items {
             match (shown["type"].as_str(), shown["role"].as_str()) {
                 (Some("message"), Some("user")) => {
                     let content = shown["content"].as_array().into_iter().flatten();
-                    let text: String = content.filter_map(|part| part["text"].as_str()).collect();
-                    said.push(if text.is_empty() {
-                        Said::Speech
-                    } else {
-                        Said::User(text)
+                    let texts = content.filter_map(|part| part["text"].as_str());
+                    let texts: Vec<String> = texts.map(str::to_owned).collect();
+                    said.push(match texts.iter().all(String::is_empty) {
+                        true => Said::Speech,
+                        false => Said::user(texts, ""),
                     });
                 }
                 (Some("function_call_output"), _) => {

@@ -341,14 +341,14 @@ fn read_calls(parts: &[Value], is_due: bool) -> Result<Calls, String> {
 
 /// The user's content: the results of the calls before it, and words.
 fn read_input(parts: &[Value], open: &Calls, said: &mut Vec<Said>) -> Result<(), String> {
-    let (mut results, mut ids, mut text) = (Vec::new(), Vec::new(), String::new());
+    let (mut results, mut ids, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts {
         match field(part, "functionResponse", "function_response") {
             Some(response) => {
                 ids.push(id_of(response));
                 results.push((name_of(response), response["response"].clone()));
             }
-            None => text.push_str(part["text"].as_str().unwrap_or_default()),
+            None => texts.extend(part["text"].as_str().map(str::to_owned)),
         }
     }
     if results.len() != open.len() {
@@ -360,8 +360,8 @@ fn read_input(parts: &[Value], open: &Calls, said: &mut Vec<Said>) -> Result<(),
     if !results.is_empty() {
         said.push(Said::Results(results));
     }
-    if !text.is_empty() {
-        said.push(Said::User(text));
+    if texts.iter().any(|text| !text.is_empty()) {
+        said.push(Said::user(texts, ""));
     }
     Ok(())
 }

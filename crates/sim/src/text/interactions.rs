@@ -295,7 +295,7 @@ fn read_input(steps: &[Value], thinks: bool) -> Result<Vec<Said>, Refusal> {
         }
         has_thought &= is_models;
         match kind {
-            "user_input" => said.push(Said::User(words_of(&step["content"]))),
+            "user_input" => said.push(Said::user(plan::texts_of(&step["content"]), "\n")),
             "model_output" => {}
             "thought" if text("signature") != SIGNATURE => {
                 return refuse("The thought signature is not valid");

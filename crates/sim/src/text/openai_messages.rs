@@ -2,7 +2,7 @@
 
 use super::openai_refusal::Refusal;
 use super::openai_rules::is_name;
-use super::plan::{Said, text_of};
+use super::plan::{Said, text_of, texts_of};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) fn read_messages(messages: &[Value]) -> Result<Vec<Said>, Refusal> {
         }
         match role {
             "system" | "developer" => {}
-            "user" => said.push(Said::User(text_of(&message["content"]))),
+            "user" => said.push(Said::user(texts_of(&message["content"]), "")),
             "assistant" => {
                 for call in message["tool_calls"].as_array().into_iter().flatten() {
                     let name = call["function"]["name"].as_str().unwrap_or_default();

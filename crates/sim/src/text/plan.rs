@@ -12,11 +12,29 @@ use std::collections::BTreeMap;
 /// One thing that was said, in the order of the conversation. What the model said without calls has no bearing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Said {
-    User(String),
+    User(Heard),
     /// The user said something aloud, which nobody here understands.
     Speech,
     /// Tool and result of each call of one answer.
     Results(Vec<(String, Value)>),
+}
+
+/// What stands in the user's place: the parts may be several messages, of which only the last waits for an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Heard {
+    parts: Vec<String>,
+    /// All of it, for scripts.
+    text: String,
+}
+
+impl Said {
+    /// Parts of one content, each with the words between it and the next.
+    pub(crate) fn user(parts: Vec<String>, between: &str) -> Self {
+        Self::User(Heard {
+            text: parts.join(between),
+            parts,
+        })
+    }
 }
 
 /// What the model does now, as actions with their places filled in. The instruction is the system's.
@@ -38,7 +56,7 @@ fn demo_next(said: &[Said], world: &World<'_>) -> Vec<Action> {
     let mut replies = Vec::new();
     for said in said {
         replies = match said {
-            Said::User(text) => model.hear(text, world),
+            Said::User(heard) => model.hear_parts(&heard.parts, world),
             Said::Speech => model.hear_speech(),
             Said::Results(results) => model.consult(results, world),
         };
@@ -109,8 +127,8 @@ fn found<'e>(exchanges: &'e [Exchange], inputs: &[&Said]) -> Option<&'e Exchange
         exchange.turn.is_none_or(|number| number == turn)
             && match (&exchange.when, last) {
                 (When::Any, _) | (When::Speech(_), Said::Speech) => true,
-                (When::Text(part), Said::User(text)) => {
-                    text.to_lowercase().contains(&part.to_lowercase())
+                (When::Text(part), Said::User(heard)) => {
+                    heard.text.to_lowercase().contains(&part.to_lowercase())
                 }
                 (When::Text(_) | When::Speech(_) | When::Setup | When::Resumed, _) => false,
             }
@@ -120,7 +138,7 @@ fn found<'e>(exchanges: &'e [Exchange], inputs: &[&Said]) -> Option<&'e Exchange
 /// What an input is written down as.
 fn heard<'s>(said: &'s Said, exchange: Option<&'s Exchange>) -> &'s str {
     match (said, exchange.map(|exchange| &exchange.when)) {
-        (Said::User(text), _) => text,
+        (Said::User(heard), _) => &heard.text,
         (Said::Speech, Some(When::Speech(text))) => text,
         (Said::Speech | Said::Results(_), _) => demo::SPEECH_TRANSCRIPT,
     }
@@ -160,13 +178,18 @@ pub(crate) fn tokens(characters: usize) -> usize {
 
 /// The text of a message's content: a text, or parts that have one each.
 pub(crate) fn text_of(content: &Value) -> String {
+    texts_of(content).concat()
+}
+
+/// The same part by part.
+pub(crate) fn texts_of(content: &Value) -> Vec<String> {
     match content {
-        Value::String(text) => text.clone(),
+        Value::String(text) => vec![text.clone()],
         Value::Array(parts) => {
             let texts = parts.iter().filter_map(|part| part["text"].as_str());
-            texts.collect()
+            texts.map(str::to_owned).collect()
         }
-        _ => String::new(),
+        _ => Vec::new(),
     }
 }
 

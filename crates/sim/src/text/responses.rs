@@ -220,7 +220,7 @@ fn read_input(items: &[Value], stores: bool) -> Result<Vec<Said>, Refusal> {
         }
         match kind {
             "message" => match text("role") {
-                "user" => said.push(Said::User(text_of(&item["content"]))),
+                "user" => said.push(Said::user(plan::texts_of(&item["content"]), "\n")),
                 "system" | "developer" | "assistant" => {}
                 other => {
                     let message = format!(

@@ -1,7 +1,7 @@
 //! How attempts end: what a process reports, what a handler finds out, and what was given up.
 
 use super::Step;
-use crate::command::{CalledBack, Found, FoundState, Record, Reply};
+use crate::command::{CalledBack, Found, FoundState, Record, Reply, ValuesEntry};
 use crate::effect::{AttemptOutcome, LookupState};
 use crate::id::{AttemptNumber, Nonce, QuestionNumber};
 use crate::log::{EffectState, EntryEvent, LegRequest, QuestionState};
@@ -24,6 +24,9 @@ impl Step<'_> {
         let outcome = attempt.outcome;
         // What is wanted of a session is no news of the effect: its service may have told that before.
         self.pass_on(record);
+        if !self.rows.has_values_entry {
+            self.write_values(record.values.as_ref());
+        }
         if !may_follow(outcome, record.outcome) {
             return Reply::Recorded(Box::new(self.effects[index].clone()));
         }
@@ -82,6 +85,23 @@ impl Step<'_> {
         self.write_entry(Some(&leg), None, Some(key), EntryEvent::Asked(asks));
     }
 
+    /// What handlers keep for the conversation from this outcome on.
+    fn write_values(&mut self, values: Option<&ValuesEntry>) {
+        let bytes_max = self.context.limits.entry_bytes_max;
+        let Some(values) = values.filter(|values| values.said.expose().len() <= bytes_max) else {
+            return;
+        };
+        // The user has deleted what was said, or nothing is to be left of it.
+        if self.conversation.first_entry > self.conversation.last_entry {
+            return;
+        }
+        let event = EntryEvent::Said(values.said.clone());
+        match &values.by {
+            Some((leg, number)) => self.write_entry(Some(leg), Some(*number), None, event),
+            None => self.log(None, event),
+        };
+    }
+
     /// A service has taken the attempt on: its lease is the service's, and its end comes by a callback.
     fn accept(&mut self, index: usize, record: &Record, until_unix_ms: u64) -> Reply {
         // The promise is one of the clock that took it.
@@ -122,6 +142,9 @@ impl Step<'_> {
             self.settle_lapsed();
             return Reply::TooLate(Box::new(self.effects[0].clone()));
         }
+        self.write_values(called_back.values.as_ref());
+        let effect = &self.effects[0];
+        let attempt = effect.newest_attempt();
         let outcome = match called_back.outcome {
             // The message names the effect and no attempt: it may tell once more how an earlier one failed.
             AttemptOutcome::Failed if attempt.number > AttemptNumber(1) => AttemptOutcome::Unknown,
@@ -133,6 +156,7 @@ impl Step<'_> {
             outcome,
             receipt: called_back.receipt.clone(),
             asks: None,
+            values: None,
         };
         self.record(&record)
     }
@@ -157,6 +181,8 @@ impl Step<'_> {
         if !is_news {
             return Reply::Recorded(Box::new(effect.clone()));
         }
+        self.write_values(found.values.as_ref());
+        let effect = &mut self.effects[0];
         let landed_unix_ms = effect
             .lease_end_unix_ms()
             .saturating_add(self.context.limits.landing_ms);

@@ -631,6 +631,7 @@ impl Ledger {
             outcome,
             receipt: Some(Sensitive(format!("{{\"outcome\":\"{outcome:?}\"}}"))),
             asks: None,
+            values: None,
         })))
     }
 
@@ -643,6 +644,7 @@ impl Ledger {
             effect_id,
             outcome,
             receipt: Some(Sensitive(format!("{{\"called back\":\"{outcome:?}\"}}"))),
+            values: None,
         })))
     }
 
@@ -653,6 +655,7 @@ impl Ledger {
             began_unix_ms: self.looked_up_at,
             finding,
             receipt: None,
+            values: None,
         })))
     }
 

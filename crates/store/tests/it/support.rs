@@ -225,6 +225,7 @@ pub(crate) fn recorded(number: u64, outcome: AttemptOutcome) -> Command {
         outcome,
         receipt: Some(Sensitive(format!("{{\"number\":{number}}}"))),
         asks: None,
+        values: None,
     }))
 }
 

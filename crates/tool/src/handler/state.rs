@@ -1,10 +1,24 @@
-//! The values that handlers keep for a conversation, as a call is given them. Knows no rule about them.
+//! The values that handlers keep for a conversation, as a call is given them, and which keys they may have. Knows no other rule about
+//! them.
 
 use crate::sensitive::Sensitive;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Characters of a key.
+const KEY_CHARACTERS_MAX: usize = 63;
+
+/// Whether a tool may declare a value of this key: a letter, then letters, digits and underscores.
+pub fn is_state_key(key: &str) -> bool {
+    let mut bytes = key.bytes();
+    key.len() <= KEY_CHARACTERS_MAX
+        && bytes
+            .next()
+            .is_some_and(|first| first.is_ascii_alphabetic())
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
 
 /// Values by their keys, as they were at one moment. A clone shares them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

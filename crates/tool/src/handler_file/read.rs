@@ -1,7 +1,8 @@
 //! Reads a `handler.json` and reports every problem that it has, with its place and a cure.
 
 use super::template::{
-    BodyTemplate, NamedTemplate, Node, Piece, Template, ValueForm, ValueStyle, is_sure, pointer_of,
+    self, BodyTemplate, Misspelt, NamedTemplate, Node, Piece, Template, ValueForm, ValueStyle,
+    is_sure, pointer_of,
 };
 use super::{
     DeclaredError, HandlerFile, HttpHandler, HttpTemplate, Permissions, ProcessHandler, Webhook,
@@ -106,6 +107,7 @@ pub(crate) fn read(
         judged,
         report,
         origin: String::new(),
+        is_lookup: false,
     };
     match object.get("kind").and_then(Value::as_str) {
         Some("http") => reader
@@ -133,6 +135,8 @@ struct HandlerFileReader<'r, 'a, 't> {
     report: &'r mut Report<'t>,
     /// Where the request goes that is being read.
     origin: String,
+    /// It asks what became of an effect.
+    is_lookup: bool,
 }
 
 impl HandlerFileReader<'_, '_, '_> {
@@ -148,7 +152,9 @@ impl HandlerFileReader<'_, '_, '_> {
             None => {}
             Some(Value::Object(inner)) => {
                 self.unknown(inner, &REQUEST, "/lookup");
+                self.is_lookup = true;
                 lookup = Some(self.request(inner, "/lookup"));
+                self.is_lookup = false;
             }
             Some(other) => self.wrong("/lookup", "lookup", other, "an object"),
         }
@@ -252,6 +258,7 @@ impl HandlerFileReader<'_, '_, '_> {
         };
         origin.clone_into(&mut self.origin);
         let template = Template::parse_path(path, self.judged.parameters);
+        self.misspelt(path, &here);
         self.places(&template, &here, Presence::Sure);
         if let Some(problem) = path_problem(&template) {
             self.report
@@ -409,8 +416,26 @@ impl HandlerFileReader<'_, '_, '_> {
 
     fn template(&mut self, text: &str, here: &str, presence: Presence) -> Template {
         let template = Template::parse(text, self.judged.parameters);
+        self.misspelt(text, here);
         self.places(&template, here, presence);
         template
+    }
+
+    /// Places that would be sent as they stand.
+    fn misspelt(&mut self, text: &str, here: &str) {
+        for Misspelt { written, meant } in template::misspelt(text) {
+            self.report.error(
+                here,
+                format!(
+                    "`{{{}}}` is no place, and would be sent as it stands",
+                    brief(&written)
+                ),
+                format!(
+                    "write {meant}; {{{{{}}}}} writes the braces themselves",
+                    brief(&written)
+                ),
+            );
+        }
     }
 
     /// Judges what a template names.
@@ -435,7 +460,13 @@ impl HandlerFileReader<'_, '_, '_> {
 
     /// A value of the conversation, which nobody may have set.
     fn state(&mut self, key: &str, here: &str, may_lack: bool) {
-        if !self.judged.state.contains_key(key) {
+        if self.is_lookup {
+            self.report.error(
+                here,
+                format!("`{{state:{}}}` stands in a lookup, which is given no value of the conversation", brief(key)),
+                "leave it out; a lookup has the arguments, {effectId} and {key}",
+            );
+        } else if !self.judged.state.contains_key(key) {
             self.report.error(
                 here,
                 format!("`{{state:{}}}` names no value that the tool declares", brief(key)),

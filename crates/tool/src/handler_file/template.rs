@@ -99,7 +99,7 @@ const SECRET: &str = "secret:";
 const STATE: &str = "state:";
 
 impl Template {
-    /// `{name}` is a place, `{{name}}` is the text `{name}`, and every other brace is itself. An argument that a parameter names
+    /// `{name}` is a place, `{{name}}` is the text `{name}`, and every other brace is itself; [`misspelt`] finds what was meant. An argument that a parameter names
     /// wins over the effect's names.
     pub(crate) fn parse(text: &str, parameters: &Value) -> Self {
         Self::parse_with(text, &|inside| {
@@ -125,7 +125,7 @@ impl Template {
             if let Some((inside, after)) = behind
                 .strip_prefix('{')
                 .and_then(|doubled| doubled.split_once("}}"))
-                .filter(|(inside, _)| is_place(inside))
+                .filter(|(inside, _)| is_place(inside) || meant_by(inside).is_some())
             {
                 literal.push_str(&format!("{{{inside}}}"));
                 rest = after;
@@ -190,6 +190,57 @@ fn is_place(text: &str) -> bool {
         Some(name) => is_name(name),
         None => text.len() <= 200 && text.split('.').all(is_name),
     }
+}
+
+/// A place for a secret or a value of the conversation that is written so that it would be sent as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Misspelt {
+    /// Between the braces.
+    pub(crate) written: String,
+    /// The place that is meant, in braces.
+    pub(crate) meant: String,
+}
+
+/// Those of a text: `{State:basket}`, `{state: basket}`, `{state:}`.
+pub(crate) fn misspelt(text: &str) -> Vec<Misspelt> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(open) = rest.find('{') {
+        let behind = &rest[open + 1..];
+        if let Some(doubled) = behind.strip_prefix('{') {
+            rest = doubled.split_once("}}").map_or(doubled, |(_, after)| after);
+            continue;
+        }
+        let inside = behind.split_once('}').map(|(inside, _)| inside);
+        found.extend(inside.and_then(|inside| {
+            Some(Misspelt {
+                written: inside.to_owned(),
+                meant: meant_by(inside)?,
+            })
+        }));
+        rest = behind;
+    }
+    found
+}
+
+/// The place that these words between braces are to be. `None` where they are one, or are none at all.
+fn meant_by(inside: &str) -> Option<String> {
+    let (word, name) = inside.split_once(':')?;
+    let word = word.trim();
+    let mut prefixes = [SECRET, STATE].into_iter();
+    let prefix = prefixes.find(|prefix| prefix[..prefix.len() - 1].eq_ignore_ascii_case(word))?;
+    let name = name.trim();
+    let is_one_word = name
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && !b"\"'`,:{}".contains(&byte));
+    if is_place(inside) || !is_one_word {
+        return None;
+    }
+    let whole = format!("{prefix}{name}");
+    Some(match is_place(&whole) {
+        true => format!("{{{whole}}}"),
+        false => format!("{{{prefix}NAME}}"),
+    })
 }
 
 fn place(inside: &str, parameters: &Value) -> Piece {
@@ -294,6 +345,7 @@ mod tests {
             ("{{id}} {", vec![text("{id} {")]),
             ("{1} {a-b} {}", vec![text("{1} {a-b} {}")]),
             ("{{ x }}", vec![text("{{ x }}")]),
+            ("{{state: x}}", vec![text("{state: x}")]),
         ] {
             assert_eq!(
                 Template::parse(template, &parameters).0,
@@ -302,5 +354,23 @@ mod tests {
             );
         }
         assert_eq!(Template::parse("{key}", &json!({})).0, [Piece::Key]);
+    }
+
+    #[test]
+    fn a_place_of_a_secret_or_a_value_that_is_misspelt_is_told_what_was_meant() {
+        for (template, meant) in [
+            ("{State:basket}", vec!["{state:basket}"]),
+            ("a {state: x} b {STATE :x}", vec!["{state:x}", "{state:x}"]),
+            ("{state:}", vec!["{state:NAME}"]),
+            ("{state:my-key}", vec!["{state:NAME}"]),
+            ("{Secret:KEY}", vec!["{secret:KEY}"]),
+            ("{state:basket} {secret:KEY} {id}", vec![]),
+            ("{{state: x}} {{State:x}}", vec![]),
+            ("{\"state\": \"x\"} {state: A, b: 1} {status:x}", vec![]),
+        ] {
+            let found = misspelt(template);
+            let found: Vec<&str> = found.iter().map(|found| found.meant.as_str()).collect();
+            assert_eq!(found, meant, "{template}");
+        }
     }
 }

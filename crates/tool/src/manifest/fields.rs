@@ -2,6 +2,7 @@
 
 use super::{Confirmation, schema};
 use crate::condition::{Availability, Condition, Flaw};
+use crate::handler::is_state_key;
 use crate::id::ToolId;
 use crate::kind::{Mode, RateLimit};
 use crate::problem::Report;
@@ -472,15 +473,6 @@ impl<'o> Fields<'o, '_, '_> {
 
 /// Values that one tool may name.
 const STATE_KEYS_MAX: usize = 16;
-
-fn is_state_key(key: &str) -> bool {
-    let mut bytes = key.bytes();
-    key.len() <= 63
-        && bytes
-            .next()
-            .is_some_and(|first| first.is_ascii_alphabetic())
-        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
 
 /// What is wrong with a condition, with its place in it.
 pub(super) fn in_words(flaw: &Flaw) -> String {

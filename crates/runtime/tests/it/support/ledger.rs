@@ -100,6 +100,7 @@ pub(crate) fn record(effect: &str, attempt: u32, outcome: AttemptOutcome) -> Com
         outcome,
         receipt: None,
         asks: None,
+        values: None,
     }))
 }
 

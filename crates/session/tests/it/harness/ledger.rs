@@ -294,6 +294,7 @@ fn found(effect: &Effect, began_unix_ms: u64, finding: Finding) -> Command {
         began_unix_ms,
         finding,
         receipt,
+        values: None,
     }))
 }
 

@@ -142,8 +142,12 @@ impl Leg {
                     .unwrap()
                     .map(|question| News::Question(Box::new(question)))
             }
-            EntryEvent::Said(said) if entry.leg.as_ref() != Some(&self.leg.leg) => {
-                KeptState::of(said.expose()).map(|kept| News::State(Box::new(kept)))
+            EntryEvent::Said(said) => {
+                let is_own = entry.leg.as_ref() == Some(&self.leg.leg);
+                KeptState::of(said.expose()).map(|kept| News::State {
+                    kept: Box::new(kept),
+                    own: entry.leg_number.filter(|_| is_own),
+                })
             }
             EntryEvent::Asked(request) if request.leg == self.leg.leg && !request.is_rejected => {
                 Some(News::Asked(request.clone()))

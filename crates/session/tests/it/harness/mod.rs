@@ -140,6 +140,7 @@ impl Bench {
         unheard.retain(|effect| is_nobodys(&effect.leg));
         let log = store.entries(&self.ledger.of, EntryNumber(0), 1_000);
         let state = KeptState::of_log(log.as_ref().unwrap());
+        let warned_models = said::warned_models(log.as_ref().unwrap());
         let mut at_work: Vec<Effect> = Vec::new();
         for entry in log.unwrap() {
             if let EntryEvent::Effect(change) = entry.event {
@@ -156,6 +157,7 @@ impl Bench {
             unheard,
             at_work,
             state,
+            warned_models,
             ..Began::default()
         }
     }
@@ -184,6 +186,7 @@ impl Bench {
             unheard_questions,
             at_work,
             state,
+            warned_models,
             ..
         } = &began;
         let is_empty = saved.is_none()
@@ -191,6 +194,7 @@ impl Bench {
             && unheard.is_empty()
             && at_work.is_empty()
             && state.is_none()
+            && warned_models.is_empty()
             && unheard_questions.is_empty();
         if !is_empty {
             // As a journal would give it back.
@@ -374,6 +378,7 @@ impl Bench {
             unheard: resumed.unheard,
             unheard_questions: resumed.unheard_questions,
             state: KeptState::of_log(&resumed.log),
+            warned_models: said::warned_models(&resumed.log),
             ..Began::default()
         };
         let leg = config.leg();

@@ -427,9 +427,21 @@ fn render_event(event: &SessionEvent, names: &mut Names) -> Option<String> {
         } => {
             format!("{call} took {actual_ms} ms, over {limit:?} {limit_ms}")
         }
-        SessionEvent::IntentApplied { call, intent, .. } => {
-            format!("{call} applied {}", intent.name())
-        }
+        SessionEvent::IntentApplied {
+            call,
+            intent,
+            change,
+            ..
+        } => match intent.shown_key() {
+            // As trail and journal have it.
+            Some(key) => format!(
+                "{call} applied {} of {key}: {} to {}",
+                intent.name(),
+                change.from,
+                change.to
+            ),
+            None => format!("{call} applied {}", intent.name()),
+        },
         SessionEvent::IntentRejected { call, problem, .. } => {
             format!("{call} intent rejected: {problem}")
         }

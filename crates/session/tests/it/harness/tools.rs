@@ -41,7 +41,16 @@ impl OutcomeLookup for Unused {
 /// Of values of the conversation.
 fn declared_state() -> std::collections::BTreeMap<Arc<str>, Validator> {
     let basket = json!({"type": "array", "items": {"type": "string"}});
-    let schemas = [("basket", basket), ("total", json!({"type": "number"}))];
+    let address = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "city": {"type": "string"},
+            "notes": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+    });
+    let total = json!({"type": "number"});
+    let schemas = [("address", address), ("basket", basket), ("total", total)];
     let compiled = schemas.map(|(key, schema)| (key.into(), Validator::compile(&schema).unwrap()));
     compiled.into()
 }

@@ -194,6 +194,7 @@ fn a_conversation_whose_time_is_ahead_changes_nothing_for_others() {
                 },
                 receipt: None,
                 asks: None,
+                values: None,
             }));
             world.send(&talk, record);
             assert_eq!(

@@ -232,6 +232,7 @@ fn unknown_effects_are_due_to_be_looked_up_with_pauses_until_they_are_settled() 
             began_unix_ms: world.now(),
             finding: FoundState::NotHappened,
             receipt: None,
+            values: None,
         };
         world.send(&talk, Command::Found(Box::new(found)));
         assert_eq!(effect(world, 1).state, EffectState::NotDone);

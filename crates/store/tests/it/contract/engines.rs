@@ -5,7 +5,7 @@ use crate::support::{World, answered, appended, request, said, tool};
 use std::collections::BTreeMap;
 use windlass_store::command::{
     CalledBack, Command, Found, FoundState, OpenQuestion, Record, Reply, Request, RequestOrigin,
-    ToolFacts, WithdrawnQuestion,
+    ToolFacts, ValuesEntry, WithdrawnQuestion,
 };
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, Beginner, ConversationRef, ConversationShares, Effect,
@@ -276,6 +276,7 @@ fn draw_end(draw: &mut Draw, seen: &Seen, talk: usize) -> Command {
                 false => AttemptOutcome::Failed,
             },
             receipt: draw.is(80).then(|| Sensitive(draw.text(50))),
+            values: draw_values(draw, false),
         })),
         0..=2 => Command::Record(Box::new(Record {
             effect_id,
@@ -283,6 +284,7 @@ fn draw_end(draw: &mut Draw, seen: &Seen, talk: usize) -> Command {
             outcome,
             receipt: draw.is(80).then(|| Sensitive(draw.text(50))),
             asks: None,
+            values: draw_values(draw, true),
         })),
         3 => Command::LookUp { effect_id },
         _ => Command::Found(Box::new(Found {
@@ -290,8 +292,22 @@ fn draw_end(draw: &mut Draw, seen: &Seen, talk: usize) -> Command {
             began_unix_ms: u64::MAX,
             finding,
             receipt: None,
+            values: draw_values(draw, false),
         })),
     }
+}
+
+/// What is kept of an outcome, now by a leg and now by nobody. A leg numbers it apart from its other entries.
+fn draw_values(draw: &mut Draw, has_leg: bool) -> Option<ValuesEntry> {
+    if draw.is(50) {
+        return None;
+    }
+    let leg = SessionId::new(format!("leg {}", draw.below(2)));
+    let number = LegNumber(100 + draw.below(20));
+    Some(ValuesEntry {
+        by: has_leg.then_some((leg, number)),
+        said: Sensitive(draw.text(42)),
+    })
 }
 
 fn draw_batch(draw: &mut Draw, seen: &mut Seen) -> (usize, Batch) {

@@ -1,12 +1,14 @@
 //! The log: numbers without gaps, nothing twice, and the oldest make room.
 
 use super::{check, check_with};
-use crate::ledger::conversation;
-use crate::support::{START_UNIX_MS, World, appended, said};
-use windlass_store::command::Reply;
+use crate::ledger::{conversation, new_leg};
+use crate::support::{START_UNIX_MS, World, appended, recorded, requested, said};
+use windlass_store::command::{CalledBack, Command, Found, FoundState, Record, Reply, ValuesEntry};
 use windlass_store::{
-    ConversationRef, Entry, EntryEvent, EntryNumber, LegNumber, NewEntry, StoreLimits,
+    AttemptNumber, AttemptOutcome, ConversationRef, Entry, EntryEvent, EntryNumber, LegNumber,
+    LegRef, NewEntry, Presented, StoreLimits,
 };
+use windlass_tool::id::{ClientId, EffectId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 fn read(world: &World, of: &ConversationRef, after: u64, entries_max: usize) -> Vec<u64> {
@@ -175,5 +177,85 @@ fn an_entry_that_is_too_long_keeps_the_others_of_its_command_out() {
         assert!(read(world, &talk, 0, 10).is_empty());
         let longest = appended(&leg, vec![said(1, None, "12345")]);
         assert_eq!(world.send(&talk, longest), replied(&[2]));
+    });
+}
+
+fn kept(by: Option<(&LegRef, u64)>, text: &str) -> Option<ValuesEntry> {
+    Some(ValuesEntry {
+        by: by.map(|(leg, number)| (leg.leg.clone(), LegNumber(number))),
+        said: Sensitive(text.to_owned()),
+    })
+}
+
+/// What the log says that sessions or outcomes say, oldest first.
+fn said_texts(world: &World, of: &ConversationRef) -> Vec<String> {
+    let entries = world.store().entries(of, EntryNumber(0), 100).unwrap();
+    let texts = entries.into_iter().filter_map(|entry| match entry.event {
+        EntryEvent::Said(text) => Some(text.into_inner()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+#[test]
+fn what_an_outcome_keeps_is_written_with_it_once_whoever_has_the_leg() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        world.send(&talk, requested(1, &leg));
+        // The leg is another process's by now.
+        world.restart("process 2");
+        world.send(
+            &talk,
+            Command::Resume(Presented {
+                resume_token: new_leg("leg").resume_token,
+                client_id: ClientId::new("phone"),
+                user_id: UserId::new("alice"),
+            }),
+        );
+        let record = Command::Record(Box::new(Record {
+            effect_id: EffectId::new("effect-1"),
+            attempt: AttemptNumber(1),
+            outcome: AttemptOutcome::Succeeded,
+            receipt: None,
+            asks: None,
+            values: kept(Some((&leg, 7)), "tea"),
+        }));
+        world.send(&talk, record.clone());
+        // The acknowledgement was lost.
+        world.send(&talk, record);
+        assert_eq!(said_texts(world, &talk), ["tea"]);
+    });
+}
+
+#[test]
+fn what_a_callback_or_a_lookup_keeps_is_written_where_its_end_is_news() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        for number in [1, 2] {
+            world.send(&talk, requested(number, &leg));
+            world.send(&talk, recorded(number, AttemptOutcome::Unknown));
+        }
+        let called_back = Command::CalledBack(Box::new(CalledBack {
+            effect_id: EffectId::new("effect-1"),
+            outcome: AttemptOutcome::Succeeded,
+            receipt: None,
+            values: kept(None, "by callback"),
+        }));
+        let found = Command::Found(Box::new(Found {
+            effect_id: EffectId::new("effect-2"),
+            began_unix_ms: world.now(),
+            finding: FoundState::Happened,
+            receipt: None,
+            values: kept(None, "by lookup"),
+        }));
+        for command in [&called_back, &called_back, &found, &found] {
+            world.send(&talk, command.clone());
+        }
+        assert_eq!(said_texts(world, &talk), ["by callback", "by lookup"]);
+        world.send(&talk, Command::Leave(leg));
+        world.send(&talk, Command::Erase);
+        assert_eq!(said_texts(world, &talk), [""; 0]);
     });
 }

@@ -136,6 +136,26 @@ fn of_a_leg_that_was_taken_over_nothing_counts() {
 }
 
 #[test]
+fn a_repeated_attach_takes_no_leg_back_from_who_resumed_it() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        world.attach(&talk, "leg");
+        world.restart("process 2");
+        let resumed = resume(world, &talk, presented("leg")).unwrap();
+        let new = LegRef {
+            leg: resumed.leg.leg.clone(),
+            epoch: resumed.leg.epoch,
+        };
+        // The first process goes on, and has not heard that its leg has begun.
+        world.restart("process 1");
+        let attach = Command::Attach(Box::new(new_leg("leg")));
+        assert_eq!(world.send(&talk, attach), Reply::Gone);
+        world.restart("process 2");
+        assert_eq!(world.send(&talk, save(&new, b"new")), Reply::Done);
+    });
+}
+
+#[test]
 fn a_leg_is_resumed_by_its_client_and_its_user_alone_and_in_time() {
     check(|world| {
         let talk = conversation("talk", "alice");

@@ -1,0 +1,82 @@
+//! What a result keeps for its conversation where no session carries that out: a service calls back, or a handler is asked what became
+//! of an effect. Knows no store; its caller has the log.
+
+use crate::event::SessionEvent;
+use crate::limits::Limits;
+use crate::said::KeptState;
+use crate::values::Values;
+use std::sync::Arc;
+use windlass_store::command::ValuesEntry;
+use windlass_store::{Entry, EntryEvent, LegNumber};
+use windlass_tool::id::{CallNumber, ToolId};
+use windlass_tool::intent::{Intent, SET_STATE};
+use windlass_tool::registry::Registry;
+
+/// The conversation that a result is about, as it is now.
+pub struct ValuesApart<'a> {
+    pub tool: &'a ToolId,
+    pub registry: &'a Arc<Registry>,
+    pub limits: &'a Arc<Limits>,
+    /// The newest entries of the log, oldest first. Read it where [`keeps_values`] says so.
+    pub log: &'a [Entry],
+}
+
+/// What came of the intents of a result.
+#[derive(Debug, Default)]
+pub struct SetApart {
+    /// For the ledger to write with the outcome.
+    pub values: Option<ValuesEntry>,
+    /// Each intent, applied or rejected. Tell them once the ledger has the outcome. Their call has the number zero.
+    pub events: Vec<SessionEvent>,
+}
+
+/// Whether some of a result's intents keep something for the conversation.
+pub fn keeps_values(intents: &[Intent]) -> bool {
+    intents.iter().any(Intent::is_of_conversation)
+}
+
+impl ValuesApart<'_> {
+    /// Judges intents as a session would. Those that are for a session are rejected.
+    pub fn set(&self, intents: &[Intent]) -> SetApart {
+        let mut values = Values::new(self.registry.clone(), self.limits.clone());
+        if let Some(kept) = KeptState::of_log(self.log) {
+            values.restore(kept, 0);
+        }
+        let mut events = Vec::with_capacity(intents.len());
+        for intent in intents {
+            let (call, tool) = (CallNumber(0), Some(self.tool.clone()));
+            let change = match intent {
+                Intent::SetState { key, value } => values.set(key, value.expose()),
+                other if other.is_of_conversation() => Err(format!("{SET_STATE} {MALFORMED}")),
+                other => Err(format!(
+                    "{}: the session that it is for has no such call any more",
+                    other.shown_name()
+                )),
+            };
+            let intent = Box::new(intent.clone());
+            events.push(match change {
+                Ok(change) => SessionEvent::IntentApplied {
+                    call,
+                    tool,
+                    intent,
+                    change,
+                },
+                Err(problem) => SessionEvent::IntentRejected {
+                    call,
+                    tool,
+                    intent,
+                    problem,
+                },
+            });
+        }
+        let entry = values.are_changed().then(|| values.said(LegNumber(0)));
+        let values = entry.and_then(|said| match said.event() {
+            EntryEvent::Said(said) => Some(ValuesEntry { by: None, said }),
+            _ => None,
+        });
+        SetApart { values, events }
+    }
+}
+
+/// What the state controller says of one, too.
+pub(crate) const MALFORMED: &str = "needs a key and a value";
