@@ -63,6 +63,8 @@ pub enum SessionEvent {
     ConfirmationRequested {
         call: CallNumber,
         tool: ToolId,
+        /// Why, where not every call of the tool asks.
+        because: Option<String>,
         expires_at_unix_ms: u64,
     },
     /// What became of the question; `None` where no question has the token that came.

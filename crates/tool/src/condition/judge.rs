@@ -29,7 +29,7 @@ impl Condition {
     }
 }
 
-fn holds(node: &Node, facts: &Facts<'_>) -> Result<bool, Unjudged> {
+pub(super) fn holds(node: &Node, facts: &Facts<'_>) -> Result<bool, Unjudged> {
     match node {
         Node::All(parts) => {
             for part in parts {
@@ -80,7 +80,7 @@ fn other_kind(operand: &Operand) -> Unjudged {
     })
 }
 
-fn value<'a>(operand: &'a Operand, facts: &Facts<'a>) -> Result<Fact<'a>, Unjudged> {
+pub(super) fn value<'a>(operand: &'a Operand, facts: &Facts<'a>) -> Result<Fact<'a>, Unjudged> {
     let place = match &operand.term {
         Term::Literal(literal) => return Ok(Fact::of_literal(literal)),
         Term::List(items) => return Ok(Fact::Listed(items)),
