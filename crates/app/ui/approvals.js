@@ -155,7 +155,7 @@ export class Approvals {
     // Without words of the tool's own the arguments are what is decided by, so that they are not folded away.
     card.preview.replaceChildren(...(words ? phrase(words) : ["Run ", element("code", "", textOf(message.tool)), " with:"]));
     const because = textOf(message.because);
-    card.because.replaceChildren("Why you are asked: ", ...phrase(because));
+    card.because.textContent = `Why you are asked: ${because}`;
     card.because.hidden = because === "";
     fillFields(card.plain, words ? null : message.args, true);
     fillFields(card.sent, words ? message.args : null, true);

@@ -183,7 +183,7 @@ fn is_long(secret: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     #[test]
     fn sensitive_arguments_are_left_out_wherever_they_lie() {

@@ -5,7 +5,7 @@ use crate::client::{CancelOutcome, CancelWay};
 use crate::context::{ContextEstimate, ContextUse};
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot, shorten};
 use crate::model::{LostReason, Role, Usage};
-pub use crate::policy::ConsentReason;
+pub use crate::policy::{ConsentReason, ConsentRule};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;

@@ -128,8 +128,9 @@ struct PostedAnswer {
 impl PostedAnswer {
     /// Reads a body, with the zone that it names.
     fn read(body: &[u8]) -> Result<(Self, Option<UserZone>), String> {
-        let said: Self = crate::body::object(body)
-            .map_err(|problem| format!("the body is no answer to a request for approval: {problem}"))?;
+        let said: Self = crate::body::object(body).map_err(|problem| {
+            format!("the body is no answer to a request for approval: {problem}")
+        })?;
         let zone = said.time_zone.as_deref().map_or(Ok(None), UserZone::parse);
         let zone = zone.map_err(|problem| format!("timeZone: {problem}"))?;
         Ok((said, zone))

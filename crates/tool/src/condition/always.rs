@@ -1,10 +1,10 @@
 //! Whether a condition comes to the same whatever its facts are, as of an author who wrote `!=` twice where one of them was meant. It
 //! tries every case that the condition itself tells apart, and says nothing where these are too many. Judges no call.
 
+use super::argument_pointer;
 use super::check::ArgumentsOf;
 use super::kind::{is_of, single_type, values_of};
 use super::{Comparison, Condition, Literal, Node, Operand, Place, Term, WEEKDAYS};
-use super::{argument_pointer, facts::mode_word};
 use crate::kind::Mode;
 use crate::{number, reference};
 use serde_json::Value;
@@ -276,8 +276,8 @@ impl<'c> Asked<'c> {
 /// The texts that a place can be, where they are few.
 fn words_of(place: &Place, arguments: ArgumentsOf<'_>, modes: &[Mode]) -> Option<Vec<Arc<str>>> {
     match (place, arguments) {
-        (Place::Mode, _) => Some(modes.iter().map(|mode| mode_word(*mode).into()).collect()),
-        (Place::Weekday, _) => Some(WEEKDAYS.map(Arc::from).into()),
+        (Place::Mode, _) => Some(modes.iter().map(|mode| mode.as_str().into()).collect()),
+        (Place::Weekday, _) => Some(WEEKDAYS.iter().map(|day| Arc::from(*day)).collect()),
         (Place::Argument(names), ArgumentsOf::Schema(schema)) => {
             let parts = reference::parameter(schema, &argument_pointer(names))?;
             let listed = values_of(&parts)?;
@@ -349,7 +349,7 @@ impl Range {
                 None => Self::default(),
             };
         };
-        let bound = |name| {
+        let bound = |name: &str| {
             let mut named = parts.iter().filter_map(|part| part.get(name));
             named.find(|bound| bound.is_number()).cloned()
         };

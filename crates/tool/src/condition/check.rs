@@ -3,7 +3,8 @@
 
 use super::facts::{Values, is_value_name};
 use super::kind::{Class, Kind, is_of, list_of, one_of, single_type};
-use super::{Condition, Flaw, Literal, MODES, Node, Operand, Place, Term, WEEKDAYS};
+use super::{Condition, Flaw, Literal, Node, Operand, Place, Term, WEEKDAYS};
+use crate::kind::Mode;
 use crate::wording::{brief, nearest, pointer};
 use crate::{number, reference};
 use serde_json::{Map, Value};
@@ -270,7 +271,7 @@ impl Checker<'_> {
             Place::IsAuthenticated => Class::Flag.into(),
             Place::UserId | Place::Tenant => Class::Text.into(),
             Place::Roles => Class::Texts.into(),
-            Place::Mode => Kind::word(&MODES),
+            Place::Mode => Kind::word(&[Mode::Text.as_str(), Mode::Voice.as_str()]),
             Place::Hour => Class::Number.into(),
             Place::Weekday => Kind::word(&WEEKDAYS),
             Place::Value(name) => self.value(name, operand.at)?.into(),

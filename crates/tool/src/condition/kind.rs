@@ -107,7 +107,7 @@ pub(super) fn values_of(parts: &[&Map<String, Value>]) -> Option<Vec<Value>> {
     for part in parts {
         let listed = match (part.get("const"), part.get("enum")) {
             (Some(only), _) => std::slice::from_ref(only),
-            (None, Some(Value::Array(several))) => several,
+            (None, Some(Value::Array(several))) => several.as_slice(),
             (None, _) => continue,
         };
         // What has to be in two lists is in both.

@@ -253,8 +253,7 @@ const NAMES: [(&str, Place); 7] = [
     ("time.weekday", Place::Weekday),
 ];
 
-/// The words that `mode` and `time.weekday` can be.
-const MODES: [&str; 2] = ["text", "voice"];
+/// The words that `time.weekday` can be.
 const WEEKDAYS: [&str; 7] = [
     "monday",
     "tuesday",

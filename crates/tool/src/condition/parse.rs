@@ -250,17 +250,19 @@ impl Parser<'_> {
         let end = rest.find(|character| !is_part(character));
         let whole = &rest[..end.unwrap_or(rest.len())];
         let plain = whole.strip_prefix("context.").unwrap_or(whole);
-        let (of, name) = plain.rsplit_once('.').unwrap_or(("", plain));
-        let is_hyphened = !name.ends_with('-') && name.contains('-');
-        match (of.split('.').next(), is_hyphened) {
-            (Some("args"), true) if self.purpose == Purpose::Consent => {
-                let whole = format!("{of}[\"{name}\"]");
+        let mut names = plain.split('.');
+        let of = names.next().unwrap_or_default();
+        let is_hyphened = plain.contains('-') && !plain.ends_with('-');
+        match (of, is_hyphened) {
+            ("args", true) if self.purpose == Purpose::Consent => {
+                let place = Place::Argument(names.map(Arc::from).collect());
+                let whole = place.to_string();
                 format!(
                     "{RECKONS}; a name with a hyphen is written {}",
                     brief(&whole)
                 )
             }
-            (Some("config"), true) => {
+            ("config", true) => {
                 "names under [condition_values] have letters, digits and _ alone".to_owned()
             }
             _ => format!("{RECKONS}: write the value itself"),

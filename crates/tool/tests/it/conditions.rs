@@ -179,7 +179,7 @@ fn what_leads_astray_is_no_cure() {
         }),
         expect![[r#"
             tools/some-tool/schema.json:7:5: error: at column 1 of the condition: there is no `args` (leave args out: availability is judged before there is a call)
-            tools/some-tool/schema.json:38:5: error: at column 36 of the condition: nobody expects `-` here (conditions compare, and do not reckon; a name with a hyphen is written context.args["top-k"])"#]],
+            tools/some-tool/schema.json:38:5: error: at column 36 of the condition: nobody expects `-` here (conditions compare, and do not reckon; a name with a hyphen is written args["top-k"])"#]],
     );
     check(
         json!({
