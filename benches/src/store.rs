@@ -166,6 +166,8 @@ fn request(number: u32) -> Batch {
         onset: None,
         may_run: true,
         needs_consent: false,
+        because: None,
+        clock: None,
         ignores_external_content: false,
         can_ask: true,
         mode: Mode::Voice,

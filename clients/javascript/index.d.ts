@@ -164,6 +164,8 @@ export interface VoiceEvents {
     args?: Record<string, unknown>;
     preview?: string | null;
     warning?: string | null;
+    /** Why the user is asked about this call, where its tool does not ask about every one. */
+    because?: string | null;
     expiresAt: string;
   };
   confirmation_result: CallEvent & { ok: boolean; response: any };

@@ -408,6 +408,17 @@ test("an approval is asked for with its preview, and the answer carries its toke
   }
 });
 
+test("an approval says why it is asked for, as the words are and where there are any", async () => {
+  await inSession(async (page, endpoint) => {
+    const because = "the condition holds: args.guests > 1 && mode in ['voice'] || <b>";
+    endpoint.send({ ...PROPOSAL, because, expiresAt: Date.now() + 300_000 });
+    await card(page).getByText(PROPOSAL.preview).waitFor();
+    assert.equal(await page.locator(".card-because").textContent(), `Why you are asked: ${because}`);
+    endpoint.send({ ...PROPOSAL, token: "token-2", expiresAt: Date.now() + 300_000 });
+    await page.locator(".card-because").waitFor({ state: "hidden" });
+  });
+});
+
 test("the time to answer begins with five minutes, however long a message of the server takes", async () => {
   for (const delayMs of [0, 300]) {
     const endpoint = new VoiceEndpoint();

@@ -3,6 +3,7 @@
 
 use crate::knowledge::LiveKnowledge;
 use crate::provider::Choice;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use windlass_sim::demo;
 use windlass_tool::handler::{GetRequest, Knowledge};
@@ -42,8 +43,14 @@ fn of_tools(registry: &Registry) -> Vec<String> {
         !tool.writes() && is_for_all
     };
     let tools = registry.tools().filter(harmless);
-    let examples = tools.filter_map(|tool| first_example(&tool.documentation));
-    examples.take(SUGGESTIONS_MAX).collect()
+    distinct(tools.filter_map(|tool| first_example(&tool.documentation)))
+}
+
+/// The first of them, each once: two tools may give the same example.
+fn distinct(examples: impl Iterator<Item = String>) -> Vec<String> {
+    let mut known = BTreeSet::new();
+    let new = examples.filter(|example| known.insert(example.trim().to_lowercase()));
+    new.take(SUGGESTIONS_MAX).collect()
 }
 
 /// What a user says in the first example of a guide: a line that is bold and in quotation marks.
@@ -59,6 +66,15 @@ fn first_example(documentation: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_example_of_two_tools_is_offered_once() {
+        let examples = ["Who?", "What?", "who? ", "Where?"];
+        let offered = distinct(examples.into_iter().map(str::to_owned));
+        assert_eq!(offered, ["Who?", "What?", "Where?"]);
+        let many = (0..10).map(|number| format!("{}?", number / 2));
+        assert_eq!(distinct(many), ["0?", "1?", "2?", "3?", "4?"]);
+    }
 
     #[test]
     fn an_example_is_a_bold_line_in_quotation_marks() {

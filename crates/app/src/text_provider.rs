@@ -47,7 +47,7 @@ pub(crate) fn name(provider: TextProvider) -> &'static str {
 pub(crate) fn answers_typed(provider: TextProvider, registry: &Registry) -> bool {
     let is_for_writing = |tool: &Arc<Tool>| {
         let is_steering = STEERING_TOOLS.contains(&tool.id.as_str());
-        !is_steering && tool.allows(Mode::Text) && !tool.allows(Mode::Voice)
+        !is_steering && tool.may_be_offered(Mode::Text) && !tool.may_be_offered(Mode::Voice)
     };
     provider != TextProvider::Demo || registry.tools().any(is_for_writing)
 }

@@ -123,6 +123,7 @@ export class Approvals {
       title: element("h3", "card-title"),
       warning: element("p", "card-warning"),
       preview: element("p", "card-preview"),
+      because: element("p", "card-because"),
       plain: element("dl", "fields"),
       sent: element("dl", "fields"),
       clock: element("p", "card-clock"),
@@ -135,7 +136,7 @@ export class Approvals {
     card.reason = element("input", "");
     Object.assign(card.reason, { maxLength: REASON_CHARACTERS_MAX, placeholder: "Optional, for the agent", autocomplete: "off" });
     card.why = element("label", "card-why", "If not, why?", card.reason);
-    card.item = element("li", "card", card.title, card.warning, card.preview, card.plain, card.details, card.why, card.clock, card.choices);
+    card.item = element("li", "card", card.title, card.warning, card.preview, card.because, card.plain, card.details, card.why, card.clock, card.choices);
     card.item.tabIndex = -1;
     card.item.addEventListener("keydown", (event) => this.#key(card, event));
     this.#cards.push(card);
@@ -153,6 +154,9 @@ export class Approvals {
     card.item.classList.toggle("warns", warning !== "");
     // Without words of the tool's own the arguments are what is decided by, so that they are not folded away.
     card.preview.replaceChildren(...(words ? phrase(words) : ["Run ", element("code", "", textOf(message.tool)), " with:"]));
+    const because = textOf(message.because);
+    card.because.textContent = `Why you are asked: ${because}`;
+    card.because.hidden = because === "";
     fillFields(card.plain, words ? null : message.args, true);
     fillFields(card.sent, words ? message.args : null, true);
     card.details.hidden = !words;

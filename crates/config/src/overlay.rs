@@ -14,6 +14,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Table, Value};
+use windlass_tool::number;
 use windlass_tool::wording::edit_distance;
 
 /// The longest file that is read.
@@ -322,7 +323,21 @@ impl Overlay {
             let is_section = self.keys.iter().any(|key| key.beyond(path) > Some(0));
             if path.as_slice() == [EDITOR_SCHEMA] && matches!(value.get_ref(), DeValue::String(_)) {
                 // For editors alone.
-            } else if self.key(path).is_some() {
+            } else if let Some(key) = self.key(path) {
+                let changed = match key.kind {
+                    Kind::Plain => changed_number(value.get_ref()),
+                    Kind::Text | Kind::Whole | Kind::Fraction | Kind::Flag | Kind::List => None,
+                };
+                if let Some((number, cause)) = changed {
+                    let number = shortened(&number);
+                    let text = format!(
+                        "{} has the number {number} ({origin}), which {cause}",
+                        dotted(path)
+                    );
+                    self.problems.push((origin, text));
+                    path.pop();
+                    continue;
+                }
                 match Value::deserialize(ValueDeserializer::from(value)) {
                     Ok(value) => {
                         self.found.insert(path.clone(), Found { value, origin });
@@ -617,6 +632,50 @@ fn alike<'k>(names: impl Iterator<Item = &'k str>, own: &str) -> Option<&'k str>
 fn only<'k>(mut keys: impl Iterator<Item = &'k Key>) -> Option<&'k Key> {
     let first = keys.next()?;
     keys.next().is_none().then_some(first)
+}
+
+/// Characters of a number that a message shows.
+const NUMBER_CHARACTERS_MAX: usize = 60;
+
+fn shortened(number: &str) -> String {
+    match number.char_indices().nth(NUMBER_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &number[..end]),
+        None => number.to_owned(),
+    }
+}
+
+/// The first number of a value, or of a list, that would become another one when it is read, and why.
+fn changed_number(value: &DeValue<'_>) -> Option<(String, &'static str)> {
+    const LONG: &str = "has more than 64 bits; write one from -9223372036854775808 to 9223372036854775807, or write the number into the \
+                        condition itself, which takes any";
+    const FINE: &str = "has more digits than are kept; write 15 at most, or write the number into the condition itself, which takes any";
+    match value {
+        DeValue::Integer(number) => {
+            let is_kept = i64::from_str_radix(number.as_str(), number.radix()).is_ok();
+            (!is_kept).then(|| (number.to_string(), LONG))
+        }
+        DeValue::Float(number) => {
+            let is_kept = is_kept(number.as_str());
+            (!is_kept).then(|| (number.as_str().to_owned(), FINE))
+        }
+        DeValue::Array(items) => items.iter().find_map(|item| changed_number(item.get_ref())),
+        DeValue::String(_) | DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Table(_) => None,
+    }
+}
+
+/// Whether the nearest double is written as these digits. Of a value that is no number, such as `inf`, its key says so.
+fn is_kept(written: &str) -> bool {
+    let digits = written.strip_prefix('+').unwrap_or(written);
+    let exact = digits.parse::<serde_json::Number>();
+    let double = digits
+        .parse::<f64>()
+        .ok()
+        .and_then(serde_json::Number::from_f64);
+    match (exact, double) {
+        (Ok(exact), Some(double)) => number::same(&exact, &double),
+        (Ok(_), None) => false,
+        (Err(_), _) => true,
+    }
 }
 
 fn read_text(path: &Path) -> Result<String, String> {

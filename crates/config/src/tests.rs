@@ -376,6 +376,54 @@ fn conditions_read_the_values_that_are_listed() {
           there may be; leave some out"
         ]
     );
+    for (value, shown, cause) in [
+        (
+            "9223372036854775808",
+            "9223372036854775808",
+            "has more than 64 bits",
+        ),
+        (
+            "340282366920938463463374607431768211456",
+            "340282366920938463463374607431768211456",
+            "has more than 64 bits",
+        ),
+        (
+            "0xffffffffffffffffff",
+            "0xffffffffffffffffff",
+            "has more than 64 bits",
+        ),
+        (
+            "[1, -99999999999999999999]",
+            "-99999999999999999999",
+            "has more than 64 bits",
+        ),
+        (
+            "100.00000000000000000001",
+            "100.00000000000000000001",
+            "has more digits than are kept",
+        ),
+        ("1e400", "1e400", "has more digits than are kept"),
+    ] {
+        let file = &*format!("[condition_values]\nlimit = {value}");
+        let problems = load(&Case { file, ..NOTHING }).unwrap_err().problems;
+        let expected = format!(
+            "condition_values.limit has the number {shown} (from windlass.toml:2), which {cause}; write "
+        );
+        assert!(
+            problems.len() == 1 && problems[0].starts_with(&expected),
+            "{problems:?}"
+        );
+    }
+    for value in [
+        "-9223372036854775808",
+        "1_000.50",
+        "+2.5e-3",
+        "0x10",
+        "[0.1, 2.0]",
+    ] {
+        let file = &*format!("[condition_values]\nlimit = {value}");
+        assert!(load(&Case { file, ..NOTHING }).is_ok(), "{value}");
+    }
     let file = "[condition_values]\n2b = 1";
     let problems = load(&Case { file, ..NOTHING }).unwrap_err().problems;
     assert!(

@@ -5,7 +5,7 @@ mod words;
 
 pub use words::{for_log, remember, without_secrets};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use windlass_tool::arguments::Arguments;
@@ -28,65 +28,7 @@ pub(crate) fn without_sensitive<'a>(
 ) -> Cow<'a, Arguments> {
     match sensitive.is_empty() {
         true => Cow::Borrowed(arguments),
-        false => Cow::Owned(parted(arguments, sensitive).0.into()),
-    }
-}
-
-/// The arguments without those that the pointers name, and those.
-fn parted(arguments: &Arguments, sensitive: &[String]) -> (Map<String, Value>, Vec<Value>) {
-    let (mut visible, mut taken) = (arguments.to_map(), Vec::new());
-    for pointer in sensitive {
-        let tokens: Vec<String> = pointer
-            .split('/')
-            .skip(1)
-            .map(|token| token.replace("~1", "/").replace("~0", "~"))
-            .collect();
-        remove_from_map(&mut visible, &tokens, &mut taken);
-    }
-    (visible, taken)
-}
-
-fn remove_from_map(map: &mut Map<String, Value>, tokens: &[String], taken: &mut Vec<Value>) {
-    let Some((first, rest)) = tokens.split_first() else {
-        // The empty pointer names the whole of the arguments.
-        return taken.extend(std::mem::take(map).into_iter().map(|(_, value)| value));
-    };
-    match (first.as_str(), rest) {
-        ("*", []) => taken.extend(std::mem::take(map).into_iter().map(|(_, value)| value)),
-        ("*", _) => map
-            .values_mut()
-            .for_each(|value| remove_from_value(value, rest, taken)),
-        (name, []) => taken.extend(map.remove(name)),
-        (name, _) => {
-            if let Some(value) = map.get_mut(name) {
-                remove_from_value(value, rest, taken);
-            }
-        }
-    }
-}
-
-fn remove_from_value(value: &mut Value, tokens: &[String], taken: &mut Vec<Value>) {
-    let items = match value {
-        Value::Object(map) => return remove_from_map(map, tokens, taken),
-        Value::Array(items) => items,
-        _ => return,
-    };
-    let Some((first, rest)) = tokens.split_first() else {
-        return;
-    };
-    let named: Box<dyn Iterator<Item = &mut Value>> = if first == "*" {
-        Box::new(items.iter_mut())
-    } else {
-        let index = first.parse::<usize>().ok();
-        Box::new(index.and_then(|index| items.get_mut(index)).into_iter())
-    };
-    for item in named {
-        if rest.is_empty() {
-            // Removing the item would move its neighbours.
-            taken.push(item.take());
-        } else {
-            remove_from_value(item, rest, taken);
-        }
+        false => Cow::Owned(arguments.parted(sensitive).0.into()),
     }
 }
 
@@ -115,7 +57,7 @@ impl Secrets {
 
     /// Those of one call.
     pub(crate) fn add(&mut self, arguments: &Arguments, sensitive: &[String]) {
-        for value in parted(arguments, sensitive).1 {
+        for value in arguments.parted(sensitive).1 {
             self.add_value(&value);
         }
     }
@@ -241,7 +183,7 @@ fn is_long(secret: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     #[test]
     fn sensitive_arguments_are_left_out_wherever_they_lie() {

@@ -2,13 +2,13 @@
 //! them. Everything else of a request is the ledger's. Knows no token and no call.
 
 use crate::answers::Notice;
-use crate::client::{ClientUpdate, ConfirmationQuestion, REPLACED, warning};
+use crate::client::{ClientUpdate, ConfirmationQuestion, REPLACED, because, warning};
 use crate::deadlines::Deadline;
-use crate::event::{CallRecord, Resolution, SessionEvent};
+use crate::event::{CallRecord, ConsentReason, Resolution, SessionEvent};
 use crate::facts::Slot;
 use crate::io::{AnswerRequest, Output};
 use crate::ledger;
-use crate::policy::{Settled, confirm};
+use crate::policy::{Settled, confirm, consent};
 use crate::projection::result_text;
 use crate::talk::Talk;
 use std::collections::VecDeque;
@@ -28,6 +28,8 @@ struct AskedQuestion {
     tool: ToolId,
     /// Its call, under the number that the client knows it by. It is recorded where nothing comes of it.
     slot: Slot,
+    /// Why the user is asked, for the audit.
+    consent: Option<Arc<ConsentReason>>,
     /// The effect that its approval began, once that is known.
     effect_id: Option<EffectId>,
     /// Why an approval of it did not count yet.
@@ -72,6 +74,7 @@ impl Approvals {
             number: question.number,
             tool: question.tool.clone(),
             slot,
+            consent: consent::asked_before(question),
             effect_id: None,
             refused: None,
             expires_at_unix_ms: question.expires_at_unix_ms,
@@ -80,6 +83,7 @@ impl Approvals {
         talk.step.event(SessionEvent::ConfirmationRequested {
             call,
             tool: question.tool.clone(),
+            because: because(question),
             expires_at_unix_ms: question.expires_at_unix_ms,
         });
         show(question, call, talk);
@@ -164,6 +168,7 @@ fn show(question: &Question, call: CallNumber, talk: &mut Talk) {
         arguments: Sensitive(Arc::new(arguments)),
         preview: (!preview.is_empty()).then(|| question.preview.clone()),
         warning: warning(question),
+        because: because(question),
         expires_at_unix_ms: question.expires_at_unix_ms,
     };
     talk.step
@@ -255,8 +260,8 @@ impl Approvals {
         resolved(asked.slot.number, Resolution::Expired, talk);
         let response = talk.step.failed_by_name(asked.tool.as_str(), error);
         let call = asked.slot.number;
-        talk.step
-            .event(SessionEvent::CallRejected(record(asked.slot, &response)));
+        let record = record(asked.slot, &response).because(asked.consent);
+        talk.step.event(SessionEvent::CallRejected(record));
         tell(Some(call), &response, talk);
     }
 }
@@ -371,8 +376,8 @@ impl Approvals {
             let response = talk
                 .step
                 .failed_by_name(question.tool.as_str(), error.clone());
-            talk.step
-                .event(SessionEvent::CallRejected(record(slot, &response)));
+            let record = record(slot, &response).because(consent::asked_before(question));
+            talk.step.event(SessionEvent::CallRejected(record));
         }
         self.tell_result(question, clicks, (error, Resolution::Refused), talk);
     }
@@ -510,8 +515,8 @@ impl Approvals {
             }
             None => return,
         };
-        talk.step
-            .event(SessionEvent::CallRejected(record(slot, response)));
+        let record = record(slot, response).because(consent::asked_before(question));
+        talk.step.event(SessionEvent::CallRejected(record));
     }
 }
 
@@ -737,6 +742,8 @@ mod tests {
             arguments: Sensitive("{}".to_owned()),
             preview: Sensitive(String::new()),
             hazards: Hazards::default(),
+            because: None,
+            clock: None,
             mode: Mode::Voice,
             user_id: UserId::new("u-1"),
             leg: SessionId::new("s-1"),

@@ -3,7 +3,7 @@
 
 pub use crate::model::Citation;
 use crate::model::{Role, TranscriptEntry};
-use crate::policy::confirm;
+use crate::policy::{ConsentReason, confirm};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -212,6 +212,8 @@ pub struct ConfirmationQuestion {
     pub preview: Option<Sensitive<String>>,
     /// What the user should know before answering: that it was done before, or may have been.
     pub warning: Option<String>,
+    /// Why the user is asked about this call, where not every call of the tool asks.
+    pub because: Option<String>,
     pub expires_at_unix_ms: u64,
 }
 
@@ -315,6 +317,17 @@ pub fn warning(question: &Question) -> Option<String> {
         .map(|earlier| warning_of(earlier, question))
         .collect();
     (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+/// Why the user is asked: in the words of the tool's author where there are any. `None` where the tool asks about every call, or where
+/// the [warning] says it.
+pub fn because(question: &Question) -> Option<String> {
+    if question.because.is_some() {
+        return question.because.clone();
+    }
+    let hazards = &question.hazards;
+    let is_of_others = hazards.external_content && hazards.earlier.is_empty();
+    is_of_others.then(|| ConsentReason::ExternalContent.to_string())
 }
 
 fn warning_of(earlier: &Earlier, question: &Question) -> String {

@@ -5,7 +5,7 @@ use crate::client::{CancelOutcome, CancelWay};
 use crate::context::{ContextEstimate, ContextUse};
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot, shorten};
 use crate::model::{LostReason, Role, Usage};
-pub use crate::policy::ConsentReason;
+pub use crate::policy::{ConsentReason, ConsentRule};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -63,6 +63,8 @@ pub enum SessionEvent {
     ConfirmationRequested {
         call: CallNumber,
         tool: ToolId,
+        /// Why, where not every call of the tool asks.
+        because: Option<String>,
         expires_at_unix_ms: u64,
     },
     /// What became of the question; `None` where no question has the token that came.

@@ -16,7 +16,7 @@ use windlass_tool::registry::Registry;
 use windlass_tool::rights::Role;
 
 /// The version of this form. A journal of another version is not read: the core that wrote it was another one.
-pub const JOURNAL_VERSION: u32 = 10;
+pub const JOURNAL_VERSION: u32 = 11;
 
 /// Characters of an output's text. What is longer is cut, and is compared by a sum of the rest.
 const OUTPUT_CHARACTERS_MAX: usize = 2_000;

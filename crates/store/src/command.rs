@@ -11,6 +11,7 @@ use crate::party::{Beginner, PartyKind};
 use crate::question::Question;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use windlass_tool::condition::LocalClock;
 use windlass_tool::effect_key::KeySpec;
 use windlass_tool::id::{ClientId, EffectId, SessionId, ToolId};
 use windlass_tool::kind::Mode;
@@ -143,6 +144,10 @@ pub struct Request {
     pub may_run: bool,
     /// The tool, or the configuration, demands the user's consent.
     pub needs_consent: bool,
+    /// Why, in words for people, where not every call of the tool does.
+    pub because: Option<String>,
+    /// The user's clock, of a tool that is available by it.
+    pub clock: Option<LocalClock>,
     /// It runs without consent although a model of the conversation has read external content.
     pub ignores_external_content: bool,
     /// The leg has a client who can be asked.

@@ -4,6 +4,7 @@ use crate::effect::Effect;
 use crate::id::{EffectKey, EntryNumber, Nonce, QuestionNumber};
 use crate::log::{EffectState, QuestionState};
 use serde::{Deserialize, Serialize};
+use windlass_tool::condition::LocalClock;
 use windlass_tool::id::{EffectId, SessionId, ToolId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -24,6 +25,12 @@ pub struct Question {
     pub preview: Sensitive<String>,
     /// What the user was told of before answering.
     pub hazards: Hazards,
+    /// Why the tool asks for consent, in words for people, where it does not ask about every call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+    /// The user's clock where the session asked, of a tool that is available by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<LocalClock>,
     pub mode: Mode,
     pub user_id: UserId,
     /// The leg that asked, and the call's number, as its client knows it.

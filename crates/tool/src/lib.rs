@@ -34,6 +34,7 @@ pub mod registry;
 pub mod rights;
 mod script_calls;
 pub mod sensitive;
+mod sensitive_arguments;
 pub mod template;
 pub mod validate;
 pub mod wording;

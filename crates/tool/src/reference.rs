@@ -174,3 +174,13 @@ pub(crate) fn parameter<'s>(root: &'s Value, pointer: &str) -> Option<Vec<&'s Ma
     }
     Some(parts(root, &schemas))
 }
+
+/// Whether one of two JSON pointers leads to the other's value or into it. `*` stands for every item.
+pub(crate) fn overlap(left: &str, right: &str) -> bool {
+    let tokens =
+        |pointer: &str| -> Vec<String> { pointer.split('/').skip(1).map(str::to_owned).collect() };
+    tokens(left)
+        .iter()
+        .zip(&tokens(right))
+        .all(|(left, right)| left == right || left == "*" || right == "*")
+}

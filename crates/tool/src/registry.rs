@@ -2,7 +2,7 @@
 //! session pins the one it began with.
 
 use crate::arguments::Arguments;
-use crate::condition::{Availability, Condition, Facts};
+use crate::condition::{ArgumentsOf, Availability, ConsentCondition, Constant, Facts};
 use crate::effect_key::KeySpec;
 use crate::envelope::Meta;
 use crate::handler::Handler;
@@ -47,7 +47,7 @@ pub struct Tool {
     /// Whether any of its calls needs the user's consent.
     pub requires_confirmation: bool,
     /// Of a tool that requires confirmation: the calls that need it. Without, all of them do.
-    pub consent_condition: Option<Condition>,
+    pub consent_condition: Option<ConsentCondition>,
     pub allowed_modes: Vec<Mode>,
     /// Milliseconds; soft.
     pub latency_budget_ms: u64,
@@ -113,6 +113,23 @@ impl Tool {
 
     pub fn allows(&self, mode: Mode) -> bool {
         self.allowed_modes.contains(&mode)
+    }
+
+    /// Whether there is a user and a time for which it is offered in a mode, as far as its own files say.
+    pub fn may_be_offered(&self, mode: Mode) -> bool {
+        let is_never_available = || {
+            let condition = self.availability.as_ref().map(|rule| &rule.condition);
+            let constant =
+                condition.map(|condition| condition.constant(ArgumentsOf::Nothing, &[mode]));
+            constant.flatten() == Some(Constant::Never)
+        };
+        self.allows(mode) && !is_never_available()
+    }
+
+    /// Whether the user's clock decides about its availability.
+    pub fn is_available_by_time(&self) -> bool {
+        let availability = self.availability.as_ref();
+        availability.is_some_and(|availability| availability.condition.reads_time())
     }
 
     pub fn writes(&self) -> bool {

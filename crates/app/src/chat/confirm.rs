@@ -7,6 +7,7 @@ use super::delivery::question_of;
 use super::held::{SessionMaker, SessionRequest};
 use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, approval_of, broken, refuse_blocked, unavailable};
+use crate::clock::UserZone;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -33,6 +34,8 @@ pub(crate) struct GivenAnswer {
     pub(crate) key: Option<Message>,
     /// The user for whom the caller says it speaks.
     pub(crate) user: Option<String>,
+    /// Where the user lives, if the client says.
+    pub(crate) zone: Option<UserZone>,
 }
 
 impl ChatHost {
@@ -59,7 +62,8 @@ impl ChatHost {
         let (own, world) = self.world.of_user(caller, None);
         refuse_blocked(&own, world.as_ref())?;
         let client_id = whose.owner.as_ref().unwrap_or(&caller.client_id).clone();
-        let maker = self.maker(caller, &own, client_id, &whose)?;
+        let mut maker = self.maker(caller, &own, client_id, &whose)?;
+        maker.zone = given.zone.clone().or(maker.zone);
         let conversation = match self.conversations.get(tenant, id) {
             Some(held) => held,
             None => self.conversations.hold(tenant, id, whose, Vec::new()),
@@ -345,6 +349,9 @@ pub(super) fn asked_json(
     });
     if let Some(warning) = &question.warning {
         asked["warning"] = warning.as_str().into();
+    }
+    if let Some(because) = &question.because {
+        asked["because"] = because.as_str().into();
     }
     asked
 }

@@ -152,6 +152,15 @@ pub(crate) fn check_id(id: &str) -> Result<(), BadRequest> {
 
 /// What is wanted, and at which message what was said before it ends.
 fn kind(body: &Body, limits: PictureLimits) -> Result<(RequestKind, usize), BadRequest> {
+    let again = match body.trigger.as_deref() {
+        None | Some("submit-message") => false,
+        Some("regenerate-message") => true,
+        Some(_) => {
+            return Err(BadRequest(
+                "the trigger is neither submit-message nor regenerate-message".to_owned(),
+            ));
+        }
+    };
     if let Some(text) = &body.message {
         let input = UserInput {
             text: Sensitive(checked(text)?.to_owned()),
@@ -165,15 +174,6 @@ fn kind(body: &Body, limits: PictureLimits) -> Result<(RequestKind, usize), BadR
         };
         return Ok((kind, body.messages.len()));
     }
-    let again = match body.trigger.as_deref() {
-        None | Some("submit-message") => false,
-        Some("regenerate-message") => true,
-        Some(_) => {
-            return Err(BadRequest(
-                "the trigger is neither submit-message nor regenerate-message".to_owned(),
-            ));
-        }
-    };
     if let Some(last) = body.messages.last()
         && last.role == "assistant"
         && !again

@@ -4,7 +4,7 @@ use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, unavailable};
 use serde_json::{Value, json};
 use windlass_runtime::caller::Caller;
-use windlass_session::client::warning;
+use windlass_session::client::{because, warning};
 use windlass_store::command::OpenQuestion;
 use windlass_store::{ConversationRef, Effect, EffectState};
 use windlass_tool::envelope::rfc3339;
@@ -59,6 +59,9 @@ pub(super) fn question_json(asked: &OpenQuestion, shows_token: bool) -> Value {
     }
     if let Some(warning) = warning(question) {
         fields["warning"] = warning.into();
+    }
+    if let Some(because) = because(question) {
+        fields["because"] = because.into();
     }
     fields
 }

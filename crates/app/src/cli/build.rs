@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_config::Config;
 use windlass_tool::artifact::write_artifact;
-use windlass_tool::compile::{Compilation, ExampleConsent, FieldDefault};
+use windlass_tool::compile::{Compilation, Configured, ExampleConsent, FieldDefault, configured};
 use windlass_tool::problem::{Problem, Severity};
 
 pub(super) fn run(arguments: &BuildArguments, handlers: &Handlers) -> Result<(), Failure> {
@@ -28,7 +28,8 @@ pub(super) fn run(arguments: &BuildArguments, handlers: &Handlers) -> Result<(),
         write_artifact(artifact, &path)
             .map_err(|error| Failure::Failed(format!("{error}; name another file with --out")))?;
     }
-    finish(&compilation, Some(&path), Printer.format())
+    let configured = in_configuration(&compilation, &config);
+    finish(&compilation, &configured, Some(&path))
 }
 
 pub(super) fn check(arguments: &CheckArguments, handlers: &Handlers) -> Result<(), Failure> {
@@ -38,7 +39,16 @@ pub(super) fn check(arguments: &CheckArguments, handlers: &Handlers) -> Result<(
     ]);
     let config = Arc::new(load_config(&arguments.file, flags)?);
     let path: PathBuf = config.folders.data.join(ARTIFACT_FILE);
-    let check = || finish(&compile(&config, &path, handlers)?, None, Printer.format());
+    let check = || {
+        let mut compilation = compile(&config, &path, handlers)?;
+        let mut configured = in_configuration(&compilation, &config);
+        // The server would refuse it, too.
+        compilation.problems.append(&mut configured.problems);
+        if compilation.count(Severity::Error) > 0 {
+            compilation.artifact = None;
+        }
+        finish(&compilation, &configured, None)
+    };
     if !arguments.watch {
         return check();
     }
@@ -65,16 +75,24 @@ fn compile(
     Ok(toolbox::compile(config, artifact, handlers, &vocabularies))
 }
 
+/// What the configuration makes of the tools, where all of them compile.
+fn in_configuration(compilation: &Compilation, config: &Config) -> Configured {
+    let artifact = compilation.artifact.as_ref();
+    let of = |artifact| configured(artifact, &config.condition_facts, &config.tightenings);
+    artifact.map(of).unwrap_or_default()
+}
+
 /// Prints what was found. `written` is where the artifact went, if one was to be written.
 fn finish(
     compilation: &Compilation,
+    configured: &Configured,
     written: Option<&Path>,
-    format: Format,
 ) -> Result<(), Failure> {
     let written = written.filter(|_| compilation.artifact.is_some());
+    let format = Printer.format();
     match format {
-        Format::Text => print_text(compilation, written),
-        Format::Json => print_json(compilation, written),
+        Format::Text => print_text(compilation, configured, written),
+        Format::Json => print_json(compilation, configured, written),
     }
     match compilation.artifact {
         Some(_) => Ok(()),
@@ -88,7 +106,7 @@ fn finish(
     }
 }
 
-fn print_text(compilation: &Compilation, written: Option<&Path>) {
+fn print_text(compilation: &Compilation, configured: &Configured, written: Option<&Path>) {
     for problem in &compilation.problems {
         Printer.finding(problem);
     }
@@ -117,7 +135,7 @@ fn print_text(compilation: &Compilation, written: Option<&Path>) {
         let shown: Vec<String> = defaults.iter().map(shown).collect();
         Printer.result(&format!("{tool}: by default {}", shown.join(", ")));
     }
-    for (tool, examples) in &compilation.consents {
+    for (tool, examples) in &configured.consents {
         Printer.result(&format!("{tool}: the examples of its guide come to"));
         for example in examples {
             Printer.result(&format!("  {}", consent_of(example)));
@@ -136,13 +154,9 @@ fn consent_of(example: &ExampleConsent) -> String {
     let (anonymous, signed_in) = (&example.anonymous, &example.signed_in);
     let outcome = match anonymous == signed_in {
         true => anonymous.clone(),
-        false => format!("{anonymous} who has not signed in, {signed_in} who has"),
+        false => format!("{anonymous} if the user has not signed in, else {signed_in}"),
     };
-    let elsewhere = match example.may_differ {
-        true => " (by text, on a Monday at 12, without roles)",
-        false => "",
-    };
-    format!("{}: {outcome}{elsewhere}", example.arguments)
+    format!("{}: {outcome}", example.arguments)
 }
 
 /// A value as people write it.
@@ -154,7 +168,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-fn print_json(compilation: &Compilation, written: Option<&Path>) {
+fn print_json(compilation: &Compilation, configured: &Configured, written: Option<&Path>) {
     let artifact = compilation.artifact.as_ref();
     let report = json!({
         "ok": artifact.is_some(),
@@ -175,7 +189,7 @@ fn print_json(compilation: &Compilation, written: Option<&Path>) {
             });
             defaults.collect::<BTreeMap<_, _>>()
         }),
-        "consent": artifact.map(|_| &compilation.consents),
+        "consent": artifact.map(|_| &configured.consents),
         "problems": compilation.problems,
     });
     Printer.result(&report.to_string());

@@ -10,7 +10,9 @@ pub(super) fn details(question: &ConfirmationQuestion) -> Vec<String> {
     let call = format!("{} {}", question.tool, shown(&arguments));
     let warning = question.warning.as_ref();
     let warning = warning.map(|warning| format!("Look twice: {warning}"));
-    warning.into_iter().chain([call]).collect()
+    let because = question.because.as_ref();
+    let because = because.map(|because| format!("You are asked because: {}", plain(because)));
+    warning.into_iter().chain([call]).chain(because).collect()
 }
 
 /// Whether a line says that the call may run: `yes` alone does, as the questions say.
@@ -33,7 +35,10 @@ pub(super) fn reason(line: &str) -> Option<Sensitive<String>> {
 
 /// JSON with everything escaped that could hide or reorder what stands beside it: a terminal obeys what it is sent.
 fn shown(value: &Value) -> String {
-    let text = value.to_string();
+    plain(&value.to_string())
+}
+
+fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         if character.is_ascii_graphic() || character == ' ' || character.is_alphanumeric() {

@@ -14,6 +14,7 @@ use crate::chat::conversation::{Confirmation, Message};
 use crate::chat::record::TurnReader;
 use crate::chat::request;
 use crate::chat::{Answering, ChatRefusal, GivenAnswer};
+use crate::clock::UserZone;
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Request, State as Extract};
 use bytes::Bytes;
@@ -114,11 +115,26 @@ struct PostedAnswer {
     /// The user for whom a program speaks that vouches for users.
     #[serde(default)]
     user_id: Option<String>,
+    /// Where the user lives: the name of a zone.
+    #[serde(default)]
+    time_zone: Option<String>,
+}
+
+impl PostedAnswer {
+    /// Reads a body, with the zone that it names.
+    fn read(body: &[u8]) -> Result<(Self, Option<UserZone>), String> {
+        let said: Self = crate::body::object(body).map_err(|problem| {
+            format!("the body is no answer to a request for approval: {problem}")
+        })?;
+        let zone = said.time_zone.as_deref().map_or(Ok(None), UserZone::parse);
+        let zone = zone.map_err(|problem| format!("timeZone: {problem}"))?;
+        Ok((said, zone))
+    }
 }
 
 /// Whether a body answers a question.
 pub(crate) fn understands_answer(body: &[u8]) -> bool {
-    crate::body::object::<PostedAnswer>(body).is_ok()
+    PostedAnswer::read(body).is_ok()
 }
 
 /// `POST /api/confirm`: the user's answer to a request for consent, for clients that have no stream to send it on.
@@ -130,9 +146,8 @@ pub(super) async fn confirm(
         Ok(entrance) => entrance,
         Err(refused) => return as_confirmation(refused).await,
     };
-    let response = match crate::body::object::<PostedAnswer>(&entrance.body) {
+    let response = match PostedAnswer::read(&entrance.body) {
         Err(problem) => {
-            let problem = format!("the body is no answer to a request for approval: {problem}");
             as_confirmation(error(StatusCode::BAD_REQUEST, "bad_message", &problem)).await
         }
         Ok(said) => match consent(&state, &entrance, said).await {
@@ -152,7 +167,7 @@ pub(super) async fn confirm(
 async fn consent(
     state: &ServerState,
     entrance: &Entrance,
-    said: PostedAnswer,
+    (said, zone): (PostedAnswer, Option<UserZone>),
 ) -> Result<Confirmation, ChatRefusal> {
     let PostedAnswer {
         conversation_id,
@@ -160,6 +175,7 @@ async fn consent(
         approved,
         reason,
         user_id,
+        time_zone: _,
     } = said;
     let given = GivenAnswer {
         conversation: ConversationId::new(conversation_id),
@@ -168,6 +184,7 @@ async fn consent(
         reason,
         key: entrance.key.clone(),
         user: user_id,
+        zone,
     };
     state.chat.confirm(&entrance.caller, given).await
 }

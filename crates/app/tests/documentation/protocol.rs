@@ -267,6 +267,7 @@ fn call_messages() -> Vec<Value> {
                 )),
                 preview: Some(Sensitive("Pay 10".to_owned())),
                 warning: None,
+                because: None,
                 expires_at_unix_ms: NOW_UNIX_MS,
             },
             &Sensitive("3.5f0c2d1e8b7a49369e2f6a1b0c3d4e5f".to_owned()),

@@ -432,5 +432,12 @@ async fn a_trigger_that_nobody_knows_is_refused() {
     for (trigger, status) in [("submit-message", 200), ("resubmit", 400)] {
         let body = json!({"id": "c", "trigger": trigger, "messages": [user("a", "Who?")]});
         assert_eq!(chat.ask(&body).status, status, "{trigger}");
+        let short = json!({"id": "d", "trigger": trigger, "message": "Who?"});
+        let answer = chat.ask(&short);
+        assert_eq!(answer.status, status, "{trigger}");
+        let names_them = answer
+            .body
+            .contains("neither submit-message nor regenerate-message");
+        assert_eq!(names_them, status == 400, "{}", answer.body);
     }
 }

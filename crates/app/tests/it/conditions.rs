@@ -1,14 +1,19 @@
 //! Tools that are offered under a condition, and calls that ask under one: a real server, by chat and by voice, and what its audit says.
 
 use crate::access::{key, with};
-use crate::chat::chat_with;
+use crate::chat::{chat_with, chunks, question};
 use crate::support::change::{Changes, write_tool};
-use crate::support::http::post_with;
+use crate::support::config;
+use crate::support::http::{get, post, post_with};
 use crate::support::model_server::Says;
 use crate::support::program::{command, run};
 use crate::support::voice_client::VoiceClient;
 use serde_json::{Value, json};
 use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+use windlass_app::server::{Setup, start};
+use windlass_tool::condition::LocalClock;
 
 const OFFERED: &str = "context.user.isAuthenticated && config.region === 'north'";
 const ASKED: &str = "args.what == 'two' || !('staff' in roles)";
@@ -118,6 +123,166 @@ async fn a_tool_is_for_those_for_whom_its_condition_holds_and_asks_as_its_condit
     );
 }
 
+/// 14 hours before UTC, where the servers of tests are not.
+const FAR_ZONE: &str = "Pacific/Kiritimati";
+
+/// A condition that holds now and for an hour more in [`FAR_ZONE`], and nowhere near.
+fn holds_far_away() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let clock = LocalClock::new([(0, 14 * 3_600)]);
+    let hour = clock.at(now.as_millis().try_into().unwrap()).hour;
+    format!("time.hour in ({hour}, {})", (hour + 1) % 24)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_is_judged_by_the_clock_of_the_session_that_asked() {
+    let tools = tempfile::tempdir().unwrap();
+    write_tool(
+        tools.path(),
+        json!({
+            "availability": {"condition": holds_far_away()},
+            "requiresConfirmation": {"condition": "args.what != 'three'", "because": "It is one of two."},
+        }),
+    );
+    let changes = Changes::new();
+    let keys = [("folders.tools", tools.path().to_str().unwrap())];
+    let chat = chat_with(rule, &keys, changes.handlers()).await;
+    let ask = |id: &str, zone: Option<&str>| {
+        let mut body = json!({"id": id, "message": "Change one."});
+        body["timeZone"] = zone.into();
+        chat.ask(&body)
+    };
+    let nearby = ask("near", None);
+    assert!(nearby.body.contains("MODE_RESTRICTED"), "{}", nearby.body);
+    let asked = question(&ask("far", Some(FAR_ZONE)));
+    assert_eq!(asked["because"], "It is one of two.");
+    let listed = get(&chat.address, "/api/conversations/far");
+    let listed: Value = serde_json::from_str(&listed.body).unwrap();
+    assert_eq!(listed["questions"][0]["because"], "It is one of two.");
+    let confirm = |zone: Value| {
+        let body = json!({
+            "conversationId": "far", "token": asked["token"], "approved": true, "timeZone": zone
+        });
+        post(&chat.address, "/api/confirm", body.to_string().as_bytes())
+    };
+    let refused = confirm(json!("Atlantis/Poseidonis"));
+    assert!(
+        refused.status == 400 && refused.body.contains("timeZone: there is no time zone"),
+        "{}",
+        refused.body
+    );
+    assert_eq!(changes.made(), [""; 0]);
+    let confirmed = confirm(Value::Null);
+    assert_eq!(confirmed.status, 200, "{}", confirmed.body);
+    assert_eq!(changes.made(), ["one"]);
+    let data = chat.close().await;
+    let audit = fs::read_to_string(data.path().join("audit.jsonl")).unwrap();
+    let consents: Vec<Value> = audit
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|line| line["toolId"] == "change")
+        .map(|line| line["consent"].clone())
+        .collect();
+    assert_eq!(
+        consents,
+        [
+            Value::Null,
+            json!("the condition holds: args.what != 'three'"),
+            json!("It is one of two."),
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_call_is_shown_with_what_the_model_wrote() {
+    let tools = tempfile::tempdir().unwrap();
+    write_tool(
+        tools.path(),
+        json!({"availability": {"condition": "user.isAuthenticated"}}),
+    );
+    let changes = Changes::new();
+    let keys = [("folders.tools", tools.path().to_str().unwrap())];
+    let chat = chat_with(
+        |last| match last["role"] == "user" {
+            true if last["content"].to_string().contains("Fly.") => {
+                Says::Calls("fly", json!({"to": "the moon"}))
+            }
+            true => Says::Calls("change", json!({"what": "one"})),
+            false => Says::Words("It cannot be done."),
+        },
+        &keys,
+        changes.handlers(),
+    )
+    .await;
+    for (words, input) in [
+        ("Change one.", json!({"what": "one"})),
+        ("Fly.", json!({"to": "the moon"})),
+    ] {
+        let answer = chat.ask(&json!({"id": words, "message": words}));
+        let call = chunks(&answer)
+            .into_iter()
+            .find(|chunk| chunk["type"] == "tool-input-available");
+        assert_eq!(call.unwrap()["input"], input, "{}", answer.body);
+    }
+    write_secret_tool(tools.path());
+    let secret = [("folders.tools", tools.path().to_str().unwrap())];
+    let chat = chat_with(
+        |last| match last["role"] == "user" {
+            true => Says::Calls("change", json!({"waht": "4711"})),
+            false => Says::Words("It cannot be done."),
+        },
+        &secret,
+        changes.handlers(),
+    )
+    .await;
+    let answer = chat.ask(&json!({"id": "secret", "message": "Change it."}));
+    assert!(!answer.body.contains("4711"), "{}", answer.body);
+}
+
+/// The same tool with an argument that nobody else is to see.
+fn write_secret_tool(tools: &Path) {
+    write_tool(tools, json!({"sensitive": ["/what"]}));
+}
+
+/// A tool that is for writing alone by its condition is one all the same: what is typed is answered in writing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_is_for_writing_alone_also_by_its_condition() {
+    for (fields, typed) in [
+        (
+            json!({"allowedModes": ["text"], "availability": {"condition": "user.isAuthenticated"}}),
+            true,
+        ),
+        (
+            json!({"allowedModes": ["text", "voice"], "availability": {"condition": "mode == 'text' && user.isAuthenticated"}}),
+            true,
+        ),
+        (
+            json!({"allowedModes": ["text", "voice"], "availability": {"condition": "user.isAuthenticated"}}),
+            false,
+        ),
+        (
+            json!({"allowedModes": ["text", "voice"], "availability": {"condition": "mode == 'voice'"}}),
+            false,
+        ),
+    ] {
+        let tools = tempfile::tempdir().unwrap();
+        write_tool(tools.path(), fields.clone());
+        let data = tempfile::tempdir().unwrap();
+        let keys = [("folders.tools", tools.path().to_str().unwrap())];
+        let server = start(Setup {
+            config: config(data.path(), &keys),
+            handlers: Changes::new().handlers(),
+            watch: false,
+        })
+        .await
+        .unwrap();
+        let info = get(&server.address().to_string(), "/api/info");
+        let info: Value = serde_json::from_str(&info.body).unwrap();
+        assert_eq!(info["text"]["typed"], typed, "{fields} {info}");
+        server.shut_down().await;
+    }
+}
+
 /// A tool that a script runs, in a folder that has its own `tools` and `kb`.
 fn folder_with_gated_tool() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -154,8 +319,8 @@ fn the_command_line_judges_conditions_as_every_session_does() {
     assert_eq!(checked.code, 0, "{:?}", checked.problems);
     for line in [
         "gated: the examples of its guide come to",
-        "  {\"amount\":20}: does not ask",
-        "  {\"amount\":500}: asks",
+        "  {\"amount\":20}: is not available if the user has not signed in, else does not ask",
+        "  {\"amount\":500}: is not available if the user has not signed in, else asks",
     ] {
         assert!(
             checked.output.lines().any(|said| said == line),
@@ -192,6 +357,44 @@ fn the_command_line_judges_conditions_as_every_session_does() {
         (1, &json!("CONFIRMATION_REQUIRED")),
         "{large}"
     );
+}
+
+#[test]
+fn a_check_judges_by_what_the_configuration_says_of_a_tool() {
+    let folder = folder_with_gated_tool();
+    let values = fs::read_to_string(folder.path().join("windlass.toml")).unwrap();
+    for (table, code, line) in [
+        (
+            "[tools.gated]\nrequires_confirmation = true\n",
+            0,
+            "  {\"amount\":20}: is not available if the user has not signed in, else asks, because the configuration says so",
+        ),
+        (
+            "[tools.gated]\nrequires_auth = true\n",
+            0,
+            "  {\"amount\":20}: is refused if the user has not signed in, else does not ask",
+        ),
+        (
+            "[tools.gated]\nrequires_confirmation = false\n",
+            1,
+            "requires_confirmation is true in its schema.json (it may only make a tool stricter)",
+        ),
+        (
+            "[tools.gatd]\nrequires_confirmation = true\n",
+            1,
+            "the configuration speaks of the tool gatd, which does not exist (did you mean gated?)",
+        ),
+    ] {
+        fs::write(
+            folder.path().join("windlass.toml"),
+            format!("{values}{table}"),
+        )
+        .unwrap();
+        let checked = run(command(folder.path()).arg("check"));
+        let said = checked.problems.join("\n") + &checked.output;
+        assert_eq!(checked.code, code, "{table} {said}");
+        assert!(said.contains(line), "{table} {said}");
+    }
 }
 
 #[test]

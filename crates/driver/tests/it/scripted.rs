@@ -224,6 +224,8 @@ fn request(nonce: u8) -> Request {
         onset: None,
         may_run: true,
         needs_consent: false,
+        because: None,
+        clock: None,
         ignores_external_content: false,
         can_ask: true,
         mode: Mode::Voice,
@@ -490,6 +492,8 @@ fn a_request_that_was_closed_while_its_answer_was_under_way_is_told_as_closed_be
     bench.commit(vec![Command::Open(Beginner::default()), attach]);
     let request = Request {
         needs_consent: true,
+        because: None,
+        clock: None,
         ..request(1)
     };
     bench.perform(Output::Request {

@@ -135,6 +135,8 @@ pub enum ServerMessage<'a> {
         preview: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         warning: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        because: Option<&'a str>,
         expires_at: String,
     },
     ConfirmationResult {
@@ -252,6 +254,7 @@ pub fn of_question<'a>(
             .as_ref()
             .map(|preview| preview.expose().as_str()),
         warning: question.warning.as_deref(),
+        because: question.because.as_deref(),
         expires_at: rfc3339(question.expires_at_unix_ms),
     }
 }
@@ -541,9 +544,13 @@ mod tests {
 
     #[test]
     fn a_question_has_its_arguments_always_and_words_where_its_tool_has_some() {
-        for (preview, warning) in [
-            (None, None),
-            (Some("Order Fram."), Some("It was done at 12:03.")),
+        for (preview, warning, because) in [
+            (None, None, None),
+            (
+                Some("Order Fram."),
+                Some("It was done at 12:03."),
+                Some("Ships are dear."),
+            ),
         ] {
             let question = ConfirmationQuestion {
                 call: CallNumber(3),
@@ -554,6 +561,7 @@ mod tests {
                 ))),
                 preview: preview.map(|text| Sensitive(text.to_owned())),
                 warning: warning.map(str::to_owned),
+                because: because.map(str::to_owned),
                 expires_at_unix_ms: 1_700_000_000_000,
             };
             let token = Sensitive("2.00".to_owned());
@@ -562,6 +570,7 @@ mod tests {
             if let (Some(preview), Some(warning)) = (preview, warning) {
                 expected["preview"] = json!(preview);
                 expected["warning"] = json!(warning);
+                expected["because"] = json!(because);
             }
             assert_eq!(written(&of_question(&question, &token)), expected);
         }

@@ -189,11 +189,7 @@ impl<O: Outlet> UiStream<O> {
     }
 
     fn call_ended(&mut self, record: &CallRecord) {
-        let no_arguments = Arguments::none();
-        let arguments = match (record.arguments(), record.tool()) {
-            (Some(arguments), Some(tool)) => without_sensitive(arguments.expose(), &tool.sensitive),
-            _ => Cow::Borrowed(&no_arguments),
-        };
+        let arguments = shown_arguments(record);
         // The message that goes on has it already; a message of its own has to show what was declined.
         let is_shown =
             self.continues && record.error_type() == Some(ErrorType::ConfirmationDeclined);
@@ -341,6 +337,17 @@ impl<O: Outlet> UiStream<O> {
             let url = &image.url;
             write_event(&mut self.bytes, &Chunk::File { url, media_type });
         }
+    }
+}
+
+/// What a call was asked with, for its user. Of arguments that no schema has let through nobody knows which are sensitive ones under
+/// another name, so that a tool with such arguments shows none of them.
+fn shown_arguments(record: &CallRecord) -> Cow<'_, Arguments> {
+    let nothing = || Cow::Owned(Arguments::none());
+    match (record.arguments(), record.asked_arguments(), record.tool()) {
+        (Some(arguments), _, Some(tool)) => without_sensitive(arguments.expose(), &tool.sensitive),
+        (None, Some(_), Some(tool)) if !tool.sensitive.is_empty() => nothing(),
+        (_, asked, _) => asked.map_or_else(nothing, Cow::Borrowed),
     }
 }
 
@@ -517,6 +524,7 @@ impl<O: Outlet> TurnSink for UiStream<O> {
             "args": question.arguments.expose().as_ref(),
             "preview": question.preview.as_ref().map(Sensitive::expose),
             "warning": question.warning,
+            "because": question.because,
             "expiresAt": rfc3339(question.expires_at_unix_ms),
         });
         self.data("confirmation-request", &request, true);

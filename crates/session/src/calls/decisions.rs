@@ -22,7 +22,7 @@ use windlass_store::command::{
     AnswerVerdict, OpenQuestion, Refusal, Reply, Request, RequestOrigin, Run, WithdrawnQuestion,
 };
 use windlass_store::{Effect, EffectState, Nonce, Question, QuestionState};
-use windlass_tool::condition::Facts;
+use windlass_tool::condition::{Facts, Given};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::kind::Mode;
@@ -65,6 +65,10 @@ impl Calls {
             onset: call.onset,
             may_run: call.refusal.is_none() && call.may_begin(),
             needs_consent: consent::is_needed(call.consent.as_deref()),
+            because: call.consent.as_deref().and_then(ConsentReason::words),
+            clock: tool
+                .is_available_by_time()
+                .then(|| talk.step.config.given.clock.clone()),
             ignores_external_content: tool.is_exempt_from_external_content_rule(),
             can_ask: self.can_ask(talk),
             mode: talk.step.config.mode,
@@ -467,8 +471,17 @@ impl Calls {
         }
         // One who approves for others is another user than the one to whom the tool has to be available.
         let of_user = tool.filter(|tool| tool.permissions.approver_roles.is_empty());
+        // The user lives where the session was that asked, wherever the answer comes from.
+        let given = Given {
+            clock: question
+                .clock
+                .clone()
+                .unwrap_or_else(|| config.given.clock.clone()),
+            values: config.given.values.clone(),
+        };
         let facts = Facts {
             mode: question.mode,
+            given: &given,
             ..talk.step.facts()
         };
         if let Some(error) = of_user.and_then(|tool| not_available(tool, &facts)) {
@@ -482,11 +495,13 @@ impl Calls {
         };
         match facts {
             Some(facts) => {
+                let consent = consent::asked_before(&question);
                 let origin = Origin::Approval {
                     question,
                     clicks: 0,
                 };
-                let call = Box::new(Call::new(facts, origin, false));
+                let mut call = Box::new(Call::new(facts, origin, false));
+                call.consent = consent;
                 self.check_rate(call, talk);
             }
             // Of an approval the ledger says that the tool is not the one that was approved.

@@ -3,8 +3,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use windlass_store::{Certainty, Hazards};
-use windlass_tool::condition::{Condition, Facts, Unjudged};
+use windlass_store::{Certainty, Hazards, Question};
+use windlass_tool::condition::{ConsentCondition, Facts, Unjudged};
 use windlass_tool::registry::Tool;
 
 /// Why the user was asked about a call, or was not, of a tool that asks.
@@ -12,35 +12,58 @@ use windlass_tool::registry::Tool;
 pub enum ConsentReason {
     /// Every call of the tool asks.
     Always,
-    Holds(Condition),
-    DoesNotHold(Condition),
+    Holds(ConsentRule),
+    DoesNotHold(ConsentRule),
     /// Nobody can say whether the condition holds, so that the user is asked.
-    Unjudged(Condition, Unjudged),
+    Unjudged(ConsentRule, Unjudged),
+    /// The user was asked before, and why stands in the ledger.
+    AskedBefore(Arc<str>),
     /// The tool does not ask for the call, and the model has read what others wrote.
     ExternalContent,
     DoneBefore,
     MayHaveHappened,
 }
 
+/// The condition by which a tool asks, as far as it may be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsentRule {
+    /// `None` where it reads sensitive arguments: beside whether it holds, it would tell what they are.
+    text: Option<Arc<str>>,
+    /// Its author's words for people.
+    because: Option<Arc<str>>,
+}
+
+impl ConsentRule {
+    fn of(rule: &ConsentCondition, tool: &Tool) -> Self {
+        let is_told = !rule.condition.reads_argument(&tool.sensitive);
+        Self {
+            text: is_told.then(|| rule.condition.text().clone()),
+            because: rule.because.clone(),
+        }
+    }
+
+    fn tell(&self, outcome: impl fmt::Display, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.text {
+            Some(text) => write!(formatter, "the condition {outcome}: {text}"),
+            None => write!(
+                formatter,
+                "the condition {outcome}; it reads sensitive arguments and is not shown"
+            ),
+        }
+    }
+}
+
 impl fmt::Display for ConsentReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Always => formatter.write_str("every call asks"),
-            Self::Holds(condition) => {
-                write!(formatter, "the condition holds: {}", condition.text())
+            Self::Holds(rule) => rule.tell("holds", formatter),
+            Self::DoesNotHold(rule) => rule.tell("does not hold", formatter),
+            Self::Unjudged(rule, problem) => {
+                let outcome = format_args!("cannot be judged, because {problem}");
+                rule.tell(outcome, formatter)
             }
-            Self::DoesNotHold(condition) => {
-                write!(
-                    formatter,
-                    "the condition does not hold: {}",
-                    condition.text()
-                )
-            }
-            Self::Unjudged(condition, problem) => write!(
-                formatter,
-                "the condition cannot be judged, because {problem}: {}",
-                condition.text()
-            ),
+            Self::AskedBefore(because) => formatter.write_str(because),
             Self::ExternalContent => {
                 formatter.write_str("text that others wrote is in the conversation")
             }
@@ -50,19 +73,39 @@ impl fmt::Display for ConsentReason {
     }
 }
 
+impl ConsentReason {
+    /// Why the tool asks about this call and not about every one, for the user: its author's words where the condition holds and has
+    /// some. `None` where the tool does not ask, or always does.
+    pub(crate) fn words(&self) -> Option<String> {
+        match self {
+            Self::Holds(ConsentRule {
+                because: Some(because),
+                ..
+            })
+            | Self::AskedBefore(because) => Some(because.to_string()),
+            Self::Holds(_) | Self::Unjudged(..) => Some(self.to_string()),
+            Self::Always
+            | Self::DoesNotHold(_)
+            | Self::ExternalContent
+            | Self::DoneBefore
+            | Self::MayHaveHappened => None,
+        }
+    }
+}
+
 /// What a tool says of one call: whether it needs consent, and why. `None` of a tool that never asks.
 pub(crate) fn judge(tool: &Tool, facts: &Facts<'_>) -> Option<ConsentReason> {
     if !tool.requires_confirmation {
         return None;
     }
-    let Some(condition) = &tool.consent_condition else {
+    let Some(rule) = &tool.consent_condition else {
         return Some(ConsentReason::Always);
     };
-    let condition = condition.clone();
-    Some(match condition.holds(facts) {
-        Ok(true) => ConsentReason::Holds(condition),
-        Ok(false) => ConsentReason::DoesNotHold(condition),
-        Err(problem) => ConsentReason::Unjudged(condition, problem),
+    let told = ConsentRule::of(rule, tool);
+    Some(match rule.condition.holds(facts) {
+        Ok(true) => ConsentReason::Holds(told),
+        Ok(false) => ConsentReason::DoesNotHold(told),
+        Err(problem) => ConsentReason::Unjudged(told, problem),
     })
 }
 
@@ -74,6 +117,7 @@ pub(crate) fn is_needed(reason: Option<&ConsentReason>) -> bool {
             ConsentReason::Always
             | ConsentReason::Holds(_)
             | ConsentReason::Unjudged(..)
+            | ConsentReason::AskedBefore(_)
             | ConsentReason::ExternalContent
             | ConsentReason::DoneBefore
             | ConsentReason::MayHaveHappened,
@@ -94,4 +138,11 @@ pub(crate) fn asked_because(
         }
         None => by_tool.cloned(),
     }
+}
+
+/// The same of a request, as the ledger has it. `None` of a tool that asks about every call.
+pub(crate) fn asked_before(question: &Question) -> Option<Arc<ConsentReason>> {
+    let by_tool = question.because.as_deref();
+    let by_tool = by_tool.map(|because| Arc::new(ConsentReason::AskedBefore(because.into())));
+    asked_because(by_tool.as_ref(), &question.hazards)
 }

@@ -5,7 +5,9 @@ use crate::harness::tools::{registry, roles, tool};
 use serde_json::json;
 use std::sync::Arc;
 use windlass_session::session::SessionConfig;
-use windlass_tool::condition::{Availability, Condition, Given, LocalClock, Values};
+use windlass_tool::condition::{
+    Availability, Condition, ConsentCondition, Given, LocalClock, Values,
+};
 use windlass_tool::kind::{Category, Mode, Reach, SideEffects};
 use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::rights::Rights;
@@ -31,7 +33,7 @@ fn conditional(available: &str, asks: &str) -> Registry {
     };
     let transfer = Tool {
         requires_confirmation: true,
-        consent_condition: Some(Condition::parse(asks).unwrap()),
+        consent_condition: Some(Condition::parse(asks).unwrap().into()),
         ..tool(
             "transfer",
             Category::Action,
@@ -178,6 +180,93 @@ fn consent_is_asked_for_by_what_a_call_asks() {
                 &["says Please confirm.", "done", "confirm token-1"],
             );
             assert!(said.contains("start call-1 transfer (effect-1)"), "{said}");
+        }
+    }
+}
+
+/// A bench whose `transfer` asks by a condition, with these words and sensitive arguments.
+fn asking_bench(condition: &str, because: Option<&str>, sensitive: &[&str]) -> Bench {
+    bench(Mode::Voice, |config| {
+        let registry = conditional(EVERYBODY, condition);
+        let transfer = registry.get("transfer").unwrap();
+        let asking = Tool {
+            requires_confirmation: true,
+            consent_condition: Some(ConsentCondition {
+                condition: Condition::parse(condition).unwrap(),
+                because: because.map(Into::into),
+            }),
+            sensitive: sensitive
+                .iter()
+                .map(|&pointer| pointer.to_owned())
+                .collect(),
+            ..tool(
+                "transfer",
+                Category::Action,
+                SideEffects::Writes,
+                transfer.parameters.schema().clone(),
+            )
+        };
+        config.registry = Arc::new(registry.with(asking));
+    })
+}
+
+#[test]
+fn why_the_user_is_asked_is_told_wherever_a_request_is_told_of() {
+    const CALL: &str = "calls function-call-1 transfer {\"amount\":101,\"to\":\"eve\"}";
+    let holds = "the condition holds: args.amount > 100";
+    let hidden = "the condition holds; it reads sensitive arguments and is not shown";
+    let unjudged = "the condition cannot be judged, because args.gift is not there: args.gift";
+    for (condition, because, sensitive, audited, told) in [
+        ("args.amount > 100", None, &[][..], holds, holds),
+        (
+            "args.amount > 100",
+            Some("That is much."),
+            &[],
+            holds,
+            "That is much.",
+        ),
+        ("args.gift", Some("That is much."), &[], unjudged, unjudged),
+        ("args.to == 'eve'", None, &["/to"], hidden, hidden),
+        (
+            "args.to == 'eve'",
+            Some("Eve spends."),
+            &["/to"],
+            hidden,
+            "Eve spends.",
+        ),
+        ("args.amount > 100", None, &["/to"], holds, holds),
+    ] {
+        let mut bench = asking_bench(condition, because, sensitive);
+        let said = last(&mut bench, &["text go", CALL]);
+        let rejected = format!("call-1 rejected ConfirmationRequired ({audited})\n");
+        assert!(said.contains(&rejected), "{condition} {said}");
+        assert!(
+            said.contains(&format!(" because {told:?}\n")),
+            "{condition} {said}"
+        );
+        let script = [
+            "says Please confirm.",
+            "done",
+            "confirm token-1",
+            "returns 1 {\"sent\":true}",
+        ];
+        let said: String = script.iter().map(|line| bench.line(line)).collect();
+        assert!(
+            said.contains(&format!("call-1 finished ({told})\n")),
+            "{condition} {said}"
+        );
+        // The same of a request that nobody answers, and of one that is denied.
+        for (end, outcome) in [
+            ("wait 600000", "ConfirmationExpired"),
+            ("decline token-1", "ConfirmationDeclined"),
+        ] {
+            let mut bench = asking_bench(condition, because, sensitive);
+            let said = last(
+                &mut bench,
+                &["text go", CALL, "says Please confirm.", "done", end],
+            );
+            let rejected = format!("call-1 rejected {outcome} ({told})\n");
+            assert!(said.contains(&rejected), "{condition} {end} {said}");
         }
     }
 }

@@ -93,6 +93,8 @@ fn question() -> Question {
             }],
             external_content: true,
         },
+        because: Some("the condition holds: true".to_owned()),
+        clock: None,
         mode: Mode::Voice,
         user_id: UserId::new("u-1"),
         leg: SessionId::new("s-1"),

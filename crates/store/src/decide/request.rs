@@ -477,6 +477,8 @@ impl Step<'_> {
             arguments: request.arguments.clone(),
             preview: request.preview.clone(),
             hazards,
+            because: request.because.clone(),
+            clock: request.clock.clone(),
             mode: request.mode,
             user_id: self.conversation.user_id.clone(),
             leg: request.leg.leg.clone(),

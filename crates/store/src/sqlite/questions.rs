@@ -6,6 +6,7 @@ use super::tables::{
 use crate::id::{ConversationRef, EffectKey, EntryNumber, Nonce, QuestionNumber};
 use crate::log::QuestionState;
 use crate::question::Question;
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Params, Row, params};
 use windlass_tool::id::{EffectId, SessionId, UserId};
 use windlass_tool::sensitive::Sensitive;
@@ -14,7 +15,7 @@ use windlass_tool::sensitive::Sensitive;
 macro_rules! columns {
     () => {
         "number, key, tool, tool_version, handler_hash, arguments, preview, hazards, mode, user_id, leg, generation, onset, call, nonce, state, \
-         effect_id, last_entry, is_heard, asked_at_unix_ms, expires_at_unix_ms, near, reason"
+         effect_id, last_entry, is_heard, asked_at_unix_ms, expires_at_unix_ms, near, reason, because, clock"
     };
 }
 
@@ -132,7 +133,7 @@ pub(super) fn upsert(
             "INSERT INTO questions (",
             columns!(),
             ", tenant, conversation_id)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)
              ON CONFLICT (tenant, conversation_id, number) DO UPDATE SET
                  key = excluded.key, tool = excluded.tool, tool_version = excluded.tool_version,
                  handler_hash = excluded.handler_hash, arguments = excluded.arguments, preview = excluded.preview,
@@ -141,7 +142,8 @@ pub(super) fn upsert(
                  call = excluded.call, nonce = excluded.nonce, state = excluded.state, effect_id = excluded.effect_id,
                  last_entry = excluded.last_entry, is_heard = excluded.is_heard,
                  asked_at_unix_ms = excluded.asked_at_unix_ms, expires_at_unix_ms = excluded.expires_at_unix_ms,
-                 near = excluded.near, reason = excluded.reason"
+                 near = excluded.near, reason = excluded.reason, because = excluded.because,
+                 clock = excluded.clock"
         ))?
         .execute(params![
             question.number.0,
@@ -167,6 +169,8 @@ pub(super) fn upsert(
             time(question.expires_at_unix_ms),
             question.near.0,
             question.reason.as_ref().map(|reason| reason.expose().as_str()),
+            question.because,
+            question.clock.as_ref().map(json).transpose()?,
             of.tenant.as_str(),
             of.conversation_id.as_str(),
         ])?;
@@ -208,6 +212,11 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Question> {
         expires_at_unix_ms: loaded_time(row.get(20)?),
         near: EffectKey(row.get(21)?),
         reason: row.get::<_, Option<String>>(22)?.map(Sensitive),
+        because: row.get(23)?,
+        clock: match row.get_ref(24)? {
+            ValueRef::Null => None,
+            _ => Some(from_json(row, 24, "clock")?),
+        },
     })
 }
 

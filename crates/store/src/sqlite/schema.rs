@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     count_parties,
     name_conversations,
     keep_reasons,
+    keep_why_users_are_asked,
 ];
 
 /// How a file stands to this program.
@@ -367,6 +368,13 @@ fn count_parties(connection: &Connection) -> rusqlite::Result<()> {
 /// Why users denied what they were asked. Those of before said nothing.
 fn keep_reasons(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("ALTER TABLE questions ADD COLUMN reason TEXT")
+}
+
+/// Why the tools of requests ask for consent, and by which clock. Nobody knows it of those of before.
+fn keep_why_users_are_asked(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "ALTER TABLE questions ADD COLUMN because TEXT; ALTER TABLE questions ADD COLUMN clock TEXT",
+    )
 }
 
 /// What a list shows of each conversation, which those of before get from their logs; and the clients that were ended.

@@ -730,6 +730,8 @@ impl World {
             onset: leg.onset,
             may_run: !self.random.is(3),
             needs_consent: self.policy.consent,
+            because: None,
+            clock: None,
             ignores_external_content: false,
             can_ask: !self.random.is(10),
             mode: Mode::Voice,

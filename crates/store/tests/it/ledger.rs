@@ -330,6 +330,8 @@ impl Ledger {
             onset: self.onset,
             may_run: policy.may_run,
             needs_consent: policy.consent,
+            because: None,
+            clock: None,
             ignores_external_content: policy.ignores_external,
             can_ask: policy.can_ask,
             mode: Mode::Voice,

@@ -13,6 +13,7 @@ use windlass_store::{
     AttemptNumber, AttemptOutcome, Beginner, ConversationRef, EntryEvent, LegNumber, LegRef,
     MemoryStore, NewEntry, SqliteStore, Store, StoreLimits,
 };
+use windlass_tool::condition::LocalClock;
 use windlass_tool::handler::Block;
 use windlass_tool::id::{EffectId, SessionId, ToolId, UserId};
 use windlass_tool::kind::Mode;
@@ -159,6 +160,8 @@ pub(crate) fn request(number: u64, leg: &LegRef) -> Request {
         onset: None,
         may_run: true,
         needs_consent: false,
+        because: None,
+        clock: None,
         ignores_external_content: false,
         can_ask: true,
         mode: Mode::Voice,
@@ -177,6 +180,8 @@ pub(crate) fn requested(number: u64, leg: &LegRef) -> Command {
 pub(crate) fn asking(number: u64, leg: &LegRef) -> Command {
     Command::Request(Box::new(Request {
         needs_consent: true,
+        because: Some("the condition holds: true".to_owned()),
+        clock: Some(LocalClock::new([(0, 3_600)])),
         ..request(number, leg)
     }))
 }

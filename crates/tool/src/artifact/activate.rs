@@ -120,6 +120,23 @@ pub enum ActivationError {
     },
 }
 
+impl ActivationError {
+    /// The tool that it is about.
+    pub(crate) fn tool(&self) -> &ToolId {
+        match self {
+            Self::ScriptsUnavailable { tool, .. }
+            | Self::FilesUnavailable { tool, .. }
+            | Self::Script { tool, .. }
+            | Self::HandlerMissing { tool }
+            | Self::ResponseVersion { tool, .. }
+            | Self::UnknownTool { tool, .. }
+            | Self::Loosened { tool, .. }
+            | Self::ConfirmationParameter { tool, .. }
+            | Self::Clamp { tool, .. } => tool,
+        }
+    }
+}
+
 fn suggestion(near: Option<&str>) -> String {
     near.map_or_else(String::new, |near| format!("; did you mean {near}?"))
 }
@@ -132,40 +149,60 @@ impl Artifact {
         loaders: Loaders<'_>,
         tightenings: &BTreeMap<ToolId, Tightening>,
     ) -> Result<Registry, ActivationError> {
-        let ids = || {
-            self.entries
-                .iter()
-                .map(|entry| entry.manifest.tool_id.as_str())
-        };
-        if let Some(tool) = tightenings
-            .keys()
-            .find(|tool| !ids().any(|id| id == tool.as_str()))
-        {
-            return Err(ActivationError::UnknownTool {
-                tool: tool.clone(),
-                near: nearest(tool.as_str(), ids()).map(str::to_owned),
-            });
+        if let Some(error) = self.unknown_tools(tightenings).next() {
+            return Err(error);
         }
         let mut tools = Vec::with_capacity(self.entries.len());
         for mut entry in self.entries {
-            if let Some(tightening) = tightenings.get(&entry.manifest.tool_id) {
-                tighten(&mut entry.manifest, tightening).map_err(|cause| {
-                    ActivationError::Loosened {
-                        tool: entry.manifest.tool_id.clone(),
-                        cause,
-                    }
-                })?;
-                if let Some(parameter) = forged_confirmation(&entry.manifest) {
-                    return Err(ActivationError::ConfirmationParameter {
-                        tool: entry.manifest.tool_id,
-                        parameter,
-                    });
-                }
-            }
+            entry.manifest = tightened(entry.manifest, tightenings)?;
             let handler = handler_of(&entry, handlers, loaders)?;
             tools.push(tool(entry, handler));
         }
         Ok(Registry::new(self.version, self.git_commit, tools))
+    }
+
+    /// What a configuration says of tools that do not exist.
+    pub(crate) fn unknown_tools<'a>(
+        &'a self,
+        tightenings: &'a BTreeMap<ToolId, Tightening>,
+    ) -> impl Iterator<Item = ActivationError> + 'a {
+        let ids = move || {
+            let entries = self.entries.iter();
+            entries.map(|entry| entry.manifest.tool_id.as_str())
+        };
+        let unknown = move |tool: &&ToolId| !ids().any(|id| id == tool.as_str());
+        let named = tightenings.keys().filter(unknown);
+        named.map(move |tool| ActivationError::UnknownTool {
+            tool: tool.clone(),
+            near: nearest(tool.as_str(), ids()).map(str::to_owned),
+        })
+    }
+}
+
+/// A tool as a configuration has it.
+///
+/// # Errors
+///
+/// The configuration would make it looser, or have it ask for what its model seems to give.
+pub(crate) fn tightened(
+    mut manifest: Manifest,
+    tightenings: &BTreeMap<ToolId, Tightening>,
+) -> Result<Manifest, ActivationError> {
+    let Some(tightening) = tightenings.get(&manifest.tool_id) else {
+        return Ok(manifest);
+    };
+    if let Err(cause) = tighten(&mut manifest, tightening) {
+        return Err(ActivationError::Loosened {
+            tool: manifest.tool_id,
+            cause,
+        });
+    }
+    match forged_confirmation(&manifest) {
+        Some(parameter) => Err(ActivationError::ConfirmationParameter {
+            tool: manifest.tool_id,
+            parameter,
+        }),
+        None => Ok(manifest),
     }
 }
 
@@ -410,7 +447,6 @@ fn tighten(manifest: &mut Manifest, tightening: &Tightening) -> Result<(), Strin
     Ok(())
 }
 
-/// Joins one tool with its handler.
 /// What a user approves says what it may set off.
 fn with_calls(preview: String, handler: &HandlerCode) -> String {
     let called: Vec<String> = handler.called_tools().into_iter().collect();
@@ -420,6 +456,7 @@ fn with_calls(preview: String, handler: &HandlerCode) -> String {
     }
 }
 
+/// Joins one tool with its handler.
 pub(crate) fn tool(entry: Entry, handler: Arc<dyn Handler>) -> Tool {
     let code_hash = entry.code_hash();
     let manifest = entry.manifest;

@@ -11,7 +11,7 @@ pub use activate::{
 pub use load::LoadError;
 pub use write::{WriteError, write_artifact};
 
-pub(crate) use activate::tool;
+pub(crate) use activate::{tightened, tool};
 
 use crate::arguments::Arguments;
 use crate::effect_key::KeySpec;
@@ -195,6 +195,10 @@ impl Artifact {
     }
 
     /// In their order.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
     pub fn tool_ids(&self) -> impl Iterator<Item = &ToolId> {
         self.entries.iter().map(|entry| &entry.manifest.tool_id)
     }

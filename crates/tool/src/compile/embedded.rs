@@ -24,7 +24,9 @@ pub fn compile_embedded(
     handler: Arc<dyn Handler>,
 ) -> Result<Tool, Vec<Problem>> {
     let mut report = Report::new(BUILT_IN, "schema.json", schema);
-    let readable = manifest::read(schema, BUILT_IN, |_| true, Values::none(), &mut report);
+    let readable = manifest::read(schema, BUILT_IN, |_| true, &mut report);
+    let schema = readable.parameters.as_ref();
+    manifest::conditions::check(&readable, schema, Values::none(), &mut report);
     if let (Some(id), Some(parameters), Some(reads)) =
         (&readable.tool_id, &readable.parameters, handler.reads())
     {

@@ -2,7 +2,7 @@
 //! any of them. Knows no clock and runs no tool; the artifact that is there already is never touched by an error.
 
 mod calls;
-mod consent;
+mod configured;
 mod directory;
 mod embedded;
 mod git;
@@ -11,7 +11,7 @@ mod script;
 mod vocabulary;
 
 pub use crate::manifest::FieldDefault;
-pub use consent::ExampleConsent;
+pub use configured::{Configured, ExampleConsent, configured};
 pub use embedded::compile_embedded;
 pub use script::{ScriptFlaw, ScriptJudge, ScriptSources, ScriptVerdict};
 pub use vocabulary::{Vocabularies, Vocabulary};
@@ -36,7 +36,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Goes up when the compiler makes something else of the same sources, so that artifacts of older ones are rebuilt.
-const REVISION: u32 = 8;
+const REVISION: u32 = 9;
 
 /// The most tools that OpenAI takes in one request.
 pub const OPENAI_TOOLS_MAX: usize = 128;
@@ -81,8 +81,6 @@ pub struct Compilation {
     pub problems: Vec<Problem>,
     /// What was taken for the fields that the tools leave out.
     pub defaults: BTreeMap<ToolId, Vec<FieldDefault>>,
-    /// What the examples of guides come to, of tools whose consent a condition decides.
-    pub consents: BTreeMap<ToolId, Vec<ExampleConsent>>,
 }
 
 impl Compilation {
@@ -103,7 +101,6 @@ pub fn compile(source: &Source<'_>) -> Compilation {
                 artifact: None,
                 problems: vec![*problem],
                 defaults: BTreeMap::new(),
-                consents: BTreeMap::new(),
             };
         }
     };
@@ -111,7 +108,7 @@ pub fn compile(source: &Source<'_>) -> Compilation {
     let mut problems = snapshot.problems;
     let mut entries: Vec<Entry> = Vec::with_capacity(snapshot.tools.len());
     let mut directories_by_id: BTreeMap<ToolId, String> = BTreeMap::new();
-    let (mut defaults, mut consents) = (BTreeMap::new(), BTreeMap::new());
+    let mut defaults = BTreeMap::new();
     for files in &snapshot.tools {
         let shared = &snapshot.shared;
         let compiled = compile_tool(files, source, shared, &mut directories_by_id);
@@ -119,10 +116,6 @@ pub fn compile(source: &Source<'_>) -> Compilation {
         if let Some(entry) = compiled.entry {
             if !compiled.defaults.is_empty() {
                 defaults.insert(entry.manifest.tool_id.clone(), compiled.defaults);
-            }
-            if let Some(condition) = &entry.manifest.consent_condition {
-                let found = consent::examples(&entry, condition, source.values);
-                consents.insert(entry.manifest.tool_id.clone(), found);
             }
             entries.push(entry);
         }
@@ -146,7 +139,6 @@ pub fn compile(source: &Source<'_>) -> Compilation {
         }),
         problems,
         defaults,
-        consents,
     }
 }
 
@@ -292,7 +284,9 @@ fn compile_tool(
         File::Text(text) => {
             let mut report = Report::new(&files.name, files.path("schema.json"), text);
             let is_built_in = |id: &str| !has_own_handler && source.builtin.contains_key(id);
-            readable = manifest::read(text, &files.name, is_built_in, source.values, &mut report);
+            readable = manifest::read(text, &files.name, is_built_in, &mut report);
+            let known = vocabulary::left_open(source.vocabularies, &readable);
+            manifest::conditions::check(&readable, known.as_deref(), source.values, &mut report);
             if let Some(id) = &readable.tool_id {
                 check_id(id, files, directories_by_id, &mut report);
             }

@@ -4,6 +4,7 @@
 use crate::id::ToolId;
 use crate::manifest::Readable;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// By tool.
@@ -63,6 +64,29 @@ pub(super) fn put_in(vocabularies: &Vocabularies, manifest: &mut Readable) -> bo
         }
     }
     is_changed
+}
+
+/// The parameters without the enums in whose place other words may come: those that are served are not known yet.
+pub(super) fn left_open<'m>(
+    vocabularies: &Vocabularies,
+    manifest: &'m Readable,
+) -> Option<Cow<'m, Value>> {
+    let parameters = manifest.parameters.as_ref()?;
+    let named = manifest
+        .tool_id
+        .as_ref()
+        .and_then(|id| vocabularies.get(id));
+    let Some(named) = named else {
+        return Some(Cow::Borrowed(parameters));
+    };
+    let mut parameters = parameters.clone();
+    for vocabulary in named {
+        let schema = parameters.pointer_mut(vocabulary.pointer);
+        if let Some(schema) = schema.and_then(Value::as_object_mut) {
+            schema.remove("enum");
+        }
+    }
+    Some(Cow::Owned(parameters))
 }
 
 /// Whether an enum has these words and no others.

@@ -1,10 +1,12 @@
 //! Whether the names of a condition stand for something, and whether what it compares can ever be compared: by the values that the
 //! configuration lists, and by the schema of a tool's arguments. Judges no call.
 
-use super::facts::Values;
-use super::{Condition, Flaw, Literal, MODES, Node, Operand, Place, Term, WEEKDAYS};
-use crate::reference;
+use super::facts::{Values, is_value_name};
+use super::kind::{Class, Kind, is_of, list_of, one_of, single_type};
+use super::{Condition, Flaw, Literal, Node, Operand, Place, Term, WEEKDAYS};
+use crate::kind::Mode;
 use crate::wording::{brief, nearest, pointer};
+use crate::{number, reference};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -24,47 +26,6 @@ pub enum ArgumentsOf<'a> {
     Schema(&'a Value),
     /// Any, because the schema could not be read; something else says so.
     Unread,
-}
-
-/// What kind of value stands somewhere.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    Flag,
-    Number,
-    Text,
-    /// One of these words.
-    Word(&'static [&'static str]),
-    Texts,
-    Numbers,
-    /// A list of which nothing more is known.
-    List,
-    /// It has members, and is itself compared with nothing.
-    Object,
-    /// Nobody knows before a call is judged.
-    Any,
-}
-
-impl Kind {
-    fn words(self) -> &'static str {
-        match self {
-            Self::Flag => "true or false",
-            Self::Number => "a number",
-            Self::Text | Self::Word(_) => "a text",
-            Self::Texts => "a list of texts",
-            Self::Numbers => "a list of numbers",
-            Self::List => "a list",
-            Self::Object => "an object",
-            Self::Any => "any value",
-        }
-    }
-
-    fn is_list(self) -> bool {
-        matches!(self, Self::Texts | Self::Numbers | Self::List)
-    }
-
-    fn is_text(self) -> bool {
-        matches!(self, Self::Text | Self::Word(_))
-    }
 }
 
 impl Condition {
@@ -143,11 +104,11 @@ impl Checker<'_> {
             Node::All(parts) | Node::Any(parts) => parts.iter().for_each(|part| self.node(part)),
             Node::Not(inner) => self.node(inner),
             Node::Is(operand) => {
-                let Some(kind) = self.kind(operand) else {
+                let Some(Kind { class, .. }) = self.kind(operand) else {
                     return;
                 };
-                if !matches!(kind, Kind::Flag | Kind::Any) {
-                    let message = format!("{} stands where true or false is needed", kind.words());
+                if !matches!(class, Class::Flag | Class::Any) {
+                    let message = format!("{} stands where true or false is needed", class.words());
                     self.flaw(operand.at, message, "compare it, as in mode == \"voice\"");
                 }
             }
@@ -158,12 +119,12 @@ impl Checker<'_> {
                 right,
             } => {
                 if let (Some(one), Some(other)) = (self.kind(left), self.kind(right)) {
-                    self.comparison((left, one), (right, other), how.is_of_order(), *at);
+                    self.comparison((left, &one), (right, &other), how.is_of_order(), *at);
                 }
             }
             Node::In { item, list } => {
                 if let (Some(one), Some(among)) = (self.kind(item), self.kind(list)) {
-                    self.membership((item, one), (list, among));
+                    self.membership((item, &one), (list, &among));
                 }
             }
         }
@@ -171,21 +132,19 @@ impl Checker<'_> {
 
     fn comparison(
         &mut self,
-        (left, one): (&Operand, Kind),
-        (right, other): (&Operand, Kind),
+        (left, one): (&Operand, &Kind),
+        (right, other): (&Operand, &Kind),
         is_of_order: bool,
         at: usize,
     ) {
-        for (operand, kind) in [(left, one), (right, other)] {
-            if kind.is_list() {
-                let message = format!("{} is compared as if it were one value", kind.words());
-                return self.flaw(
-                    operand.at,
-                    message,
-                    "write the value, in and the list, as in \"staff\" in roles",
-                );
+        let (first, second) = (one.class, other.class);
+        for (operand, class, with) in [(left, first, second), (right, second, first)] {
+            if class.is_list() {
+                let message = format!("{} is compared as if it were one value", class.words());
+                let cure = cure_of_list(operand, with);
+                return self.flaw(operand.at, message, cure);
             }
-            if kind == Kind::Object {
+            if class == Class::Object {
                 let message = "an object is compared as if it were one value";
                 return self.flaw(
                     operand.at,
@@ -193,9 +152,9 @@ impl Checker<'_> {
                     "name a member of it, as in args.filter.type",
                 );
             }
-            let has_order = matches!(kind, Kind::Number | Kind::Any);
+            let has_order = matches!(class, Class::Number | Class::Any);
             if is_of_order && !has_order {
-                let message = format!("{} has no order", kind.words());
+                let message = format!("{} has no order", class.words());
                 return self.flaw(
                     operand.at,
                     message,
@@ -203,17 +162,14 @@ impl Checker<'_> {
                 );
             }
         }
-        let is_possible = match (one, other) {
-            (Kind::Any, _) | (_, Kind::Any) => true,
-            (one, other) => one == other || (one.is_text() && other.is_text()),
-        };
+        let is_possible = first == second || first == Class::Any || second == Class::Any;
         if !is_possible {
             let message = format!(
                 "{} is compared with {}, which it never is",
-                one.words(),
-                other.words()
+                first.words(),
+                second.words()
             );
-            let cure = match one.is_text() || other.is_text() {
+            let cure = match first == Class::Text || second == Class::Text {
                 true => {
                     "compare values of one kind; a text stands in quotes, and a number does not"
                 }
@@ -221,108 +177,116 @@ impl Checker<'_> {
             };
             return self.flaw(at, message, cure);
         }
-        self.word(one, right);
-        self.word(other, left);
+        if !is_of_order {
+            self.among(one, right);
+            self.among(other, left);
+        }
     }
 
-    /// A text that one of a few words is compared with has to be one of them.
-    fn word(&mut self, kind: Kind, with: &Operand) {
-        let Kind::Word(words) = kind else {
+    /// What is compared with one of a few values has to be one of them.
+    fn among(&mut self, kind: &Kind, with: &Operand) {
+        let Some(values) = &kind.among else {
             return;
         };
         match &with.term {
-            Term::Literal(literal) => self.one_word(words, literal, with.at),
+            Term::Literal(literal) => self.one_value(values, literal, with.at),
             Term::List(items) => {
                 items
                     .iter()
-                    .for_each(|literal| self.one_word(words, literal, with.at));
+                    .for_each(|literal| self.one_value(values, literal, with.at));
             }
             Term::Place(_) => {}
         }
     }
 
-    fn one_word(&mut self, words: &[&str], literal: &Literal, at: usize) {
-        if let Literal::Text(text) = literal
-            && !words.contains(&&**text)
-        {
-            let message = format!("it is never \"{}\"", brief(text));
-            let cure = match nearest(text, words.iter().copied()) {
-                Some(near) => format!("did you mean \"{near}\"?"),
-                None => format!("it is one of {}", words.join(", ")),
-            };
-            self.flaw(at, message, cure);
+    fn one_value(&mut self, values: &[Value], literal: &Literal, at: usize) {
+        if values.iter().any(|value| is_same(literal, value)) {
+            return;
         }
+        let texts = values.iter().filter_map(Value::as_str);
+        let (shown, near) = match literal {
+            Literal::Text(text) => (format!("\"{}\"", brief(text)), nearest(text, texts)),
+            Literal::Number(number) => (brief(&number.written), None),
+            // Nothing lists true and false.
+            Literal::Flag(_) => return,
+        };
+        let cure = match near {
+            Some(near) => format!("did you mean \"{}\"?", brief(near)),
+            None => format!("it is one of {}", listed(values)),
+        };
+        self.flaw(at, format!("it is never {shown}"), cure);
     }
 
-    fn membership(&mut self, (item, one): (&Operand, Kind), (list, among): (&Operand, Kind)) {
-        if !among.is_list() && among != Kind::Any {
+    fn membership(&mut self, (item, one): (&Operand, &Kind), (list, among): (&Operand, &Kind)) {
+        if !among.class.is_list() && among.class != Class::Any {
             let message = format!(
                 "{} stands behind `in`, where a list is needed",
-                among.words()
+                among.class.words()
             );
             let cure = "write in and a list, as in (\"a\", \"b\"), roles, or a list of config";
             return self.flaw(list.at, message, cure);
         }
-        if one.is_list() || one == Kind::Object {
+        if one.class.is_list() || one.class == Class::Object {
             let message = format!(
                 "{} stands before `in`, where one value is needed",
-                one.words()
+                one.class.words()
             );
             return self.flaw(item.at, message, "write one value before in");
         }
-        let is_possible = match among {
-            Kind::Texts => one.is_text() || one == Kind::Any,
-            Kind::Numbers => matches!(one, Kind::Number | Kind::Any),
+        let is_possible = match among.class {
+            Class::Texts => matches!(one.class, Class::Text | Class::Any),
+            Class::Numbers => matches!(one.class, Class::Number | Class::Any),
             _ => true,
         };
         if !is_possible {
-            let message = format!("{} is never in {}", one.words(), among.words());
+            let message = format!("{} is never in {}", one.class.words(), among.class.words());
             return self.flaw(item.at, message, "compare values of one kind");
         }
-        self.word(one, list);
+        self.among(one, list);
+        self.among(among, item);
     }
 
     /// `None` where that is a flaw already.
     fn kind(&mut self, operand: &Operand) -> Option<Kind> {
         let of = |literal: &Literal| match literal {
-            Literal::Flag(_) => Kind::Flag,
-            Literal::Number(_) => Kind::Number,
-            Literal::Text(_) => Kind::Text,
+            Literal::Flag(_) => Class::Flag,
+            Literal::Number(_) => Class::Number,
+            Literal::Text(_) => Class::Text,
         };
-        Some(match &operand.term {
-            Term::Literal(literal) => of(literal),
+        let place = match &operand.term {
+            Term::Literal(literal) => return Some(of(literal).into()),
             Term::List(items) => {
-                let mut kinds = items.iter().map(of);
-                let first = kinds.next().unwrap_or(Kind::Any);
-                if !kinds.all(|kind| kind == first) {
+                let mut classes = items.iter().map(of);
+                let first = classes.next().unwrap_or(Class::Any);
+                if !classes.all(|class| class == first) {
                     let message = "the list has values of several kinds";
                     self.flaw(operand.at, message, "list texts alone, or numbers alone");
                     return None;
                 }
-                match first {
-                    Kind::Text => Kind::Texts,
-                    Kind::Number => Kind::Numbers,
-                    _ => Kind::List,
-                }
+                return Some(list_of(first).into());
             }
-            Term::Place(place) => match place {
-                Place::IsAuthenticated => Kind::Flag,
-                Place::UserId | Place::Tenant => Kind::Text,
-                Place::Roles => Kind::Texts,
-                Place::Mode => Kind::Word(&MODES),
-                Place::Hour => Kind::Number,
-                Place::Weekday => Kind::Word(&WEEKDAYS),
-                Place::Value(name) => return self.value(name, operand.at),
-                Place::Argument(names) => return self.argument(names, operand.at),
-            },
+            Term::Place(place) => place,
+        };
+        Some(match place {
+            Place::IsAuthenticated => Class::Flag.into(),
+            Place::UserId | Place::Tenant => Class::Text.into(),
+            Place::Roles => Class::Texts.into(),
+            Place::Mode => Kind::word(&[Mode::Text.as_str(), Mode::Voice.as_str()]),
+            Place::Hour => Class::Number.into(),
+            Place::Weekday => Kind::word(&WEEKDAYS),
+            Place::Value(name) => self.value(name, operand.at)?.into(),
+            Place::Argument(names) => return self.argument(names, operand.at),
         })
     }
 
-    fn value(&mut self, name: &str, at: usize) -> Option<Kind> {
+    fn value(&mut self, name: &str, at: usize) -> Option<Class> {
         let values = self.scope.values;
         let Some(value) = values.get(name) else {
             let cure = match nearest(name, values.names()) {
                 Some(near) => format!("did you mean config.{near}?"),
+                None if !is_value_name(name) => {
+                    "names under [condition_values] have letters, digits and _ alone".to_owned()
+                }
                 None => format!(
                     "list it under [condition_values] in windlass.toml, as in {name} = true"
                 ),
@@ -332,20 +296,20 @@ impl Checker<'_> {
             return None;
         };
         Some(match value {
-            Value::Bool(_) => Kind::Flag,
-            Value::Number(_) => Kind::Number,
-            Value::String(_) => Kind::Text,
-            Value::Array(items) if items.is_empty() => Kind::List,
-            Value::Array(items) if items.iter().all(Value::is_string) => Kind::Texts,
-            Value::Array(_) => Kind::Numbers,
-            Value::Null | Value::Object(_) => Kind::Any,
+            Value::Bool(_) => Class::Flag,
+            Value::Number(_) => Class::Number,
+            Value::String(_) => Class::Text,
+            Value::Array(items) if items.is_empty() => Class::List,
+            Value::Array(items) if items.iter().all(Value::is_string) => Class::Texts,
+            Value::Array(_) => Class::Numbers,
+            Value::Null | Value::Object(_) => Class::Any,
         })
     }
 
     fn argument(&mut self, names: &[Arc<str>], at: usize) -> Option<Kind> {
         let parameters = match self.scope.arguments {
             ArgumentsOf::Schema(parameters) => parameters,
-            ArgumentsOf::Unread => return Some(Kind::Any),
+            ArgumentsOf::Unread => return Some(Class::Any.into()),
             ArgumentsOf::Nothing => {
                 let message = "the arguments are not known before there is a call";
                 let cure = "leave args out here; requiresConfirmation may name them";
@@ -360,7 +324,7 @@ impl Checker<'_> {
                 let of = reference::parameter(parameters, &place);
                 let is_list = of.as_ref().is_some_and(|parts| is_of(parts, "array"));
                 if is_list && &**name == "length" && index + 1 == names.len() {
-                    return Some(Kind::Number);
+                    return Some(Class::Number.into());
                 }
                 self.unknown_argument(names, (&place, name), at);
                 return None;
@@ -368,20 +332,14 @@ impl Checker<'_> {
             place = here;
         }
         let parts = reference::parameter(parameters, &place).unwrap_or_default();
-        Some(match single_type(&parts) {
-            Some("string") => Kind::Text,
-            Some("number" | "integer") => Kind::Number,
-            Some("boolean") => Kind::Flag,
-            Some("object") => Kind::Object,
-            Some("array") => {
-                let items = reference::parameter(parameters, &format!("{place}/*"));
-                match items.as_deref().and_then(single_type) {
-                    Some("string") => Kind::Texts,
-                    Some("number" | "integer") => Kind::Numbers,
-                    _ => Kind::List,
-                }
-            }
-            _ => Kind::Any,
+        if single_type(&parts) != Some("array") {
+            return Some(one_of(&parts));
+        }
+        let items = reference::parameter(parameters, &format!("{place}/*"));
+        let item = one_of(&items.unwrap_or_default());
+        Some(Kind {
+            class: list_of(item.class),
+            among: item.among,
         })
     }
 
@@ -411,27 +369,43 @@ impl Checker<'_> {
     }
 }
 
-fn types<'s>(parts: &[&'s Map<String, Value>]) -> Vec<&'s str> {
-    let said = parts.iter().filter_map(|part| part.get("type"));
-    said.flat_map(|said| match said {
-        Value::String(one) => vec![one.as_str()],
-        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
-    })
-    .collect()
+/// What to write in place of a list that is compared with a value of this class.
+fn cure_of_list(list: &Operand, with: Class) -> String {
+    match &list.term {
+        Term::Place(place @ Place::Argument(_)) if with == Class::Number => {
+            format!("write {place}.length for how many it has, or a number, in and {place}")
+        }
+        Term::Place(place) => {
+            format!("write the value, in and the list, as in \"staff\" in {place}")
+        }
+        Term::Literal(_) | Term::List(_) => {
+            "write the value, in and the list, as in \"staff\" in roles".to_owned()
+        }
+    }
 }
 
-fn is_of(parts: &[&Map<String, Value>], kind: &str) -> bool {
-    types(parts).contains(&kind)
+fn is_same(literal: &Literal, value: &Value) -> bool {
+    match (literal, value) {
+        (Literal::Text(text), Value::String(known)) => **text == **known,
+        (Literal::Number(number), Value::Number(known)) => {
+            number::order(&number.written, known.as_str()).is_eq()
+        }
+        (Literal::Flag(flag), Value::Bool(known)) => flag == known,
+        _ => false,
+    }
 }
 
-/// The one type that a value has beside null; `None` where it may have several, or nothing says so.
-fn single_type<'s>(parts: &[&'s Map<String, Value>]) -> Option<&'s str> {
-    let mut types = types(parts);
-    types.retain(|kind| *kind != "null");
-    types.dedup();
-    match types.as_slice() {
-        [only] => Some(only),
-        _ => None,
+/// Values that a message lists; of more it names the first ones.
+const LISTED_MAX: usize = 12;
+
+fn listed(values: &[Value]) -> String {
+    let shown = values.iter().take(LISTED_MAX).map(|value| match value {
+        Value::String(text) => brief(text),
+        other => brief(&other.to_string()),
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match values.len().checked_sub(LISTED_MAX) {
+        Some(more) if more > 0 => format!("{shown} and {more} more"),
+        _ => shown,
     }
 }

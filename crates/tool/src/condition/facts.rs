@@ -1,7 +1,7 @@
 //! What conditions are judged over: who the user is, the user's clock, and the values that the configuration lists. All of it is given;
 //! nothing here looks at a clock.
 
-use super::{Literal, MODES, Number, WEEKDAYS};
+use super::{Literal, Number, WEEKDAYS};
 use crate::arguments::Arguments;
 use crate::kind::Mode;
 use crate::number;
@@ -214,12 +214,5 @@ impl<'a> Fact<'a> {
             Literal::Number(Number { written, .. }) => Self::Number(NumberOf::Written(written)),
             Literal::Text(text) => Self::Text(text),
         }
-    }
-}
-
-pub(super) fn mode_word(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Text => MODES[0],
-        Mode::Voice => MODES[1],
     }
 }

@@ -1,7 +1,7 @@
 //! Whether a condition holds over the facts of one call. Nothing is allocated but where a number has more digits than a machine's, or
 //! the condition cannot be judged.
 
-use super::facts::{Fact, Facts, NumberOf, mode_word};
+use super::facts::{Fact, Facts, NumberOf};
 use super::{Comparison, Condition, Node, Operand, Place, Term};
 use crate::number;
 use crate::rights::Rights;
@@ -29,7 +29,7 @@ impl Condition {
     }
 }
 
-fn holds(node: &Node, facts: &Facts<'_>) -> Result<bool, Unjudged> {
+pub(super) fn holds(node: &Node, facts: &Facts<'_>) -> Result<bool, Unjudged> {
     match node {
         Node::All(parts) => {
             for part in parts {
@@ -80,7 +80,7 @@ fn other_kind(operand: &Operand) -> Unjudged {
     })
 }
 
-fn value<'a>(operand: &'a Operand, facts: &Facts<'a>) -> Result<Fact<'a>, Unjudged> {
+pub(super) fn value<'a>(operand: &'a Operand, facts: &Facts<'a>) -> Result<Fact<'a>, Unjudged> {
     let place = match &operand.term {
         Term::Literal(literal) => return Ok(Fact::of_literal(literal)),
         Term::List(items) => return Ok(Fact::Listed(items)),
@@ -92,7 +92,7 @@ fn value<'a>(operand: &'a Operand, facts: &Facts<'a>) -> Result<Fact<'a>, Unjudg
         Place::UserId => Fact::Text(facts.user_id),
         Place::Tenant => Fact::Text(facts.tenant),
         Place::Roles => Fact::Roles(facts.rights),
-        Place::Mode => Fact::Text(mode_word(facts.mode)),
+        Place::Mode => Fact::Text(facts.mode.as_str()),
         Place::Hour => Fact::Number(NumberOf::Whole(clock().hour.into())),
         Place::Weekday => Fact::Text(clock().weekday),
         Place::Value(name) => {

@@ -2,21 +2,29 @@
 //! offered and which calls need the user's consent. Parsed when tools are compiled, and judged over facts that are given; no text
 //! is ever run as code. Knows no session and no clock.
 
+mod always;
 mod check;
 mod facts;
+mod forecast;
 mod judge;
+mod kind;
 mod parse;
 #[cfg(test)]
 mod tests;
 
+pub use always::Constant;
 pub use check::{ArgumentsOf, Scope};
 pub use facts::{
     Facts, Given, LIST_ITEMS_MAX, LocalClock, Moment, NotAValue, TEXT_CHARACTERS_MAX, VALUES_MAX,
     Values, is_value_name,
 };
+pub(crate) use forecast::{Forecast, OpenFacts};
 pub use judge::Unjudged;
 
+use crate::reference;
+use crate::wording::pointer;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
@@ -53,15 +61,54 @@ pub struct Availability {
     pub otherwise: Option<String>,
 }
 
+/// Which calls of a tool need the user's consent: `requiresConfirmation` of its `schema.json`, where that is a condition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConsentCondition {
+    pub condition: Condition,
+    /// Why the user is asked, in the author's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<Arc<str>>,
+}
+
+impl From<Condition> for ConsentCondition {
+    /// Without words of an author.
+    fn from(condition: Condition) -> Self {
+        Self {
+            condition,
+            because: None,
+        }
+    }
+}
+
+/// What a condition is for, which says what it may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It is judged before there is a call.
+    Availability,
+    /// It is judged over a call.
+    Consent,
+}
+
 impl Condition {
-    /// Reads a text. What its names stand for, and whether they can be compared, [`Condition::flaws`] says.
+    /// Reads the text of a condition over a call. What its names stand for, and whether they can be compared, [`Condition::flaws`]
+    /// says.
     ///
     /// # Errors
     ///
     /// The first place where the text is no condition.
     pub fn parse(text: &str) -> Result<Self, Flaw> {
+        Self::parse_for(text, Purpose::Consent)
+    }
+
+    /// The same, with cures that fit the purpose.
+    ///
+    /// # Errors
+    ///
+    /// The first place where the text is no condition.
+    pub fn parse_for(text: &str, purpose: Purpose) -> Result<Self, Flaw> {
         Ok(Self {
-            root: Arc::new(parse::parse(text)?),
+            root: Arc::new(parse::parse(text, purpose)?),
             text: text.into(),
         })
     }
@@ -206,8 +253,7 @@ const NAMES: [(&str, Place); 7] = [
     ("time.weekday", Place::Weekday),
 ];
 
-/// The words that `mode` and `time.weekday` can be.
-const MODES: [&str; 2] = ["text", "voice"];
+/// The words that `time.weekday` can be.
 const WEEKDAYS: [&str; 7] = [
     "monday",
     "tuesday",
@@ -224,9 +270,13 @@ impl fmt::Display for Place {
             Self::Value(name) => write!(formatter, "config.{name}"),
             Self::Argument(names) => {
                 formatter.write_str("args")?;
-                names
-                    .iter()
-                    .try_for_each(|name| write!(formatter, ".{name}"))
+                names.iter().try_for_each(|name| {
+                    let is_plain = parse::is_name(name);
+                    match is_plain {
+                        true => write!(formatter, ".{name}"),
+                        false => write!(formatter, "[{}]", Value::from(&**name)),
+                    }
+                })
             }
             named => {
                 let known = NAMES.iter().find(|(_, place)| place == named);
@@ -262,15 +312,39 @@ impl Condition {
         }
     }
 
-    /// Whether it reads anything but whether the user has signed in, the configuration and the arguments.
-    pub fn reads_more_than_sign_in(&self) -> bool {
-        let mut reads_more = false;
-        self.places(|place| {
-            reads_more |= !matches!(
-                place,
-                Place::IsAuthenticated | Place::Value(_) | Place::Argument(_)
-            );
-        });
-        reads_more
+    /// Whether it reads `mode`.
+    pub fn reads_mode(&self) -> bool {
+        self.reads(|place| *place == Place::Mode)
     }
+
+    /// Whether it reads the user's clock.
+    pub fn reads_time(&self) -> bool {
+        self.reads(|place| matches!(place, Place::Hour | Place::Weekday))
+    }
+
+    /// Whether it reads an argument that one of these JSON pointers names, or a part of one. `*` stands for every key or item.
+    pub fn reads_argument(&self, pointers: &[String]) -> bool {
+        !pointers.is_empty()
+            && self.reads(|place| match place {
+                Place::Argument(names) => {
+                    let here = argument_pointer(names);
+                    pointers
+                        .iter()
+                        .any(|pointer| reference::overlap(&here, pointer))
+                }
+                _ => false,
+            })
+    }
+
+    fn reads(&self, is_meant: impl Fn(&Place) -> bool) -> bool {
+        let mut is_read = false;
+        self.places(|place| is_read |= is_meant(place));
+        is_read
+    }
+}
+
+/// The JSON pointer of an argument.
+fn argument_pointer(names: &[Arc<str>]) -> String {
+    let begin = String::new();
+    names.iter().fold(begin, |here, name| pointer(&here, name))
 }

@@ -1,7 +1,8 @@
 //! Reads the text of a condition: from characters to words, and from words to what is to hold. Knows no fact and no kind.
 
 use super::{
-    BYTES_MAX, Comparison, Flaw, Literal, NAMES, NESTING_MAX, Node, Number, Operand, Place, Term,
+    BYTES_MAX, Comparison, Flaw, Literal, NAMES, NESTING_MAX, Node, Number, Operand, Place,
+    Purpose, Term,
 };
 use crate::number;
 use crate::wording::{brief, nearest};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 /// # Errors
 ///
 /// The first place where the text is no condition.
-pub(super) fn parse(text: &str) -> Result<Node, Flaw> {
+pub(super) fn parse(text: &str, purpose: Purpose) -> Result<Node, Flaw> {
     if text.len() > BYTES_MAX {
         return Err(Flaw {
             column: 1,
@@ -24,6 +25,7 @@ pub(super) fn parse(text: &str) -> Result<Node, Flaw> {
     let tokens = tokens(text)?;
     let mut parser = Parser {
         text,
+        purpose,
         tokens,
         next: 0,
         depth: 0,
@@ -121,6 +123,11 @@ fn tokens(text: &str) -> Result<Vec<Token>, Flaw> {
     Ok(tokens)
 }
 
+/// Whether a text is a name that needs no brackets.
+pub(super) fn is_name(text: &str) -> bool {
+    text.starts_with(is_name_start) && text.chars().all(is_name_part)
+}
+
 fn is_name_start(character: char) -> bool {
     character.is_alphabetic() || character == '_' || character == '$'
 }
@@ -163,6 +170,7 @@ fn text_at(text: &str, at: usize, quote: char) -> Result<(String, usize), Flaw> 
 
 struct Parser<'t> {
     text: &'t str,
+    purpose: Purpose,
     tokens: Vec<Token>,
     next: usize,
     /// Brackets and `!` that are open.
@@ -218,12 +226,47 @@ impl Parser<'_> {
                 let cure = "compare two values at a time, and join comparisons with &&";
                 return self.flaw(token.at, message, cure);
             }
+            TokenKind::Mark("-") => {
+                let message = "nobody expects `-` here";
+                return self.flaw(token.at, message, self.cure_of_minus(token.at));
+            }
             TokenKind::Mark(mark) => (
                 (*mark).to_owned(),
                 "remove it, or complete what is before it",
             ),
         };
         self.flaw(token.at, format!("nobody expects `{shown}` here"), cure)
+    }
+
+    /// What to write where a minus stands behind a value: it may be a part of a name.
+    fn cure_of_minus(&self, at: usize) -> String {
+        const RECKONS: &str = "conditions compare, and do not reckon";
+        let is_part = |character: char| is_name_part(character) || matches!(character, '-' | '.');
+        let begin = self.text[..at].rfind(|character| !is_part(character));
+        let begin = begin.map_or(0, |begin| {
+            begin + self.text[begin..].chars().next().map_or(0, char::len_utf8)
+        });
+        let rest = &self.text[begin..];
+        let end = rest.find(|character| !is_part(character));
+        let whole = &rest[..end.unwrap_or(rest.len())];
+        let plain = whole.strip_prefix("context.").unwrap_or(whole);
+        let mut names = plain.split('.');
+        let of = names.next().unwrap_or_default();
+        let is_hyphened = plain.contains('-') && !plain.ends_with('-');
+        match (of, is_hyphened) {
+            ("args", true) if self.purpose == Purpose::Consent => {
+                let place = Place::Argument(names.map(Arc::from).collect());
+                let whole = place.to_string();
+                format!(
+                    "{RECKONS}; a name with a hyphen is written {}",
+                    brief(&whole)
+                )
+            }
+            ("config", true) => {
+                "names under [condition_values] have letters, digits and _ alone".to_owned()
+            }
+            _ => format!("{RECKONS}: write the value itself"),
+        }
     }
 
     fn missing(&self, what: &str) -> Flaw {
@@ -429,7 +472,10 @@ impl Parser<'_> {
                         ..
                     }) => names.push(name),
                     _ => {
-                        let cure = "write a member's name, as in args.amount";
+                        let cure = match self.purpose {
+                            Purpose::Availability => "write a name behind it, as in user.id",
+                            Purpose::Consent => "write a member's name, as in args.amount",
+                        };
                         return Err(self.flaw(dot, "there is no name behind the dot", cure));
                     }
                 }
@@ -440,7 +486,12 @@ impl Parser<'_> {
                         ..
                     }) => names.push(name),
                     _ => {
-                        let cure = "write the member's name in quotes, as in args[\"top-k\"]";
+                        let cure = match self.purpose {
+                            Purpose::Availability => "write the name behind a dot, as in user.id",
+                            Purpose::Consent => {
+                                "write the member's name in quotes, as in args[\"top-k\"]"
+                            }
+                        };
                         return Err(self.flaw(bracket, "there is no name in the bracket", cure));
                     }
                 }
@@ -474,6 +525,9 @@ impl Parser<'_> {
             "and" => "write && for and".to_owned(),
             "or" => "write || for or".to_owned(),
             "not" => "write ! for not".to_owned(),
+            "args" if self.purpose == Purpose::Availability => {
+                "leave args out: availability is judged before there is a call".to_owned()
+            }
             "args" => "name an argument, as in args.amount".to_owned(),
             "config" => "name a value of [condition_values], as in config.beta".to_owned(),
             "roles.includes" => "write \"staff\" in roles".to_owned(),
@@ -482,8 +536,12 @@ impl Parser<'_> {
                 Some(near) => format!("did you mean {near}?"),
                 None => {
                     let all: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+                    let open = match self.purpose {
+                        Purpose::Availability => "config.NAME",
+                        Purpose::Consent => "config.NAME, args.NAME",
+                    };
                     format!(
-                        "the names are {}, config.NAME and args.NAME; texts stand in quotes",
+                        "the names are {}, {open}; texts stand in quotes",
                         all.join(", ")
                     )
                 }

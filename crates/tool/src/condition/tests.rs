@@ -588,3 +588,101 @@ fn flaws_of(text: &str, values: &Values, schema: &Value) {
         }
     }
 }
+
+#[test]
+fn what_a_condition_always_comes_to_is_known_where_it_is_plain() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "amount": {"type": "number", "minimum": 1, "maximum": 50},
+            "count": {"type": "integer"},
+            "plan": {"enum": ["basic", "premium"]},
+            "guests": {"type": "array", "items": {"type": "string"}},
+            "rush": {"type": "boolean"},
+            "note": {"type": "string"},
+        },
+    });
+    let constant = |text: &str, modes: &[Mode]| {
+        let condition = Condition::parse(text).unwrap_or_else(|flaw| panic!("{text}: {flaw}"));
+        condition.constant(ArgumentsOf::Schema(&schema), modes)
+    };
+    let both = [Mode::Text, Mode::Voice];
+    let (holds, never) = (Some(Constant::Holds), Some(Constant::Never));
+    for (text, expected) in [
+        ("true", holds),
+        ("1 > 2", never),
+        ("'a' in ('a', 'b') && 2 in (1, 2.0)", holds),
+        ("mode in ('text', 'voice')", holds),
+        ("mode != 'text' || mode != 'voice'", holds),
+        ("mode == 'text' && mode == 'voice'", never),
+        ("mode in ()", never),
+        ("user.id != 'a' || user.id != 'b'", holds),
+        ("user.id == 'a' && tenant == 'b' && 'a' != user.id", never),
+        ("time.hour >= 0 && 24 > time.hour", holds),
+        ("time.hour == 25", never),
+        ("time.hour > 9 && time.hour < 10", never),
+        ("time.hour > 9 && time.hour < 11", None),
+        (
+            "time.weekday in ('monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday')",
+            holds,
+        ),
+        ("user.isAuthenticated || !user.isAuthenticated", holds),
+        (
+            "user.isAuthenticated == true && !user.isAuthenticated",
+            never,
+        ),
+        ("!user.isAuthenticated && 'staff' in roles", never),
+        ("user.isAuthenticated && 'staff' in roles", None),
+        ("'staff' in roles || !('staff' in roles)", holds),
+        ("'staff' in roles && 'nurse' in roles", None),
+        ("args.amount > 10 && args.amount < 5", never),
+        ("args.amount > 10 || args.amount <= 10", holds),
+        ("args.amount > 10 && args.amount < 11", None),
+        ("args.amount >= 1", holds),
+        ("args.amount > 50", never),
+        ("args.count > 10 && args.count < 11", never),
+        ("args.count == 1.5", None),
+        ("args.guests.length >= 0", holds),
+        ("args.guests.length > 0", None),
+        ("'ada' in args.guests && !('ada' in args.guests)", never),
+        ("args.plan == 'basic' || args.plan == 'premium'", holds),
+        ("args.rush", None),
+        ("args.rush == false || args.rush", holds),
+        ("args.note == user.id && args.note != user.id", None),
+        ("config.limit > 5 && config.limit < 5", never),
+        ("config.beta", None),
+    ] {
+        assert_eq!(constant(text, &both), expected, "{text}");
+    }
+    assert_eq!(constant("mode == 'text'", &[Mode::Text]), holds);
+    assert_eq!(constant("mode == 'text'", &[Mode::Voice]), never);
+    // What would take long to say is not said.
+    let many: Vec<String> = (0..20)
+        .map(|number| format!("config.v{number} == {number}"))
+        .collect();
+    assert_eq!(constant(&many.join(" && "), &both), None);
+}
+
+#[test]
+fn a_condition_says_which_arguments_it_reads() {
+    for (text, pointers, expected) in [
+        ("args.pin == '1' || mode == 'text'", &["/pin"][..], true),
+        ("args.amount > 1", &["/pin"], false),
+        ("args.card.number == 1", &["/card"], true),
+        ("args.card.number == 1", &["/card/name"], false),
+        ("args.guests.length > 1", &["/guests/*/name"], true),
+        ("args['a/b'] == 1", &["/a~1b"], true),
+        ("args.any", &["/*"], true),
+        ("args.any", &[""], true),
+        ("args.any", &[], false),
+        ("mode == 'text'", &[""], false),
+    ] {
+        let condition = Condition::parse(text).unwrap();
+        let pointers: Vec<String> = pointers.iter().map(|&pointer| pointer.to_owned()).collect();
+        assert_eq!(
+            condition.reads_argument(&pointers),
+            expected,
+            "{text} {pointers:?}"
+        );
+    }
+}

@@ -1,7 +1,8 @@
 //! Reads the single fields of a `schema.json`, each with what is wrong about it. Knows no rule that spans two fields.
 
+use super::conditions::in_words;
 use super::{Confirmation, schema};
-use crate::condition::{Availability, Condition, Flaw};
+use crate::condition::{Availability, Condition, ConsentCondition, Purpose};
 use crate::handler::is_state_key;
 use crate::id::ToolId;
 use crate::kind::{Mode, RateLimit};
@@ -13,11 +14,23 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
     Required,
     Optional,
+}
+
+/// A field that takes a condition, and words of its author for people.
+struct ConditionField {
+    name: &'static str,
+    /// The member that has the words.
+    words: &'static str,
+    /// What the words say.
+    subject: &'static str,
+    purpose: Purpose,
+    cure: &'static str,
 }
 
 pub(super) struct Fields<'o, 'r, 't> {
@@ -133,89 +146,111 @@ impl<'o> Fields<'o, '_, '_> {
     }
 
     /// Whether consent is needed, and by which condition. Where the field cannot be read, nobody knows.
-    pub(super) fn requires_confirmation(&mut self) -> (Option<bool>, Option<Condition>) {
-        const NAME: &str = "requiresConfirmation";
-        const CURE: &str = "write true, false, or {\"condition\": \"args.amount > 100\"}";
-        let Some(value) = self.get(NAME, Presence::Optional, CURE) else {
-            return (None, None);
+    pub(super) fn requires_confirmation(
+        &mut self,
+        characters_max: usize,
+    ) -> (Option<bool>, Option<ConsentCondition>) {
+        const FIELD: ConditionField = ConditionField {
+            name: "requiresConfirmation",
+            words: "because",
+            subject: "why the user is asked",
+            purpose: Purpose::Consent,
+            cure: "write true, false, or {\"condition\": \"args.amount > 100\"}",
         };
-        let members = match value {
-            Value::Bool(is_required) => return (Some(*is_required), None),
-            Value::Object(members) => members,
-            other => {
+        match self.get(FIELD.name, Presence::Optional, FIELD.cure) {
+            None => (None, None),
+            Some(Value::Bool(is_required)) => (Some(*is_required), None),
+            Some(Value::Object(members)) => match self.condition(&FIELD, members, characters_max) {
+                Some((condition, words)) => {
+                    let because = words.map(Arc::from);
+                    (Some(true), Some(ConsentCondition { condition, because }))
+                }
+                None => (None, None),
+            },
+            Some(other) => {
                 let message = format!(
-                    "`{NAME}` is {}, not a boolean or a condition",
+                    "`{}` is {}, not a boolean or a condition",
+                    FIELD.name,
                     kind_of(other)
                 );
-                self.wrong(NAME, message, CURE);
-                return (None, None);
+                self.wrong(FIELD.name, message, FIELD.cure);
+                (None, None)
             }
-        };
-        if let Some(name) = members.keys().find(|name| *name != "condition") {
-            let message = format!("`{NAME}` has no member `{}`", brief(name));
-            self.wrong(NAME, message, CURE);
-            return (None, None);
-        }
-        match self.condition(NAME, members, CURE) {
-            Some(condition) => (Some(true), Some(condition)),
-            None => (None, None),
         }
     }
 
     pub(super) fn availability(&mut self, characters_max: usize) -> Option<Availability> {
-        const NAME: &str = "availability";
-        const CURE: &str =
-            "write {\"condition\": \"user.isAuthenticated\", \"otherwise\": \"Sign in first.\"}";
-        let value = self.get(NAME, Presence::Optional, CURE)?;
-        let Value::Object(members) = value else {
-            let message = format!("`{NAME}` is {}, not an object", kind_of(value));
-            self.wrong(NAME, message, CURE);
-            return None;
+        const FIELD: ConditionField = ConditionField {
+            name: "availability",
+            words: "otherwise",
+            subject: "what would make the tool available",
+            purpose: Purpose::Availability,
+            cure: "write {\"condition\": \"user.isAuthenticated\", \"otherwise\": \"Sign in first.\"}",
         };
-        if let Some(name) = members
+        match self.get(FIELD.name, Presence::Optional, FIELD.cure)? {
+            Value::Object(members) => {
+                let (condition, otherwise) = self.condition(&FIELD, members, characters_max)?;
+                Some(Availability {
+                    condition,
+                    otherwise,
+                })
+            }
+            other => {
+                let message = format!("`{}` is {}, not an object", FIELD.name, kind_of(other));
+                self.wrong(FIELD.name, message, FIELD.cure);
+                None
+            }
+        }
+    }
+
+    /// The condition of a field whose members these are, and its author's words.
+    fn condition(
+        &mut self,
+        field: &ConditionField,
+        members: &Map<String, Value>,
+        characters_max: usize,
+    ) -> Option<(Condition, Option<String>)> {
+        let ConditionField { name, words, .. } = *field;
+        let known = ["condition", words];
+        if let Some(unknown) = members
             .keys()
-            .find(|name| !["condition", "otherwise"].contains(&name.as_str()))
+            .find(|member| !known.contains(&member.as_str()))
         {
-            let message = format!("`{NAME}` has no member `{}`", brief(name));
-            self.wrong(NAME, message, CURE);
+            let message = format!("`{name}` has no member `{}`", brief(unknown));
+            self.wrong(name, message, field.cure);
             return None;
         }
-        let condition = self.condition(NAME, members, CURE);
-        let otherwise = match members.get("otherwise") {
+        let condition = self.condition_text(field, members);
+        let said = match members.get(words) {
             None => None,
-            Some(Value::String(words))
-                if !words.trim().is_empty() && words.chars().count() <= characters_max =>
+            Some(Value::String(said))
+                if !said.trim().is_empty() && said.chars().count() <= characters_max =>
             {
-                Some(words.trim().to_owned())
+                Some(said.trim().to_owned())
             }
             Some(_) => {
-                let message = "`otherwise` is no text that people can read".to_owned();
-                let cure = format!(
-                    "say in 1 to {characters_max} characters what would make the tool available"
-                );
-                self.report.error("/availability/otherwise", message, cure);
+                let message = format!("`{words}` is no text that people can read");
+                let cure = format!("say in 1 to {characters_max} characters {}", field.subject);
+                self.report
+                    .error(&format!("/{name}/{words}"), message, cure);
                 return None;
             }
         };
-        Some(Availability {
-            condition: condition?,
-            otherwise,
-        })
+        Some((condition?, said))
     }
 
-    /// The condition of a field whose members these are.
-    fn condition(
+    fn condition_text(
         &mut self,
-        name: &str,
+        field: &ConditionField,
         members: &Map<String, Value>,
-        cure: &str,
     ) -> Option<Condition> {
+        let name = field.name;
         let Some(text) = members.get("condition").and_then(Value::as_str) else {
             let message = format!("`{name}` has no text `condition`");
-            self.wrong(name, message, cure);
+            self.wrong(name, message, field.cure);
             return None;
         };
-        match Condition::parse(text) {
+        match Condition::parse_for(text, field.purpose) {
             Ok(condition) => Some(condition),
             Err(flaw) => {
                 self.report
@@ -473,14 +508,6 @@ impl<'o> Fields<'o, '_, '_> {
 
 /// Values that one tool may name.
 const STATE_KEYS_MAX: usize = 16;
-
-/// What is wrong with a condition, with its place in it.
-pub(super) fn in_words(flaw: &Flaw) -> String {
-    format!(
-        "at column {} of the condition: {}",
-        flaw.column, flaw.message
-    )
-}
 
 /// MAJOR.MINOR.PATCH with an optional pre-release and build, as semver.org's version 2.0.0 has it.
 fn is_semantic_version(text: &str) -> bool {

@@ -1,6 +1,7 @@
 //! A tool's `schema.json`: read into a typed manifest, with every problem it has. Knows nothing of files, guides or
 //! handlers.
 
+pub(crate) mod conditions;
 mod defaults;
 pub(crate) mod effects;
 mod fields;
@@ -8,7 +9,7 @@ mod patterns;
 pub(crate) mod rules;
 pub(crate) mod schema;
 
-use crate::condition::{Availability, Condition, Values};
+use crate::condition::{Availability, ConsentCondition};
 use crate::id::ToolId;
 use crate::json;
 use crate::kind::{
@@ -37,7 +38,7 @@ pub(crate) struct Manifest {
     pub(crate) requires_confirmation: bool,
     /// Of a tool that requires confirmation: the calls that need it. Without, all of them do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) consent_condition: Option<Condition>,
+    pub(crate) consent_condition: Option<ConsentCondition>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) availability: Option<Availability>,
     /// In the order of the vocabulary, so that writing them in another order changes nothing.
@@ -131,7 +132,7 @@ pub(crate) struct Readable {
     pub(crate) side_effects: Option<SideEffects>,
     pub(crate) idempotent: Option<bool>,
     pub(crate) requires_confirmation: Option<bool>,
-    pub(crate) consent_condition: Option<Condition>,
+    pub(crate) consent_condition: Option<ConsentCondition>,
     pub(crate) availability: Option<Availability>,
     pub(crate) allowed_modes: Option<Vec<Mode>>,
     pub(crate) latency_budget_ms: Option<u64>,
@@ -209,12 +210,11 @@ impl Readable {
 }
 
 /// Reads the text of a `schema.json`, and checks each rule whose fields could be read. `named` is what the tool's directory
-/// is called; `is_built_in` says whether a tool's handler is part of the program; `values` are those that conditions may name.
+/// is called; `is_built_in` says whether a tool's handler is part of the program. What conditions name, [`conditions::check`] looks at.
 pub(crate) fn read(
     text: &str,
     named: &str,
     is_built_in: impl Fn(&str) -> bool,
-    values: &Values,
     report: &mut Report<'_>,
 ) -> Readable {
     let value = match json::parse(text.as_bytes()) {
@@ -242,7 +242,6 @@ pub(crate) fn read(
     let mut readable = read_fields(&object, report);
     defaults::fill(&mut readable, &object, named, report);
     rules::check(&readable, &object, is_built_in, report);
-    rules::check_conditions(&readable, values, report);
     readable
 }
 
@@ -265,7 +264,8 @@ fn report_unknown(object: &Map<String, Value>, report: &mut Report<'_>) {
 
 fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable {
     let mut fields = Fields { object, report };
-    let (requires_confirmation, consent_condition) = fields.requires_confirmation();
+    let (requires_confirmation, consent_condition) =
+        fields.requires_confirmation(TEMPLATE_CHARACTERS_MAX);
     Readable {
         tool_id: fields.tool_id(),
         version: fields.semantic_version(),

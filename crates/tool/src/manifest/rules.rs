@@ -1,10 +1,8 @@
 //! The rules of a manifest that span several fields. Knows nothing of how the fields were read.
 
-use super::fields::in_words;
 use super::{Readable, TIMEOUT_CURE, effects};
-use crate::condition::{ArgumentsOf, Scope, Values};
 use crate::kind::{Behavior, Category, OnInterrupt, SideEffects};
-use crate::problem::{NOTHING_TO_DO, Report, Severity};
+use crate::problem::{Report, Severity};
 use crate::reference;
 use crate::registry::EXEMPT_FROM_EXTERNAL_CONTENT_RULE;
 use crate::template;
@@ -72,43 +70,6 @@ pub(super) fn check(
     }
 }
 
-/// What the names of conditions stand for, and whether what they compare can be compared.
-pub(super) fn check_conditions(manifest: &Readable, values: &Values, report: &mut Report<'_>) {
-    let arguments = match &manifest.parameters {
-        Some(parameters) => ArgumentsOf::Schema(parameters),
-        None => ArgumentsOf::Unread,
-    };
-    let availability = manifest.availability.as_ref();
-    for (condition, field, arguments) in [
-        (
-            manifest.consent_condition.as_ref(),
-            "requiresConfirmation",
-            arguments,
-        ),
-        (
-            availability.map(|availability| &availability.condition),
-            "availability",
-            ArgumentsOf::Nothing,
-        ),
-    ] {
-        let Some(condition) = condition else { continue };
-        let place = format!("/{field}/condition");
-        for flaw in condition.flaws(&Scope { values, arguments }) {
-            report.error(&place, in_words(&flaw), flaw.cure);
-        }
-        if let ArgumentsOf::Schema(parameters) = arguments {
-            for name in condition.may_be_missing(parameters) {
-                report.at_pointer(
-                    Severity::Note,
-                    &place,
-                    format!("a call may leave out `{}`, and then the user is asked", brief(&name)),
-                    format!("{NOTHING_TO_DO} a required argument, or a default, makes the condition clear"),
-                );
-            }
-        }
-    }
-}
-
 fn check_parameters(manifest: &Readable, parameters: &Value, report: &mut Report<'_>) {
     if manifest.requires_confirmation == Some(true) {
         for (place, name) in confirmation_names(parameters) {
@@ -134,7 +95,7 @@ fn check_parameters(manifest: &Readable, parameters: &Value, report: &mut Report
             if manifest
                 .sensitive
                 .iter()
-                .any(|hidden| overlap(&shown, hidden))
+                .any(|hidden| reference::overlap(&shown, hidden))
             {
                 report.at_pointer(
                     Severity::Warning,
@@ -145,16 +106,6 @@ fn check_parameters(manifest: &Readable, parameters: &Value, report: &mut Report
             }
         }
     }
-}
-
-/// Whether one of two JSON pointers leads to the other's value or into it. `*` stands for every item.
-fn overlap(left: &str, right: &str) -> bool {
-    let tokens =
-        |pointer: &str| -> Vec<String> { pointer.split('/').skip(1).map(str::to_owned).collect() };
-    tokens(left)
-        .iter()
-        .zip(&tokens(right))
-        .all(|(left, right)| left == right || left == "*" || right == "*")
 }
 
 /// Only what its model need not wait for may take minutes.

@@ -83,6 +83,8 @@ pub(crate) fn request(effect: &str) -> Command {
         onset: None,
         may_run: true,
         needs_consent: false,
+        because: None,
+        clock: None,
         ignores_external_content: false,
         can_ask: true,
         mode: Mode::Voice,

@@ -3,7 +3,7 @@
 use super::names::Names;
 use std::fmt::Write;
 use windlass_session::client::{ClientUpdate, Image};
-use windlass_session::event::SessionEvent;
+use windlass_session::event::{CallRecord, ConsentReason, SessionEvent};
 use windlass_session::io::{Output, RateCharge};
 use windlass_session::model::ModelCommand;
 use windlass_session::said::Said;
@@ -294,7 +294,7 @@ fn render_update(update: &ClientUpdate) -> String {
             format!("client: end voice session: {reason}")
         }
         ClientUpdate::ConfirmationRequest(question) => format!(
-            "client: confirm {} token-{} {}{}",
+            "client: confirm {} token-{} {}{}{}",
             question.call,
             question.question.0,
             match &question.preview {
@@ -305,6 +305,13 @@ fn render_update(update: &ClientUpdate) -> String {
                 .warning
                 .as_ref()
                 .map(|warning| format!(" warned {warning:?}"))
+                .unwrap_or_default(),
+            question
+                .because
+                .as_ref()
+                // Said in every script in which others have written.
+                .filter(|because| **because != ConsentReason::ExternalContent.to_string())
+                .map(|because| format!(" because {because:?}"))
                 .unwrap_or_default()
         ),
         ClientUpdate::ConfirmationResult { call, response } => {
@@ -332,6 +339,18 @@ fn render_update(update: &ClientUpdate) -> String {
         ClientUpdate::Message(message) => format!("client: message {message}"),
         ClientUpdate::Custom(message) => format!("client: custom {message}"),
         other => format!("client: {other:?}"),
+    }
+}
+
+/// Why the user was asked by a condition.
+fn by_condition(record: &CallRecord) -> String {
+    match record.consent.as_deref() {
+        Some(
+            reason @ (ConsentReason::Holds(_)
+            | ConsentReason::Unjudged(..)
+            | ConsentReason::AskedBefore(_)),
+        ) => format!(" ({reason})"),
+        _ => String::new(),
     }
 }
 
@@ -379,16 +398,17 @@ fn render_event(event: &SessionEvent, names: &mut Names) -> Option<String> {
         SessionEvent::OutcomesRecorded => "all outcomes recorded".to_owned(),
         SessionEvent::CallRejected(record) => {
             format!(
-                "{} rejected {:?}",
+                "{} rejected {:?}{}",
                 record.call(),
-                record.error_type().unwrap()
+                record.error_type().unwrap(),
+                by_condition(record)
             )
         }
         SessionEvent::CallFinished(record) => match record.error_type() {
             None if record.response.expose().meta.accepted_until.is_some() => {
                 format!("{} is at work", record.call())
             }
-            None => format!("{} finished", record.call()),
+            None => format!("{} finished{}", record.call(), by_condition(record)),
             Some(error_type) => format!("{} finished {error_type:?}", record.call()),
         },
         SessionEvent::CallSettled(record) => match record.error_type() {

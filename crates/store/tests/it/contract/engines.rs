@@ -246,6 +246,8 @@ fn draw_request(draw: &mut Draw, seen: &Seen, talk: usize, leg: &LegRef) -> Comm
         origin,
         onset: draw.is(60).then(|| LegNumber(draw.below(20))),
         needs_consent: draw.is(30),
+        because: None,
+        clock: None,
         can_ask: draw.is(90),
         may_run: draw.is(95),
         ..request(seen.made, leg)

@@ -9,6 +9,7 @@ use windlass_store::command::{Command, Reply, Resumed};
 use windlass_store::{
     AttemptOutcome, Beginner, ConversationRef, Epoch, Leg, LegRef, OwnerId, Presented, StoreLimits,
 };
+use windlass_tool::condition::LocalClock;
 use windlass_tool::id::{ClientId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -92,6 +93,12 @@ fn a_leg_is_resumed_with_the_next_epoch_and_everything_that_it_needs() {
         assert_eq!(told.collect::<Vec<_>>(), [denied.question.number]);
         let reason = Some(Sensitive("too dear".to_owned()));
         assert_eq!(resumed.unheard_questions[0].reason, reason);
+        assert_eq!(
+            resumed.unheard_questions[0].because.as_deref(),
+            Some("the condition holds: true")
+        );
+        let clock = LocalClock::new([(0, 3_600)]);
+        assert_eq!(resumed.unheard_questions[0].clock, Some(clock));
         let heard = Command::Heard {
             effects: Vec::new(),
             questions: vec![denied.question.number],

@@ -1,0 +1,208 @@
+//! What a configuration makes of tools that were compiled, as their author is to know it: what it may not say of them, and what the
+//! examples of guides come to under the conditions by which tools ask for consent. Changes nothing that is compiled.
+
+use crate::arguments::Arguments;
+use crate::artifact::{ActivationError, Artifact, Entry, Tightening, tightened};
+use crate::condition::{
+    ArgumentsOf, Condition, Facts, Forecast, Given, OpenFacts, Purpose, Values,
+};
+use crate::guide;
+use crate::id::ToolId;
+use crate::kind::Mode;
+use crate::manifest::Manifest;
+use crate::manifest::conditions::needless;
+use crate::problem::{Problem, Severity};
+use crate::rights::Rights;
+use crate::validate::Validator;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Any moment: conditions that look at the clock are not judged by it.
+const ANY_MOMENT_UNIX_MS: u64 = 0;
+
+/// Tools as a configuration has them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Configured {
+    /// What the configuration may not say of tools, and what of their conditions means nothing under it.
+    pub problems: Vec<Problem>,
+    /// What the examples of guides come to, of tools whose consent a condition decides.
+    pub consents: BTreeMap<ToolId, Vec<ExampleConsent>>,
+}
+
+/// One example, and for whom it asks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExampleConsent {
+    /// The arguments, with their defaults and without those that are sensitive.
+    pub arguments: Value,
+    /// What becomes of the call of somebody who has not signed in, as in `asks`, `does not ask` and `depends on time.hour`.
+    pub anonymous: String,
+    /// The same of somebody who has.
+    pub signed_in: String,
+}
+
+/// What becomes of the tools of an artifact where the configuration lists these values and says this of tools.
+pub fn configured(
+    artifact: &Artifact,
+    values: &Values,
+    tightenings: &BTreeMap<ToolId, Tightening>,
+) -> Configured {
+    let given = Given {
+        values: Arc::new(values.clone()),
+        ..Given::default()
+    };
+    let unknown = artifact.unknown_tools(tightenings);
+    let mut configured = Configured {
+        problems: unknown.map(|error| refused(&error)).collect(),
+        consents: BTreeMap::new(),
+    };
+    for entry in artifact.entries() {
+        let manifest = match tightened(entry.manifest.clone(), tightenings) {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                configured.problems.push(refused(&error));
+                continue;
+            }
+        };
+        configured.problems.extend(meaningless(entry, &manifest));
+        if entry.manifest.consent_condition.is_some() {
+            let examples = examples(entry, &manifest, &given);
+            configured.consents.insert(manifest.tool_id, examples);
+        }
+    }
+    configured
+}
+
+fn problem(tool: &ToolId, severity: Severity, (message, cure): (String, String)) -> Problem {
+    Problem {
+        file: format!("[tools.{tool}] of the configuration"),
+        line: None,
+        column: None,
+        severity,
+        tool: Some(tool.as_str().replace('_', "-")),
+        message,
+        cure,
+    }
+}
+
+/// What would keep the tools from being served.
+fn refused(error: &ActivationError) -> Problem {
+    let text = error.to_string();
+    let said = match text.rsplit_once("; ") {
+        Some((message, cure)) => (message.to_owned(), cure.to_owned()),
+        None => (
+            text,
+            "remove the table, or name a tool that there is".to_owned(),
+        ),
+    };
+    problem(error.tool(), Severity::Error, said)
+}
+
+/// Conditions that the configuration has left with nothing to decide.
+fn meaningless(entry: &Entry, manifest: &Manifest) -> Vec<Problem> {
+    let consent = manifest.consent_condition.as_ref();
+    let availability = manifest.availability.as_ref();
+    let parameters = ArgumentsOf::Schema(&manifest.parameters);
+    let conditions = [
+        (
+            "requiresConfirmation",
+            consent.map(|rule| (&rule.condition, Purpose::Consent, parameters)),
+        ),
+        (
+            "availability",
+            availability.map(|rule| {
+                let nothing = ArgumentsOf::Nothing;
+                (&rule.condition, Purpose::Availability, nothing)
+            }),
+        ),
+    ];
+    let found = conditions.into_iter().filter_map(|(field, rule)| {
+        let (condition, purpose, arguments) = rule?;
+        let of = |modes: &[Mode]| needless(condition, purpose, arguments, modes);
+        let (message, cure) = of(&manifest.allowed_modes)?;
+        // What the tool's own files bring about was said of them.
+        let is_known = of(&entry.manifest.allowed_modes).is_some_and(|(known, _)| known == message);
+        let said = (format!("{field}: {message}"), cure.to_owned());
+        (!is_known).then(|| problem(&manifest.tool_id, Severity::Warning, said))
+    });
+    found.collect()
+}
+
+fn examples(entry: &Entry, manifest: &Manifest, given: &Given) -> Vec<ExampleConsent> {
+    let Ok(parameters) = Validator::compile(&manifest.parameters) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for example in guide::examples(&entry.guide.documentation) {
+        let Value::Object(members) = example else {
+            continue;
+        };
+        let mut arguments = Arguments::from(members);
+        if !parameters.argument_violations(&arguments).is_empty() {
+            continue;
+        }
+        parameters.apply_defaults(&mut arguments);
+        let outcome = |rights: &Rights| outcome(manifest, &arguments, rights, given);
+        // Whoever may use the tool has the only role that it asks for.
+        let sole = manifest.permissions.roles.iter().take(1);
+        let roles = sole.filter(|_| manifest.permissions.roles.len() == 1);
+        found.push(ExampleConsent {
+            anonymous: outcome(&Rights::Anonymous),
+            signed_in: outcome(&Rights::signed_in(roles.cloned())),
+            arguments: Value::Object(arguments.parted(&manifest.sensitive).0),
+        });
+    }
+    found
+}
+
+/// What becomes of a call with these arguments, in words.
+fn outcome(manifest: &Manifest, arguments: &Arguments, rights: &Rights, given: &Given) -> String {
+    let permissions = &manifest.permissions;
+    if !rights.is_signed_in() && (permissions.requires_auth || !permissions.roles.is_empty()) {
+        return "is refused".to_owned();
+    }
+    let facts = Facts {
+        rights,
+        user_id: "",
+        tenant: "",
+        mode: manifest
+            .allowed_modes
+            .first()
+            .copied()
+            .unwrap_or(Mode::Text),
+        unix_ms: ANY_MOMENT_UNIX_MS,
+        given,
+        arguments: None,
+    };
+    let open = OpenFacts {
+        mode: manifest.allowed_modes.len() > 1,
+        roles: rights.is_signed_in(),
+    };
+    let availability = manifest.availability.as_ref();
+    let is_available = availability.map(|rule| rule.condition.forecast(&facts, open));
+    if let Some(Forecast::Known(false) | Forecast::Unjudged(_)) = is_available {
+        return "is not available".to_owned();
+    }
+    let of_call = |condition: &Condition| {
+        let facts = Facts {
+            arguments: Some(arguments),
+            ..facts
+        };
+        condition.forecast(&facts, open)
+    };
+    match (&manifest.consent_condition, manifest.requires_confirmation) {
+        (None, true) => "asks, because the configuration says so".to_owned(),
+        (None, false) => "does not ask".to_owned(),
+        (Some(rule), _) => match of_call(&rule.condition) {
+            Forecast::Known(true) => "asks".to_owned(),
+            Forecast::Known(false) => "does not ask".to_owned(),
+            Forecast::Unjudged(problem) => format!("asks, because {problem}"),
+            Forecast::DependsOn(names) => {
+                let names: Vec<String> = names.into_iter().collect();
+                format!("depends on {}", names.join(" and "))
+            }
+        },
+    }
+}
