@@ -15,6 +15,7 @@ pub mod gemini_live;
 pub mod gpt_live;
 pub mod ids;
 pub mod journal;
+pub mod mcp;
 pub mod metrics;
 pub mod openai_realtime;
 pub mod prompt;

@@ -299,6 +299,7 @@ impl Backend {
             permissions: &Permissions {
                 processes: true,
                 secrets: BTreeMap::from([("HOOK".to_owned(), hosts.clone())]),
+                ..Permissions::default()
             },
             judge: Some(&Trusting),
         });
@@ -320,6 +321,7 @@ impl Backend {
             fetch: fetch_limits(),
             worker: WorkerLimits::default(),
             resolver: Arc::new(SystemResolver),
+            mcp: windlass_runtime::mcp::McpServers::default(),
         };
         let engine = Engine::default();
         let loaders = Loaders {

@@ -736,7 +736,12 @@ impl HandlerFileReader<'_, '_, '_> {
         number
     }
 
-    pub(super) fn text(&mut self, object: &Map<String, Value>, at: &str, name: &str) -> Option<String> {
+    pub(super) fn text(
+        &mut self,
+        object: &Map<String, Value>,
+        at: &str,
+        name: &str,
+    ) -> Option<String> {
         let value = object.get(name)?;
         if value.as_str().is_none() {
             self.wrong(&pointer(at, name), name, value, "a text");
