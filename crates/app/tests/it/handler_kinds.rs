@@ -1,6 +1,7 @@
 //! Every kind of handler through the whole pipeline: each comes to the same answer, whatever its code is and wherever it runs.
 
 mod digits;
+mod mcp;
 mod pieces;
 mod surroundings;
 
