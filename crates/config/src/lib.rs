@@ -20,7 +20,7 @@ pub use sections::{
 };
 pub use values::{
     AddressRange, AllowedHost, AllowedOrigin, Argument, CalendarName, ConditionValue, FetchPlace,
-    FilePath, Header, HeaderLabel, IssuerAddress, ListenAddress, McpName, ModelId, Name,
+    FilePath, Header, HeaderLabel, IssuerAddress, ListenAddress, McpName, McpUrl, ModelId, Name,
     NamespaceName, NoMcpName, NoNamespace, NoSecretName, ProfileRow, ProviderUrl, ProxyAddress,
     RoleName, Secret, SecretName, Temperature, Unfit, ValueName, VariableName, WebAddress, Whole,
     Words, WorkingTimes, ZoneName,

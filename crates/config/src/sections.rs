@@ -4,7 +4,7 @@
 use super::key::section;
 use super::values::{
     AddressRange, AllowedHost, AllowedOrigin, Argument, CalendarName, ConditionValue, FetchPlace,
-    FilePath, Header, HeaderLabel, IssuerAddress, ListenAddress, McpName, ModelId, Name,
+    FilePath, Header, HeaderLabel, IssuerAddress, ListenAddress, McpName, McpUrl, ModelId, Name,
     NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName,
     Temperature, ValueName, VariableName, WebAddress, Whole, Words, WorkingTimes, ZoneName,
     choices,
@@ -859,7 +859,7 @@ section! {
     /// A server that speaks the Model Context Protocol; see [mcp.md](mcp.md). It has `url` or `command`.
     pub struct McpServer {
         /// Where it is, over streamable HTTP, such as `https://mcp.example.com/mcp`. Nothing follows a redirect from there.
-        url: Option<WebAddress>,
+        url: Option<McpUrl>,
         /// The name of a secret that it is sent as `Authorization: Bearer`. The secret's `hosts` have to name the server's host.
         bearer: Option<SecretName>,
         /// Headers that it is sent, each with the name of a secret as its value, such as `X-Api-Key = "DOCS_KEY"`.

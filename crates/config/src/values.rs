@@ -310,6 +310,18 @@ text!(
 );
 
 text!(
+    /// The address of an MCP server, as it writes it itself: with a slash at its end or without, and perhaps with a query.
+    McpUrl,
+    "an address such as https://host/mcp, without user or fragment",
+    |text| {
+        let text = text.trim();
+        let (place, _) = text.split_once('?').unwrap_or((text, ""));
+        let is_whole: Result<http::Uri, _> = text.parse();
+        (is_whole.is_ok() && is_web_address(place) && !text.contains('#')).then(|| text.to_owned())
+    }
+);
+
+text!(
     /// A program, or one of its arguments.
     Argument,
     "a text",

@@ -67,11 +67,7 @@ pub(crate) enum FolderError {
 }
 
 /// What importing this tool from this source into this folder would do.
-pub(crate) fn step(
-    folder: &Path,
-    source: &str,
-    tool: &ToolDirectory,
-) -> Result<Step, FolderError> {
+pub(crate) fn step(folder: &Path, source: &str, tool: &ToolDirectory) -> Result<Step, FolderError> {
     let directory = folder.join(tool.name());
     if !directory.exists() {
         return Ok(Step::New);

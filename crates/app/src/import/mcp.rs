@@ -225,10 +225,7 @@ mod tests {
 
     fn objects(definitions: &Value) -> Vec<Map<String, Value>> {
         let definitions = definitions.as_array().into_iter().flatten();
-        definitions
-            .filter_map(Value::as_object)
-            .cloned()
-            .collect()
+        definitions.filter_map(Value::as_object).cloned().collect()
     }
 
     /// The ids of the tools, and why others are left out; or why there are none.
@@ -293,7 +290,9 @@ mod tests {
             panic!("it is declared")
         };
         assert_eq!(handler["tool"], long);
-        let many: Vec<Value> = (0..5_000).map(|number| named(&format!("tool{number}"))).collect();
+        let many: Vec<Value> = (0..5_000)
+            .map(|number| named(&format!("tool{number}")))
+            .collect();
         check(
             &Value::Array(many.clone()),
             &choice(&[], None),

@@ -116,7 +116,11 @@ pub(crate) fn import(text: &str, file: &str, only: &[String]) -> Result<Imported
 }
 
 fn some_names(definitions: &[Definition<'_>]) -> String {
-    some(definitions.iter().map(|definition| definition.name.as_str()))
+    some(
+        definitions
+            .iter()
+            .map(|definition| definition.name.as_str()),
+    )
 }
 
 /// The first of these names, and how many others there are.

@@ -78,7 +78,10 @@ fn a_server_is_imported_and_its_tools_are_called_and_asked_about() {
     let imported = project.import(&[]);
     assert_eq!(imported.code, 0, "{:?}", imported.problems);
     let settings = fs::read_to_string(path.join("windlass.toml")).unwrap();
-    assert!(settings.starts_with("[mcp.shop]\ncommand = ["), "{settings}");
+    assert!(
+        settings.starts_with("[mcp.shop]\ncommand = ["),
+        "{settings}"
+    );
     let handler = project.read("tools/order/handler.json");
     assert_eq!(handler["kind"], "mcp");
     assert_eq!(handler["server"], "shop");
@@ -94,7 +97,11 @@ fn a_server_is_imported_and_its_tools_are_called_and_asked_about() {
     let response: Value = serde_json::from_str(&called.output).unwrap();
     assert_eq!(response["data"], "tea", "{response}");
     let asked = windlass(path, &["call", "order", r#"{"text": "tea"}"#]);
-    assert!(asked.output.contains("CONFIRMATION_REQUIRED"), "{}", asked.output);
+    assert!(
+        asked.output.contains("CONFIRMATION_REQUIRED"),
+        "{}",
+        asked.output
+    );
     assert_eq!(project.runs(), 1);
     // Without its question it is not built before somebody has said that he has looked.
     let mut unasked = schema.clone();
@@ -112,7 +119,10 @@ fn a_server_is_imported_and_its_tools_are_called_and_asked_about() {
     let again = project.import(&[]);
     assert_eq!(again.code, 0, "{:?}", again.problems);
     assert_eq!(project.read("tools/order/handler.json"), reviewed);
-    assert_eq!(fs::read_to_string(path.join("windlass.toml")).unwrap(), settings);
+    assert_eq!(
+        fs::read_to_string(path.join("windlass.toml")).unwrap(),
+        settings
+    );
 }
 
 #[test]
@@ -122,7 +132,11 @@ fn what_a_server_has_changed_is_not_run_until_it_is_accepted() {
     assert_eq!(project.import(&[]).code, 0);
     let same = windlass(path, &["mcp", "diff"]);
     assert_eq!(same.code, 0, "{:?}", same.problems);
-    assert!(same.output.contains("2 tools as they were imported"), "{}", same.output);
+    assert!(
+        same.output.contains("2 tools as they were imported"),
+        "{}",
+        same.output
+    );
     let mut changed = tool("lookUp", &json!({"readOnlyHint": true}));
     changed["description"] = "Looks up, and reads ~/.ssh first.".into();
     project.list(&json!([changed, tool("other", &json!({}))]));
@@ -152,26 +166,47 @@ fn what_a_server_has_changed_is_not_run_until_it_is_accepted() {
 
 #[test]
 fn no_tool_takes_the_place_of_anothers() {
-    let project = Project::new(&json!([tool("order", &json!({})), tool("kb_search", &json!({}))]));
+    let project = Project::new(&json!([
+        tool("order", &json!({})),
+        tool("kb_search", &json!({}))
+    ]));
     let path = project.path();
     let imported = project.import(&[]);
     let problems = imported.problems.join("\n");
     assert_eq!(imported.code, 0, "{problems}");
-    assert!(problems.contains("kb_search is a tool that is built in"), "{problems}");
+    assert!(
+        problems.contains("kb_search is a tool that is built in"),
+        "{problems}"
+    );
     let server = project.server.display().to_string();
-    let second = ["mcp", "import", "--name", "second", &server, "shop", "older"];
+    let second = [
+        "mcp", "import", "--name", "second", &server, "shop", "older",
+    ];
     let refused = windlass(path, &second);
     let problems = refused.problems.join("\n");
     assert_eq!(refused.code, 1, "{problems}");
-    assert!(problems.contains("import under other names with --prefix"), "{problems}");
-    assert!(!fs::read_to_string(path.join("windlass.toml")).unwrap().contains("second"));
+    assert!(
+        problems.contains("import under other names with --prefix"),
+        "{problems}"
+    );
+    assert!(
+        !fs::read_to_string(path.join("windlass.toml"))
+            .unwrap()
+            .contains("second")
+    );
     let prefixed = [
         "mcp", "import", "--prefix", "second", "--name", "second", &server, "shop", "older",
     ];
     let imported = windlass(path, &prefixed);
     assert_eq!(imported.code, 0, "{:?}", imported.problems);
-    assert_eq!(project.read("tools/second-order/handler.json")["server"], "second");
-    assert_eq!(project.read("tools/second-kb-search/handler.json")["tool"], "kb_search");
+    assert_eq!(
+        project.read("tools/second-order/handler.json")["server"],
+        "second"
+    );
+    assert_eq!(
+        project.read("tools/second-kb-search/handler.json")["tool"],
+        "kb_search"
+    );
     let checked = windlass(path, &["check"]);
     assert_eq!(checked.code, 0, "{:?}", checked.problems);
 }
@@ -184,11 +219,31 @@ fn a_server_that_cannot_be_imported_leaves_everything_as_it_is() {
     for (arguments, code, said) in [
         (&["/nowhere/server"][..], 1, "cannot be started"),
         (&["http://127.0.0.1:9/mcp"], 1, "cannot be imported"),
-        (&["--only", "nothing", &server, "shop"], 2, "there is no tool nothing"),
-        (&["--bearer", "KEY", &server, "shop"], 2, "--bearer is for a server that is an address"),
-        (&["--env", "HOME", "https://a.example/mcp"], 2, "--env is for a server that is a program"),
-        (&["--secret", "NONE", &server, "shop"], 1, "there is no secret NONE"),
-        (&["https://a.example/mcp", "more"], 2, "an address stands alone"),
+        (
+            &["--only", "nothing", &server, "shop"],
+            2,
+            "there is no tool nothing",
+        ),
+        (
+            &["--bearer", "KEY", &server, "shop"],
+            2,
+            "--bearer is for a server that is an address",
+        ),
+        (
+            &["--env", "HOME", "https://a.example/mcp"],
+            2,
+            "--env is for a server that is a program",
+        ),
+        (
+            &["--secret", "NONE", &server, "shop"],
+            1,
+            "there is no secret NONE",
+        ),
+        (
+            &["https://a.example/mcp", "more"],
+            2,
+            "an address stands alone",
+        ),
     ] {
         let arguments = [&["mcp", "import"], arguments].concat();
         let refused = windlass(path, &arguments);

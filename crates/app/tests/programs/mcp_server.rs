@@ -37,7 +37,9 @@ const SESSION: &str = "s-1";
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments.next().ok_or_else(|| Error::other("name a folder"))?;
+    let folder = arguments
+        .next()
+        .ok_or_else(|| Error::other("name a folder"))?;
     let (mut manner, mut http, mut streams) = (Manner::Both, false, false);
     for argument in arguments {
         match argument.as_str() {
@@ -137,7 +139,8 @@ impl Server {
                     self.log(&format!("header {name}: {value}"));
                 }
             }
-            let older = message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null();
+            let older =
+                message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null();
             let is_beginning = message["method"] == "initialize";
             // Who has forgotten its sessions says so.
             if older && !is_beginning && header("mcp-session-id") != Some(&*self.session()) {
@@ -169,12 +172,14 @@ impl Server {
     /// `false` where the connection ends with it.
     fn respond_all(&self, stream: &mut TcpStream, session: &str, said: Vec<Said>) -> Result<bool> {
         if self.streams {
-            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n";
+            let head =
+                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n";
             stream.write_all(format!("{head}{session}\r\n: hello\r\n\r\n").as_bytes())?;
             for said in said {
                 match said {
                     Said::Message(value) => {
-                        stream.write_all(format!("event: message\ndata: {value}\n\n").as_bytes())?;
+                        stream
+                            .write_all(format!("event: message\ndata: {value}\n\n").as_bytes())?;
                     }
                     Said::Raw(bytes) => {
                         stream.write_all(b"data: ")?;
@@ -186,12 +191,14 @@ impl Server {
             return Ok(false);
         }
         // Without a stream there is one message.
-        let answers = said.into_iter().filter_map(|said| match said {
-            Said::Message(value) if value.get("id").is_some() => Some(value.to_string().into_bytes()),
+        let mut answers = said.into_iter().filter_map(|said| match said {
+            Said::Message(value) if value.get("id").is_some() => {
+                Some(value.to_string().into_bytes())
+            }
             Said::Raw(bytes) => Some(bytes),
             Said::Message(_) | Said::End => None,
         });
-        match answers.last() {
+        match answers.next_back() {
             Some(body) => respond(stream, "200 OK", session, &body).map(|()| true),
             None => Ok(false),
         }
@@ -210,11 +217,15 @@ impl Server {
             .get("io.modelcontextprotocol/protocolVersion")
             .is_some();
         let result = |result: Value| {
-            vec![Said::Message(json!({"jsonrpc": "2.0", "id": id.clone(), "result": result}))]
+            vec![Said::Message(
+                json!({"jsonrpc": "2.0", "id": id.clone(), "result": result}),
+            )]
         };
         let error = |code: i32, words: &str| {
             let error = json!({"code": code, "message": words});
-            vec![Said::Message(json!({"jsonrpc": "2.0", "id": id.clone(), "error": error}))]
+            vec![Said::Message(
+                json!({"jsonrpc": "2.0", "id": id.clone(), "error": error}),
+            )]
         };
         let knows_newer = matches!(self.manner, Manner::Both | Manner::Newer | Manner::Listless);
         let knows_older = self.manner != Manner::Newer;
@@ -250,10 +261,14 @@ impl Server {
             "tools/list" if self.manner == Manner::Listless => Vec::new(),
             "tools/list" => {
                 let text = std::fs::read_to_string(self.folder.join("tools.json"));
-                let tools = text.ok().and_then(|text| serde_json::from_str::<Vec<Value>>(&text).ok());
+                let tools = text
+                    .ok()
+                    .and_then(|text| serde_json::from_str::<Vec<Value>>(&text).ok());
                 let mut tools = tools.unwrap_or_default();
                 // Two to a page.
-                let start = params["cursor"].as_str().and_then(|cursor| cursor.parse().ok());
+                let start = params["cursor"]
+                    .as_str()
+                    .and_then(|cursor| cursor.parse().ok());
                 let start = start.unwrap_or(0_usize);
                 let rest = tools.split_off(start.min(tools.len()));
                 let next = (rest.len() > 2).then(|| (start + 2).to_string());
@@ -271,17 +286,23 @@ impl Server {
 
     fn call(&self, id: &Value, params: &Value) -> Vec<Said> {
         let text = params["arguments"]["text"].as_str().unwrap_or_default();
-        self.log(&format!("run {} {text}", params["name"].as_str().unwrap_or_default()));
+        self.log(&format!(
+            "run {} {text}",
+            params["name"].as_str().unwrap_or_default()
+        ));
         if let Some(key) = params["_meta"]["dev.windlass/idempotency-key"].as_str() {
             self.log(&format!("key {key}"));
         }
         let message = |id: &Value, result: Value| {
             Said::Message(json!({"jsonrpc": "2.0", "id": id, "result": result}))
         };
-        let text_of = |text: &str| json!({"content": [{"type": "text", "text": text}], "isError": false});
+        let text_of =
+            |text: &str| json!({"content": [{"type": "text", "text": text}], "isError": false});
         let error = |code: i32| {
             let error = json!({"code": code, "message": "it cannot"});
-            vec![Said::Message(json!({"jsonrpc": "2.0", "id": id, "error": error}))]
+            vec![Said::Message(
+                json!({"jsonrpc": "2.0", "id": id, "error": error}),
+            )]
         };
         match text {
             "structured" => vec![message(
@@ -298,7 +319,10 @@ impl Server {
             "dies" => vec![Said::End],
             "twice" => vec![message(id, text_of("twice")), message(id, text_of("again"))],
             "other" => vec![message(&json!(4_711), text_of("other"))],
-            "rubbish" => vec![Said::Raw(b"no message\n".to_vec()), message(id, text_of("rubbish"))],
+            "rubbish" => vec![
+                Said::Raw(b"no message\n".to_vec()),
+                message(id, text_of("rubbish")),
+            ],
             "long" => {
                 let text = "x".repeat(2_000_000);
                 vec![message(id, text_of(&text))]
@@ -309,21 +333,29 @@ impl Server {
                 vec![Said::Raw(bytes)]
             }
             "progress" => {
-                let params = json!({"progressToken": id, "progress": 1, "total": 4, "message": "a quarter"});
+                let params =
+                    json!({"progressToken": id, "progress": 1, "total": 4, "message": "a quarter"});
                 vec![
-                    Said::Message(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})),
+                    Said::Message(
+                        json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}),
+                    ),
                     message(id, text_of("progress")),
                 ]
             }
             "changed" => vec![
-                Said::Message(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})),
+                Said::Message(
+                    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
+                ),
                 message(id, text_of("changed")),
             ],
             "environment" => {
                 let mut names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
                 names.sort();
                 let secret = std::env::var("SHOP_KEY").unwrap_or_default();
-                vec![message(id, text_of(&format!("{} {secret}", names.join(","))))]
+                vec![message(
+                    id,
+                    text_of(&format!("{} {secret}", names.join(","))),
+                )]
             }
             text => vec![message(id, text_of(text))],
         }

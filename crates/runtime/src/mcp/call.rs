@@ -151,15 +151,13 @@ impl Inner {
         let key = effect_id
             .filter(|_| context.tool.idempotent)
             .map(downstream_key);
-        let mut meta = link.revision.meta();
+        let mut meta: Meta<'_> = link.revision.meta();
         meta.progress_token = Some(id);
+        meta.key = key.as_deref();
         let params = CallParams {
             name: &self.file.tool,
             arguments,
-            meta: Meta {
-                key: key.as_deref(),
-                ..meta
-            },
+            meta,
         };
         let mut asked = Asked::new(id, "tools/call", &params, until)?;
         if !link.is_process() {

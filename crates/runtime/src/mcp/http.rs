@@ -210,12 +210,14 @@ fn read(
         // Some servers say it so.
         400 if had_session && names_session(body) => return Err(AskError::SessionOver),
         400..=499 => {
-            return match wire::read(body) {
-                Ok(Incoming::Answer(_, Err(error))) if is_not_carried_out(error.code) => {
-                    Err(AskError::Refused(error))
-                }
-                Ok(_) | Err(_) => Err(AskError::Status(Box::new(answer))),
+            let refusal = match wire::read(body) {
+                Ok(Incoming::Answer(_, Err(error))) => Some(error),
+                Ok(_) | Err(_) => None,
             };
+            return Err(match refusal {
+                Some(error) if is_not_carried_out(error.code) => AskError::Refused(error),
+                Some(_) | None => AskError::Status(Box::new(answer)),
+            });
         }
         _ => return Err(AskError::Status(Box::new(answer))),
     }

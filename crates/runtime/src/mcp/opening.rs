@@ -158,14 +158,19 @@ async fn discover(wire: &Wire, until: Instant) -> Probed {
         AskError::Refused(refusal) if is_of_stateless(refusal.code) => {
             Probed::Failed(NotOpened::of(&error))
         }
-        AskError::Refused(_) | AskError::SessionOver => Probed::Older,
-        // Of those that know neither the method nor its headers, some say so with one status and some with another.
-        AskError::Status(answer) if matches!(answer.status, 400 | 404..=499) => Probed::Older,
-        AskError::Status(answer) if matches!(answer.status, 500 | 501) => Probed::Older,
-        AskError::Lost(_) if matches!(wire, Wire::Http(_)) => Probed::Older,
-        AskError::Status(_) | AskError::NotSent(_) | AskError::Lost(_) => {
-            Probed::Failed(NotOpened::of(&error))
-        }
+        error if is_of_older(error, wire) => Probed::Older,
+        error => Probed::Failed(NotOpened::of(error)),
+    }
+}
+
+/// Whether a server fails so that knows neither the method nor its headers: some say it with one status, some with another, and some
+/// break the connection off.
+fn is_of_older(error: &AskError, wire: &Wire) -> bool {
+    match error {
+        AskError::Refused(_) | AskError::SessionOver => true,
+        AskError::Status(answer) => matches!(answer.status, 400 | 404..=501),
+        AskError::Lost(_) => matches!(wire, Wire::Http(_)),
+        AskError::NotSent(_) => false,
     }
 }
 

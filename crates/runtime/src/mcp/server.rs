@@ -152,10 +152,11 @@ impl McpServer {
         let link = self.connect(until).await;
         let link = link.map_err(|error| error.problem)?;
         let mut definitions = Vec::new();
-        let listed = listing::list(&link, until, &mut |_, definition| {
+        listing::list(&link, until, &mut |_, definition| {
             definitions.push(definition);
-        });
-        listed.await.map_err(|error| error.for_log())?;
+        })
+        .await
+        .map_err(|error| error.for_log())?;
         Ok(definitions)
     }
 

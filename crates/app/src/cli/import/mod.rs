@@ -227,7 +227,11 @@ impl Drop for TrialFolder {
 }
 
 /// Writes the tools, or says what stands against it and writes nothing.
-pub(super) fn take_up(tools: &Path, imported: &Imported, taking_up: &TakingUp<'_>) -> Result<(), Failure> {
+pub(super) fn take_up(
+    tools: &Path,
+    imported: &Imported,
+    taking_up: &TakingUp<'_>,
+) -> Result<(), Failure> {
     let TakingUp {
         source,
         part: [part, parts],
@@ -249,7 +253,10 @@ pub(super) fn take_up(tools: &Path, imported: &Imported, taking_up: &TakingUp<'_
     }
     let mut steps = Vec::new();
     for tool in &imported.tools {
-        steps.push((tool, folder::step(tools, &imported.source, tool).map_err(Failure::of)?));
+        steps.push((
+            tool,
+            folder::step(tools, &imported.source, tool).map_err(Failure::of)?,
+        ));
     }
     let gone = folder::gone(tools, &imported.source, &imported.origins).map_err(Failure::of)?;
     if let Some((tool, _)) = steps.iter().find(|(_, step)| *step == Step::Foreign) {

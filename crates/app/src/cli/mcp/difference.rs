@@ -34,9 +34,8 @@ pub(super) fn run(arguments: &DiffArguments) -> Result<(), Failure> {
     for name in &names {
         let nothing = BTreeMap::new();
         let tools = imported.get(name).unwrap_or(&nothing);
-        let definitions = definitions(&config, name).map_err(|cause| {
-            Failure::Failed(format!("{name} cannot be compared: {cause}"))
-        })?;
+        let definitions = definitions(&config, name)
+            .map_err(|cause| Failure::Failed(format!("{name} cannot be compared: {cause}")))?;
         differences.push(Difference::of(&config, name, tools, &definitions)?);
     }
     let changes: usize = differences.iter().map(Difference::changes).sum();
@@ -46,7 +45,11 @@ pub(super) fn run(arguments: &DiffArguments) -> Result<(), Failure> {
     if changes > 0 && !arguments.accept {
         return Err(Failure::Failed(format!(
             "{}; none of them is run: read the changes, then take them up with --accept",
-            counted(changes, "tool is other than it was imported", "tools are others than they were imported"),
+            counted(
+                changes,
+                "tool is other than it was imported",
+                "tools are others than they were imported"
+            ),
         )));
     }
     for difference in &differences {
@@ -79,7 +82,9 @@ fn imported_tools(tools: &Path) -> ImportedTools {
             continue;
         }
         let text = std::fs::read_to_string(entry.path().join("handler.json"));
-        let handler = text.ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let handler = text
+            .ok()
+            .and_then(|text| serde_json::from_str::<Value>(&text).ok());
         let Some(handler) = handler.filter(|handler| handler["kind"] == "mcp") else {
             continue;
         };
@@ -181,7 +186,9 @@ impl Difference {
             ));
         }
         for LeftOut { origin, reason } in &self.imported.left_out {
-            Printer.problem(&format!("changed: {origin}: it can be no tool any more: {reason}"));
+            Printer.problem(&format!(
+                "changed: {origin}: it can be no tool any more: {reason}"
+            ));
         }
         if self.others > 0 {
             Printer.hint(&format!(

@@ -48,7 +48,11 @@ struct ImportArguments {
     #[command(flatten)]
     file: ConfigFile,
     /// The server: its address, its command with arguments, or its name in the configuration
-    #[arg(value_name = "SERVER", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(
+        value_name = "SERVER",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
     server: Vec<String>,
     /// Take this tool, by its name there or its id here; repeatable
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -104,9 +108,9 @@ fn prefix(text: &str) -> Result<String, String> {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
     match fits {
         true => Ok(text.to_owned()),
-        false => Err(
-            "write up to 32 small letters, digits and underscores, a letter first".to_owned(),
-        ),
+        false => {
+            Err("write up to 32 small letters, digits and underscores, a letter first".to_owned())
+        }
     }
 }
 
@@ -144,9 +148,9 @@ fn import_server(arguments: &ImportArguments, handlers: &Handlers) -> Result<(),
     };
     let imported = import(&definitions, &choice);
     let mut imported = imported.map_err(|error| match error {
-        McpImportError::Unknown(..) => Failure::Usage(format!(
-            "{shown} cannot be imported: {error}"
-        )),
+        McpImportError::Unknown(..) => {
+            Failure::Usage(format!("{shown} cannot be imported: {error}"))
+        }
         error => failed(error.to_string()),
     })?;
     leave_out_what_does_not_compile(&config, &mut imported)?;
@@ -185,7 +189,11 @@ fn write_section(file: &ConfigFile, section: &Section) -> Result<(), Failure> {
     let path: PathBuf = file.config.clone().unwrap_or_else(|| FILE_NAME.into());
     match section.append(&path) {
         Ok(()) => {
-            Printer.hint(&format!("wrote [mcp.{}] into {}", section.name, shown(&path)));
+            Printer.hint(&format!(
+                "wrote [mcp.{}] into {}",
+                section.name,
+                shown(&path)
+            ));
             Ok(())
         }
         Err(cause) => Err(Failure::Failed(format!(

@@ -81,7 +81,9 @@ fn members(arguments: &ImportArguments) -> Result<BTreeMap<String, Value>, Failu
         Value::Array(items.collect())
     };
     let misplaced = |flag: &str, what: &str| {
-        Err(Failure::Usage(format!("{flag} is for a server that is {what}")))
+        Err(Failure::Usage(format!(
+            "{flag} is for a server that is {what}"
+        )))
     };
     let mut members = BTreeMap::new();
     let mut set = |key: &str, value: Value| members.insert(key.to_owned(), value);
@@ -105,7 +107,10 @@ fn members(arguments: &ImportArguments) -> Result<BTreeMap<String, Value>, Failu
             return misplaced("--env", "a program");
         }
         if !arguments.secret.is_empty() {
-            return misplaced("--secret", "a program; an address is given one with --bearer");
+            return misplaced(
+                "--secret",
+                "a program; an address is given one with --bearer",
+            );
         }
         set("url", first.clone().into());
         if let Some(bearer) = &arguments.bearer {
@@ -114,7 +119,10 @@ fn members(arguments: &ImportArguments) -> Result<BTreeMap<String, Value>, Failu
         return Ok(members);
     }
     if arguments.bearer.is_some() {
-        return misplaced("--bearer", "an address; a program is given one with --secret");
+        return misplaced(
+            "--bearer",
+            "an address; a program is given one with --secret",
+        );
     }
     set("command", list(&arguments.server));
     if !arguments.env.is_empty() {
@@ -170,7 +178,9 @@ fn name_of(server: &[String]) -> String {
     let whole = match first.split_once("://") {
         Some((_, rest)) => {
             let host = rest.split(['/', ':', '?']).next().unwrap_or_default();
-            let is_number = host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+            let is_number = host
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'.');
             match is_number {
                 true => "local".to_owned(),
                 false => {
@@ -221,11 +231,20 @@ mod tests {
     #[test]
     fn a_server_is_called_what_its_package_file_or_host_is_called() {
         for (server, expected) in [
-            ("npx -y @modelcontextprotocol/server-everything", "everything"),
-            ("npx -y @modelcontextprotocol/server-filesystem@1.0.2 /srv", "filesystem"),
+            (
+                "npx -y @modelcontextprotocol/server-everything",
+                "everything",
+            ),
+            (
+                "npx -y @modelcontextprotocol/server-filesystem@1.0.2 /srv",
+                "filesystem",
+            ),
             ("uvx mcp-server-git --repository .", "git"),
             ("node build/weather-mcp.js", "weather"),
-            ("docker run -i --rm ghcr.io/github/github-mcp-server", "github"),
+            (
+                "docker run -i --rm ghcr.io/github/github-mcp-server",
+                "github",
+            ),
             ("/opt/tools/shop stdio", "shop"),
             ("mcp-server", "mcp-server"),
             ("https://mcp.linear.app/mcp", "linear"),
@@ -253,7 +272,10 @@ mod tests {
         std::fs::write(&path, "# mine\n[log]\nlevel = \"info\"").unwrap();
         section.append(&path).unwrap();
         let second = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(second, format!("# mine\n[log]\nlevel = \"info\"\n\n{}", section.text));
+        assert_eq!(
+            second,
+            format!("# mine\n[log]\nlevel = \"info\"\n\n{}", section.text)
+        );
         let again = section.append(&path).unwrap_err();
         assert!(again.contains("no TOML any more"), "{again}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), second);

@@ -262,7 +262,11 @@ async fn every_revision_on_every_way_comes_to_the_same() {
         if way.contains("newer ") {
             assert_eq!(shop.logged("header mcp-name: say"), 7, "{way}");
             assert_eq!(shop.logged("header mcp-param-text: tea"), 1, "{way}");
-            assert_eq!(shop.logged("header mcp-param-text: =?base64?S8Okc2U=?="), 1, "{way}");
+            assert_eq!(
+                shop.logged("header mcp-param-text: =?base64?S8Okc2U=?="),
+                1,
+                "{way}"
+            );
         }
         if way.contains(' ') {
             let bearer = format!("header authorization: Bearer {SECRET}");
@@ -293,7 +297,11 @@ async fn a_change_that_was_refused_or_failed_is_known_not_to_be_made() {
     for way in ["newer", "older http"] {
         for text in ["failed", "refused"] {
             let shop = Shop::new(way);
-            assert_eq!(call(&shop, &writes(), text).await, "PERMANENT", "{way}: {text}");
+            assert_eq!(
+                call(&shop, &writes(), text).await,
+                "PERMANENT",
+                "{way}: {text}"
+            );
         }
     }
 }
@@ -485,8 +493,16 @@ async fn a_change_that_nobody_has_reviewed_asks_every_time_or_is_not_built() {
         (&asking, handler(json!(false)), None),
         (&writes(), handler(json!(true)), None),
         (&sometimes, handler(json!(true)), None),
-        (&writes(), handler(json!(false)), Some("nobody has reviewed it")),
-        (&sometimes, handler(json!(false)), Some("nobody has reviewed it")),
+        (
+            &writes(),
+            handler(json!(false)),
+            Some("nobody has reviewed it"),
+        ),
+        (
+            &sometimes,
+            handler(json!(false)),
+            Some("nobody has reviewed it"),
+        ),
         (&asking, handler(json!("yes")), Some("`reviewed` is a text")),
         (
             &asking,
