@@ -33,10 +33,11 @@ const LINES_MAX: usize = 1_024;
 const RECENT_MAX: usize = 64;
 /// Characters of a server's last words that are said of one that did not begin.
 const LAST_WORDS_MAX: usize = 300;
-/// The id of the request by which a server is asked to tell of changes. Its answer, if it ends, is nobody's.
-pub(super) const LISTENING: u64 = u64::MAX;
-/// The first id of requests that ask whether a server is still there.
-const PRESENCE: u64 = 1 << 62;
+/// The id of the request by which a server is asked to tell of changes. Its answer, if it ends, is nobody's. Like every id it is one that a
+/// double holds, because many servers read numbers as such.
+pub(super) const LISTENING: u64 = PRESENCE - 1;
+/// Behind it are the ids of requests that ask whether a server is still there.
+const PRESENCE: u64 = 1 << 50;
 
 /// What a process is started with, beside its program.
 #[derive(Clone)]
