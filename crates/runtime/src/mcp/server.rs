@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Failure, Handler, Http, Numbers, Report};
 use windlass_tool::handler_file::{DefinitionHash, McpHandler, may_go_to, numbers_of};
 use windlass_tool::sensitive::Sensitive;
@@ -84,13 +85,14 @@ pub(super) struct NotThere {
 impl NotThere {
     pub(super) fn failure(self) -> Failure {
         let pause = self.pause.map(|pause| pause.as_millis());
+        let words = match self.error.kind == FailureKind::Auth {
+            true => "the tool's server does not let this program in",
+            false => "the tool's server is not there at the moment",
+        };
         Report {
             partial_side_effects: Some(false),
             retry_after_ms: pause.map(|pause| u64::try_from(pause).unwrap_or(u64::MAX)),
-            ..Report::new(
-                self.error.kind,
-                "the tool's server is not there at the moment",
-            )
+            ..Report::new(self.error.kind, words)
         }
         .into()
     }

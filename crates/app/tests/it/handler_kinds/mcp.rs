@@ -503,7 +503,11 @@ async fn a_change_that_nobody_has_reviewed_asks_every_time_or_is_not_built() {
             handler(json!(false)),
             Some("nobody has reviewed it"),
         ),
-        (&asking, handler(json!("yes")), Some("`reviewed` is a text")),
+        (
+            &asking,
+            handler(json!("yes")),
+            Some("`reviewed` is a string"),
+        ),
         (
             &asking,
             json!({"kind": "mcp", "server": "other", "tool": "say", "definition": hash.as_str()}),
