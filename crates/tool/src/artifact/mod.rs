@@ -99,6 +99,7 @@ pub(crate) enum DeclaredKind {
     Http,
     Webhook,
     Process,
+    Mcp,
 }
 
 /// One file of a script.
@@ -152,6 +153,10 @@ enum HandlerForm {
         sha256: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         program: Vec<ProgramFile>,
+    },
+    Mcp {
+        path: String,
+        sha256: String,
     },
 }
 
@@ -278,6 +283,7 @@ impl Entry {
                 match kind {
                     DeclaredKind::Http => HandlerForm::Http { path, sha256 },
                     DeclaredKind::Webhook => HandlerForm::Webhook { path, sha256 },
+                    DeclaredKind::Mcp => HandlerForm::Mcp { path, sha256 },
                     DeclaredKind::Process => HandlerForm::Process {
                         path,
                         sha256,
@@ -361,6 +367,7 @@ impl HandlerCode {
                     DeclaredKind::Http => "http",
                     DeclaredKind::Webhook => "webhook",
                     DeclaredKind::Process => "process",
+                    DeclaredKind::Mcp => "mcp",
                 };
                 match &program[..] {
                     [] => json!({"kind": kind, "sha256": sha256}),
