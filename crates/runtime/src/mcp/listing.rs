@@ -2,7 +2,7 @@
 
 use super::headers::{self, HeaderPlace};
 use super::link::{AskError, Asked, Link};
-use super::message::Revision;
+use super::message::{Revision, object};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -64,8 +64,7 @@ pub(super) async fn list(
         let asked = Asked::new(link.next_id(), "tools/list", &params, until);
         let answer = link.ask(asked.map_err(ListError::Asking)?).await;
         let answer = answer.map_err(ListError::Asking)?;
-        let page: Page = serde_json::from_str(answer.get())
-            .map_err(|_| ListError::Unreadable("an answer is no list"))?;
+        let page: Page = object(&answer).ok_or(ListError::Unreadable("an answer is no list"))?;
         count += page.tools.len();
         if count > TOOLS_MAX {
             return Err(ListError::Unreadable("there are more than 10,000"));

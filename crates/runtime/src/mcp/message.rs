@@ -27,6 +27,15 @@ const NOT_CARRIED_OUT: [i32; 7] = [
     UNSUPPORTED_VERSION,
 ];
 
+/// Reads an object of the protocol. A list in its place is none, though serde would take its items for the members.
+pub(super) fn object<T: for<'de> Deserialize<'de>>(text: &RawValue) -> Option<T> {
+    let text = text.get();
+    text.trim_start()
+        .starts_with('{')
+        .then(|| serde_json::from_str(text).ok())
+        .flatten()
+}
+
 pub(super) fn is_not_carried_out(code: i32) -> bool {
     NOT_CARRIED_OUT.contains(&code)
 }
@@ -131,7 +140,7 @@ pub(super) struct Progress {
 /// Reads a notification; `None` of one that means nothing here.
 pub(super) fn told(method: &str, params: &RawValue) -> Option<Told> {
     match method {
-        "notifications/progress" => serde_json::from_str(params.get()).ok().map(Told::Progress),
+        "notifications/progress" => object(params).map(Told::Progress),
         "notifications/tools/list_changed" => Some(Told::ToolsChanged),
         _ => None,
     }

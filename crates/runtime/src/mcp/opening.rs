@@ -3,12 +3,11 @@
 use super::link::{AskError, Asked, Link, Wire};
 use super::message::{
     CLIENT, HANDSHAKE, HANDSHAKES, Nothing, Revision, STATELESS, UNSUPPORTED_VERSION,
-    is_of_stateless,
+    is_of_stateless, object,
 };
 use super::process::LISTENING;
 use crate::worker::wire::{self, RpcError};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -145,7 +144,7 @@ async fn discover(wire: &Wire, until: Instant) -> Probed {
     };
     let error = match wire.ask(asked, Some(&revision)).await {
         Ok(result) => {
-            return match read::<Discovered>(&result) {
+            return match object::<Discovered>(&result) {
                 Some(discovered) => chosen(discovered),
                 // Some older servers answer everything with something.
                 None => Probed::Older,
@@ -219,7 +218,7 @@ async fn handshake(wire: &Wire, until: Instant) -> Result<&'static str, NotOpene
         .map_err(|error| NotOpened::of(&error))?;
     let result = wire.ask(asked, None).await;
     let result = result.map_err(|error| NotOpened::of(&error))?;
-    let settled = read::<Initialized>(&result)
+    let settled = object::<Initialized>(&result)
         .ok_or_else(|| NotOpened::new("the server's answer to `initialize` cannot be read"))?;
     let mut known = HANDSHAKES.into_iter();
     known
@@ -262,8 +261,4 @@ fn stateless(wire: Wire, discovered: &Discovered) -> Link {
         }
     }
     link
-}
-
-fn read<T: for<'de> Deserialize<'de>>(result: &RawValue) -> Option<T> {
-    serde_json::from_str(result.get()).ok()
 }

@@ -1,7 +1,7 @@
 //! What a server's answer to a call becomes: data, pictures, or a failure. Knows no connection.
 
 use super::link::AskError;
-use super::message::is_not_carried_out;
+use super::message::{is_not_carried_out, object};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -33,7 +33,7 @@ struct CallResult {
 
 /// What a call came to that was answered.
 pub(super) fn read(answer: &RawValue) -> HandlerResult {
-    let Ok(result) = serde_json::from_str::<CallResult>(answer.get()) else {
+    let Some(result) = object::<CallResult>(answer) else {
         return Err(broken("the server's answer is no result of a tool"));
     };
     match result.result_type.as_deref() {
