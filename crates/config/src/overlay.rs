@@ -199,6 +199,18 @@ impl Overlay {
 
     /// Notes that a key has a value that it does not take, or one that makes no sense beside others, and takes it back.
     pub(super) fn refuse_value(&mut self, path: &[String], cause: Option<&str>) {
+        // A name of the user's, such as that of a header, may be read in another case than it was written in.
+        let is_it = |own: &&Segments| {
+            let mut pairs = own.iter().zip(path);
+            own.len() == path.len() && pairs.all(|(own, read)| own.eq_ignore_ascii_case(read))
+        };
+        let written = match self.found.contains_key(path) {
+            true => Some(path.to_vec()),
+            false => self.found.keys().find(is_it).cloned(),
+        };
+        let Some(path) = written.as_deref() else {
+            return;
+        };
         let (Some(found), Some(key)) = (self.found.get(path), self.key(path)) else {
             return;
         };
