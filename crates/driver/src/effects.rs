@@ -15,10 +15,10 @@ use windlass_tool::sensitive::Sensitive;
 /// Characters of a found result's data that the ledger is given; it is shortened as results of calls are.
 const RESULT_CHARACTERS_MAX: usize = 262_144;
 
-/// The question to the handler. `None` where none can say anything of the effect: its tool is gone, has no lookup, or does not read
-/// its arguments any more.
+/// The question to the handler of the version that ran. `None` where none can say anything of the effect: its tool is gone, has no
+/// lookup, or does not read its arguments any more.
 pub(crate) fn lookup_of(effect: &Effect, registry: &Registry) -> Option<EffectLookup> {
-    let tool = registry.get(effect.tool.as_str())?;
+    let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version)?;
     tool.handler.outcome_lookup()?;
     let arguments: Arguments = serde_json::from_str(effect.arguments.expose()).ok()?;
     Some(EffectLookup {
@@ -39,7 +39,7 @@ pub(crate) fn found(
     let (finding, receipt) = match finding {
         Finding::Happened(success) => {
             let receipt = registry
-                .get(effect.tool.as_str())
+                .of_record(effect.tool.as_str(), &effect.tool_version)
                 .map(|tool| receipt(tool, success, registry, began_unix_ms));
             (FoundState::Happened, receipt)
         }

@@ -117,7 +117,7 @@ async fn a_question_to_the_user_is_neither_an_error_nor_an_end() {
         assert_eq!(echo["calls"], calls, "{echo}");
         assert_eq!(echo["errors"], errors, "{echo}");
         assert_eq!(echo["successRate"], f64::from(u8::from(approved)), "{echo}");
-        let line = "windlass_tool_questions_total{tool=\"echo\"} 2";
+        let line = "windlass_tool_questions_total{tool=\"echo\",version=\"1.0.0\"} 2";
         let text = metrics.prometheus();
         assert!(text.lines().any(|found| found == line), "{text}");
     }
@@ -140,9 +140,11 @@ async fn prometheus_reads_the_same_numbers() {
     for line in [
         "# TYPE windlass_sessions_total counter",
         "windlass_sessions_total 4",
-        "windlass_tool_calls_total{tool=\"echo\",outcome=\"ok\"} 1",
-        "windlass_tool_calls_total{tool=\"echo\",outcome=\"VALIDATION\"} 1",
-        "windlass_tool_latency_milliseconds_count{tool=\"echo\"} 2",
+        "windlass_tool_calls_total{tool=\"echo\",version=\"1.0.0\",outcome=\"ok\"} 1",
+        "windlass_tool_calls_total{tool=\"echo\",version=\"1.0.0\",outcome=\"VALIDATION\"} 1",
+        "windlass_tool_latency_milliseconds_count{tool=\"echo\",version=\"1.0.0\"} 2",
+        "windlass_tool_refusals_total{tool=\"echo\",version=\"1.0.0\"} 1",
+        "windlass_tool_calls_total{tool=\"(unknown)\",outcome=\"NOT_FOUND\"} 2",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }

@@ -11,7 +11,9 @@ use crate::problem::Report;
 use crate::program::ProgramFile;
 use crate::registry::{Registry, Tool};
 use crate::rights::Role;
+use crate::rollout::{Choice, RolloutFlaw, Rollouts};
 use crate::validate::Validator;
+use crate::version::Version;
 use crate::wording::nearest;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +29,7 @@ pub trait ScriptLoader {
 #[derive(Clone, Debug)]
 pub struct Script<'a> {
     pub tool: &'a ToolId,
+    pub version: &'a str,
     /// The handler's path from the folder of the tools.
     pub entry: &'a str,
     /// The sources of the handler and of everything that it imports, by their paths from the folder of the tools.
@@ -73,6 +76,19 @@ pub struct Tightening {
     pub roles: Option<BTreeSet<Role>>,
     /// Those that may approve its calls.
     pub approver_roles: Option<BTreeSet<Role>>,
+    /// Where it names any: what holds for each single version of the tool, in place of all of this.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<Version, Tightening>,
+}
+
+impl Tightening {
+    /// What holds for a version of the tool.
+    fn of(&self, version: &str) -> Option<&Self> {
+        match self.versions.is_empty() {
+            true => Some(self),
+            false => self.versions.get(&Version::parse(version)?),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -101,6 +117,17 @@ pub enum ActivationError {
     ResponseVersion { tool: ToolId, found: String },
     #[error("the configuration speaks of the tool {tool}, which does not exist{}", suggestion(.near.as_deref()))]
     UnknownTool { tool: ToolId, near: Option<String> },
+    #[error(
+        "the configuration speaks of version {version} of the tool {tool}, which does not exist; there is {known}: put it into the \
+         tool's folder, under versions/{version}, or leave it out of tools.{tool}"
+    )]
+    UnknownVersion {
+        tool: ToolId,
+        version: Version,
+        known: String,
+    },
+    #[error("tools.{tool}.versions.\"{}\".{} has a value which {}", .flaw.version, .flaw.key, .flaw.cause)]
+    Rollout { tool: ToolId, flaw: RolloutFlaw },
     #[error(
         "the configuration would loosen the tool {tool}: {cause}; it may only make a tool stricter"
     )]
@@ -147,9 +174,16 @@ impl Artifact {
             });
         }
         let mut tools = Vec::with_capacity(self.entries.len());
+        let mut beside = Vec::new();
         for mut entry in self.entries {
-            if let Some(tightening) = tightenings.get(&entry.manifest.tool_id) {
+            let tightening = tightenings.get(&entry.manifest.tool_id);
+            let tightening = tightening.and_then(|of_tool| of_tool.of(&entry.manifest.version));
+            if let Some(tightening) = tightening {
                 tighten(&mut entry.manifest, tightening).map_err(|cause| {
+                    let cause = match entry.is_beside {
+                        true => format!("in version {}, {cause}", entry.manifest.version),
+                        false => cause,
+                    };
                     ActivationError::Loosened {
                         tool: entry.manifest.tool_id.clone(),
                         cause,
@@ -163,9 +197,14 @@ impl Artifact {
                 }
             }
             let handler = handler_of(&entry, handlers, loaders)?;
-            tools.push(tool(entry, handler));
+            let kind = match entry.is_beside {
+                true => &mut beside,
+                false => &mut tools,
+            };
+            kind.push(tool(entry, handler));
         }
-        Ok(Registry::new(self.version, self.git_commit, tools))
+        let registry = Registry::new(self.version, self.git_commit, tools);
+        Ok(registry.beside(beside))
     }
 }
 
@@ -187,6 +226,44 @@ pub struct Clamp {
 }
 
 impl Registry {
+    /// The registry as everybody has it whom no rule names, and the rules, each with that version.
+    ///
+    /// # Errors
+    ///
+    /// The first tool whose rules name a version that it does not have, or make no sense beside its current one.
+    pub fn rolled_out(&self, rollouts: &Rollouts) -> Result<(Self, Rollouts), ActivationError> {
+        let mut rollouts = rollouts.clone();
+        let mut choice = Choice::new();
+        for (tool, rollout) in &mut rollouts {
+            let numbers = self.versions_of(tool.as_str()).map(|tool| &tool.version);
+            let numbers: Vec<Version> = numbers
+                .filter_map(|number| Version::parse(number))
+                .collect();
+            if let Some(version) = rollout.named().find(|version| !numbers.contains(version)) {
+                let known: Vec<&str> = numbers.iter().map(Version::as_str).collect();
+                return Err(ActivationError::UnknownVersion {
+                    tool: tool.clone(),
+                    version: version.clone(),
+                    known: known.join(", "),
+                });
+            }
+            let current = self.get(tool.as_str());
+            let current = current.and_then(|tool| Version::parse(&tool.version));
+            if let Some(flaw) = rollout.flaw(current.as_ref()) {
+                let tool = tool.clone();
+                return Err(ActivationError::Rollout { tool, flaw });
+            }
+            rollout.version = rollout.version.take().or(current);
+            choice.extend(
+                rollout
+                    .version
+                    .clone()
+                    .map(|version| (tool.clone(), version)),
+            );
+        }
+        Ok((self.choosing(&choice), rollouts))
+    }
+
     /// Whether what the clamps leave of arguments satisfies the tools' schemas, as everything has to that runs.
     ///
     /// # Errors
@@ -195,7 +272,8 @@ impl Registry {
     pub fn check_clamps(&self, clamps: &[Clamp]) -> Result<(), ActivationError> {
         for clamp in clamps {
             let tools = self
-                .declared(clamp.mode)
+                .all_versions()
+                .filter(|tool| tool.allows(clamp.mode))
                 .filter(|tool| tool.category == Category::Retrieval);
             for tool in tools {
                 if let Some(cause) = rules::clamp_refusal(tool.parameters.schema(), clamp.top_k_max)
@@ -240,18 +318,13 @@ fn handler_of(
             },
             Some(loader),
         ) => {
-            // The handler lies in a tool's directory, and that in the folder of the tools.
-            let depth = file
-                .path
-                .rmatch_indices('/')
-                .nth(1)
-                .map_or(0, |(at, _)| at + 1);
-            let (folder, name) = file.path.split_at(depth);
+            let (folder, name) = entry.split_path(&file.path);
             let files = modules.iter().chain([file]);
             let sources =
                 files.filter_map(|file| Some((file.path.strip_prefix(folder)?, &file.source)));
             let script = Script {
                 tool,
+                version: &entry.manifest.version,
                 entry: name,
                 modules: sources.collect(),
                 timeout_ms: entry.manifest.timeout_ms,
