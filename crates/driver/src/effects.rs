@@ -29,22 +29,23 @@ pub(crate) fn lookup_of(effect: &Effect, registry: &Registry) -> Option<EffectLo
     })
 }
 
-/// What the ledger is told of a finding.
+/// What the ledger is told of a finding. That nothing has happened, only the version that ran can say: another one may ask another
+/// service.
 pub(crate) fn found(
     effect: &Effect,
     registry: &Registry,
     began_unix_ms: u64,
     finding: &Finding,
 ) -> Command {
+    let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version);
+    let is_what_ran = tool.is_some_and(|tool| *tool.version == *effect.tool_version);
     let (finding, receipt) = match finding {
         Finding::Happened(success) => {
-            let receipt = registry
-                .of_record(effect.tool.as_str(), &effect.tool_version)
-                .map(|tool| receipt(tool, success, registry, began_unix_ms));
+            let receipt = tool.map(|tool| receipt(tool, success, registry, began_unix_ms));
             (FoundState::Happened, receipt)
         }
-        Finding::NotHappened => (FoundState::NotHappened, None),
-        Finding::Unknown => (FoundState::Unknown, None),
+        Finding::NotHappened if is_what_ran => (FoundState::NotHappened, None),
+        Finding::NotHappened | Finding::Unknown => (FoundState::Unknown, None),
     };
     Command::Found(Box::new(Found {
         effect_id: effect.effect_id.clone(),

@@ -765,6 +765,7 @@ impl<'a> Step<'a> {
             owner: self.context.owner.clone(),
             lease_end_unix_ms,
             question,
+            tool_version: Some(effect.tool_version.clone()),
             outcome: None,
         });
         effect.receipt = None;

@@ -11,7 +11,7 @@ use crate::problem::Report;
 use crate::program::ProgramFile;
 use crate::registry::{Registry, Tool};
 use crate::rights::Role;
-use crate::rollout::{Choice, RolloutFlaw, Rollouts};
+use crate::rollout::{Choice, Rollout, RolloutFlaw, Rollouts};
 use crate::validate::Validator;
 use crate::version::Version;
 use crate::wording::nearest;
@@ -152,6 +152,32 @@ fn suggestion(near: Option<&str>) -> String {
 }
 
 impl Artifact {
+    /// Whether rules name tools and versions that there are, and make sense beside the current ones: what activation says, too.
+    ///
+    /// # Errors
+    ///
+    /// The first tool whose rules do not.
+    pub fn check_rollouts(&self, rollouts: &Rollouts) -> Result<(), ActivationError> {
+        for (tool, rollout) in rollouts {
+            let of_tool = || {
+                let entries = self.entries.iter().map(|entry| &entry.manifest);
+                entries.filter(|manifest| manifest.tool_id == *tool)
+            };
+            // The current one is the first.
+            let Some(current) = of_tool().next() else {
+                let ids = self.tool_ids().map(ToolId::as_str);
+                return Err(ActivationError::UnknownTool {
+                    tool: tool.clone(),
+                    near: nearest(tool.as_str(), ids).map(str::to_owned),
+                });
+            };
+            let numbers = of_tool().map(|manifest| manifest.version.as_str());
+            let current = Version::parse(&current.version);
+            check_rollout(tool, rollout, numbers, current.as_ref())?;
+        }
+        Ok(())
+    }
+
     /// Joins the tools with their handlers.
     pub fn into_registry(
         self,
@@ -216,6 +242,31 @@ fn forged_confirmation(manifest: &Manifest) -> Option<String> {
     names.into_iter().next().map(|(_, name)| name)
 }
 
+/// Whether the rules of one tool name versions that it has, and make sense beside the current one.
+fn check_rollout<'v>(
+    tool: &ToolId,
+    rollout: &Rollout,
+    numbers: impl Iterator<Item = &'v str>,
+    current: Option<&Version>,
+) -> Result<(), ActivationError> {
+    let numbers: Vec<Version> = numbers.filter_map(Version::parse).collect();
+    if let Some(version) = rollout.named().find(|version| !numbers.contains(version)) {
+        let known: Vec<&str> = numbers.iter().map(Version::as_str).collect();
+        return Err(ActivationError::UnknownVersion {
+            tool: tool.clone(),
+            version: version.clone(),
+            known: known.join(", "),
+        });
+    }
+    match rollout.flaw(current) {
+        Some(flaw) => {
+            let tool = tool.clone();
+            Err(ActivationError::Rollout { tool, flaw })
+        }
+        None => Ok(()),
+    }
+}
+
 /// What `top_k` of retrieval tools is clamped to in one mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clamp {
@@ -235,24 +286,12 @@ impl Registry {
         let mut rollouts = rollouts.clone();
         let mut choice = Choice::new();
         for (tool, rollout) in &mut rollouts {
-            let numbers = self.versions_of(tool.as_str()).map(|tool| &tool.version);
-            let numbers: Vec<Version> = numbers
-                .filter_map(|number| Version::parse(number))
-                .collect();
-            if let Some(version) = rollout.named().find(|version| !numbers.contains(version)) {
-                let known: Vec<&str> = numbers.iter().map(Version::as_str).collect();
-                return Err(ActivationError::UnknownVersion {
-                    tool: tool.clone(),
-                    version: version.clone(),
-                    known: known.join(", "),
-                });
-            }
-            let current = self.get(tool.as_str());
-            let current = current.and_then(|tool| Version::parse(&tool.version));
-            if let Some(flaw) = rollout.flaw(current.as_ref()) {
-                let tool = tool.clone();
-                return Err(ActivationError::Rollout { tool, flaw });
-            }
+            let numbers = self
+                .versions_of(tool.as_str())
+                .map(|tool| &*tool.version);
+            let current = self.get(tool.as_str()).map(|tool| &*tool.version);
+            let current = current.and_then(Version::parse);
+            check_rollout(tool, rollout, numbers, current.as_ref())?;
             rollout.version = rollout.version.take().or(current);
             choice.extend(
                 rollout
