@@ -128,7 +128,9 @@ impl Outside {
     /// Whether an effect has happened by now.
     pub(crate) fn has_happened(&self, effect_id: &EffectId) -> bool {
         let anywhere = [Service::Usual, Service::Beside];
-        let mut at = anywhere.map(|service| (effect_id.clone(), service)).into_iter();
+        let mut at = anywhere
+            .map(|service| (effect_id.clone(), service))
+            .into_iter();
         at.any(|at| self.has_happened_at(&at))
     }
 

@@ -189,7 +189,9 @@ impl Offer {
         });
         let mut all = all.iter();
         let found = all.find(|(offer, _)| *offer == self);
-        found.map(|(_, registry)| registry.clone()).expect("there is one of every offer")
+        found
+            .map(|(_, registry)| registry.clone())
+            .expect("there is one of every offer")
     }
 
     fn make(self) -> Registry {

@@ -175,7 +175,9 @@ fn get(address: SocketAddr, key: Option<&str>) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let key = key.map_or_else(String::new, |key| format!("authorization: Bearer {key}\r\n"));
+    let key = key.map_or_else(String::new, |key| {
+        format!("authorization: Bearer {key}\r\n")
+    });
     // An answer to this version of HTTP ends with its connection, and is in one piece.
     write!(
         stream,
@@ -185,7 +187,10 @@ fn get(address: SocketAddr, key: Option<&str>) -> io::Result<(u16, String)> {
     let (head, body) = text
         .split_once("\r\n\r\n")
         .ok_or_else(|| io::Error::other("what answers there is no windlass"))?;
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
     let status = status.ok_or_else(|| io::Error::other("what answers there is no windlass"))?;
     Ok((status, body.to_owned()))
 }
@@ -199,16 +204,24 @@ fn lines(name: &str, tool: &Tool, calls_min: u64) -> Vec<String> {
     };
     let rate = |rate: Option<f64>, interval: Option<(f64, f64)>| {
         let shown = rate.map_or_else(|| "-".to_owned(), |rate| format!("{} %", percent(rate)));
-        let interval = interval.map(|(least, greatest)| format!(" ({} to {})", percent(least), percent(greatest)));
+        let interval = interval
+            .map(|(least, greatest)| format!(" ({} to {})", percent(least), percent(greatest)));
         shown + &interval.unwrap_or_default()
     };
-    let names = versions.iter().map(|(version, _)| (*version).clone()).collect();
+    let names = versions
+        .iter()
+        .map(|(version, _)| (*version).clone())
+        .collect();
     let rows: Vec<(&str, Vec<String>)> = vec![
         (name, names),
         (
             "calls",
             cells(&|counts| {
-                let more = if counts.users_are_more { " and more" } else { "" };
+                let more = if counts.users_are_more {
+                    " and more"
+                } else {
+                    ""
+                };
                 let users = match counts.users {
                     1 => "1 user".to_owned(),
                     users => format!("{users}{more} users"),
@@ -244,7 +257,9 @@ fn lines(name: &str, tool: &Tool, calls_min: u64) -> Vec<String> {
     ];
     let mut lines = table(&rows);
     if versions.len() < 2 {
-        lines.push(format!("The server has counted one version of {name} since its start."));
+        lines.push(format!(
+            "The server has counted one version of {name} since its start."
+        ));
         return lines;
     }
     for differences in &tool.differences {
@@ -348,7 +363,8 @@ mod tests {
     use expect_test::expect;
 
     fn counts(calls: u64, users: u64) -> Value {
-        let spread = json!({ "count": 100, "p50": 210, "p50Interval": [190.0, 240.0], "p95": 1200 });
+        let spread =
+            json!({ "count": 100, "p50": 210, "p50Interval": [190.0, 240.0], "p95": 1200 });
         json!({
             "calls": calls, "successRate": 0.95, "successInterval": [0.8952, 0.9772], "refusalRate": 0.0,
             "refusalInterval": [0.0, 0.0311], "asked": 3, "latencyMs": spread, "responseCharacters": spread,

@@ -152,35 +152,38 @@ fn versions(tool: &Listed, config: &Config) -> Option<String> {
     let rules = config.rollouts.get(tool.id.as_str());
     let rest = rules.and_then(|rules| rules.version.as_ref());
     let rest = rest.map_or(tool.version.as_str(), Version::as_str);
-    let named = [&tool.version].into_iter().chain(&tool.others).map(|version| {
-        let of_version = Version::parse(version);
-        let recipients = rules.zip(of_version);
-        let recipients = recipients.and_then(|(rules, version)| rules.versions.get(&version));
-        let mut who = Vec::new();
-        if let Some(recipients) = recipients {
-            for (count, noun) in [
-                (recipients.users.len(), "user"),
-                (recipients.roles.len(), "role"),
-                (recipients.tenants.len(), "tenant"),
-            ] {
-                match count {
-                    0 => {}
-                    1 => who.push(format!("1 {noun}")),
-                    count => who.push(format!("{count} {noun}s")),
+    let named = [&tool.version]
+        .into_iter()
+        .chain(&tool.others)
+        .map(|version| {
+            let of_version = Version::parse(version);
+            let recipients = rules.zip(of_version);
+            let recipients = recipients.and_then(|(rules, version)| rules.versions.get(&version));
+            let mut who = Vec::new();
+            if let Some(recipients) = recipients {
+                for (count, noun) in [
+                    (recipients.users.len(), "user"),
+                    (recipients.roles.len(), "role"),
+                    (recipients.tenants.len(), "tenant"),
+                ] {
+                    match count {
+                        0 => {}
+                        1 => who.push(format!("1 {noun}")),
+                        count => who.push(format!("{count} {noun}s")),
+                    }
+                }
+                if recipients.percent > 0 {
+                    who.push(format!("{} %", recipients.percent));
                 }
             }
-            if recipients.percent > 0 {
-                who.push(format!("{} %", recipients.percent));
+            if *version == rest {
+                who.push("everybody else".to_owned());
             }
-        }
-        if *version == rest {
-            who.push("everybody else".to_owned());
-        }
-        match who.is_empty() {
-            true => format!("{version} for nobody"),
-            false => format!("{version} for {}", who.join(", ")),
-        }
-    });
+            match who.is_empty() {
+                true => format!("{version} for nobody"),
+                false => format!("{version} for {}", who.join(", ")),
+            }
+        });
     Some(format!("versions {}", named.collect::<Vec<_>>().join("; ")))
 }
 

@@ -255,11 +255,13 @@ async fn tool_stats(Extract(state): Extract<Arc<ServerState>>, request: Request)
     let figures = match query.find_map(|pair| pair.strip_prefix("by=")) {
         None => state.metrics.tools_json(),
         Some("version") => state.metrics.versions_json(),
-        Some(_) => return chat::error(
-            StatusCode::BAD_REQUEST,
-            ErrorCode::BadMessage.as_str(),
-            "the figures are told for each tool, or with by=version for each of its versions",
-        ),
+        Some(_) => {
+            return chat::error(
+                StatusCode::BAD_REQUEST,
+                ErrorCode::BadMessage.as_str(),
+                "the figures are told for each tool, or with by=version for each of its versions",
+            );
+        }
     };
     typed("application/json", figures.to_string())
 }

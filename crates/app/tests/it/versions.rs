@@ -169,7 +169,8 @@ fn each_user_has_the_version_of_the_rules_and_everything_names_it() {
     let figures: Value = serde_json::from_str(&figures).unwrap();
     for version in ["1.0.0", "2.0.0"] {
         let of_version = &figures["tools"]["pay"]["versions"][version];
-        let counted = ["calls", "succeeded", "refused", "asked", "users"].map(|name| &of_version[name]);
+        let counted =
+            ["calls", "succeeded", "refused", "asked", "users"].map(|name| &of_version[name]);
         assert_eq!(counted, [1, 1, 0, 1, 1], "{figures}");
     }
     let differences = &figures["tools"]["pay"]["differences"][0];
@@ -184,13 +185,25 @@ fn each_user_has_the_version_of_the_rules_and_everything_names_it() {
 
     let compared = scene.run(&["tools", "compare", "pay", "--listen", &scene.address]);
     assert_eq!(compared.code, 0, "{:?}", compared.problems);
-    assert!(compared.output.contains("2.0.0 beside 1.0.0"), "{}", compared.output);
-    assert!(compared.output.contains("says nothing yet"), "{}", compared.output);
+    assert!(
+        compared.output.contains("2.0.0 beside 1.0.0"),
+        "{}",
+        compared.output
+    );
+    assert!(
+        compared.output.contains("says nothing yet"),
+        "{}",
+        compared.output
+    );
     let saved = scene.folder.path().join("figures.json");
     fs::write(&saved, figures.to_string()).unwrap();
     let again = scene.run(&["tools", "compare", "pay", "--from", "figures.json"]);
     assert_eq!(again.output, compared.output);
-    for (name, from) in [("book", "figures.json"), ("pay", "windlass.toml"), ("pay", "nowhere")] {
+    for (name, from) in [
+        ("book", "figures.json"),
+        ("pay", "windlass.toml"),
+        ("pay", "nowhere"),
+    ] {
         let refused = scene.run(&["tools", "compare", name, "--from", from]);
         assert_ne!(refused.code, 0, "{name} {from}: {}", refused.output);
     }
@@ -198,7 +211,9 @@ fn each_user_has_the_version_of_the_rules_and_everything_names_it() {
     scene.server.take().unwrap().kill();
     let data = scene.folder.path().join("data");
     let audit = fs::read_to_string(data.join("audit.jsonl")).unwrap();
-    let lines = audit.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lines = audit
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
     let named: Vec<(String, String)> = lines
         .filter(|line| line["event"] == "tool_execution")
         .map(|line| {
@@ -207,13 +222,27 @@ fn each_user_has_the_version_of_the_rules_and_everything_names_it() {
         })
         .collect();
     let expected = [("user:ada", "2.0.0"), ("user:bob", "1.0.0")];
-    assert_eq!(named, expected.map(|(user, version)| (user.to_owned(), version.to_owned())));
+    assert_eq!(
+        named,
+        expected.map(|(user, version)| (user.to_owned(), version.to_owned()))
+    );
     // Each session is replayed with its versions, whatever the rules are by now.
     scene.rule("");
     for journal in fs::read_dir(data.join("journal")).unwrap() {
         let journal = journal.unwrap().path();
-        let replayed = scene.run(&["replay", "--tools", "tools", "--data", "data", journal.to_str().unwrap()]);
-        assert_eq!(replayed.code, 0, "{} {:?}", replayed.output, replayed.problems);
+        let replayed = scene.run(&[
+            "replay",
+            "--tools",
+            "tools",
+            "--data",
+            "data",
+            journal.to_str().unwrap(),
+        ]);
+        assert_eq!(
+            replayed.code, 0,
+            "{} {:?}",
+            replayed.output, replayed.problems
+        );
     }
 }
 
@@ -241,7 +270,10 @@ fn a_version_that_is_gone_is_not_run_with_an_old_approval() {
     scene.start("");
     for _ in 0..2 {
         let response = scene.approve(&scene.ada, "talk", &token);
-        assert_eq!(response["error"]["type"], "CONFIRMATION_EXPIRED", "{response}");
+        assert_eq!(
+            response["error"]["type"], "CONFIRMATION_EXPIRED",
+            "{response}"
+        );
     }
     assert_eq!(scene.runs(), (0, 0));
 }
@@ -252,8 +284,12 @@ async fn a_version_that_the_rules_name_stays_until_they_do_not() {
     let scene = Scene::open(FOR_ADA, true);
     // Until the key counts.
     scene.asked(&scene.ada, "before");
-    let mut client = VoiceClient::connect(&scene.address, &with(&scene.ada)).await.unwrap();
-    client.send(json!({"type": "start", "conversationId": "talk"})).await;
+    let mut client = VoiceClient::connect(&scene.address, &with(&scene.ada))
+        .await
+        .unwrap();
+    client
+        .send(json!({"type": "start", "conversationId": "talk"}))
+        .await;
     client.expect("started").await;
     client.say("call pay {}").await;
     let token = client.expect("confirmation_request").await["token"].clone();
@@ -261,7 +297,10 @@ async fn a_version_that_the_rules_name_stays_until_they_do_not() {
     let server = scene.server.as_ref().unwrap();
     let lines = server.log_until("the tools stay as they were");
     let said = lines.last().unwrap();
-    assert!(said.contains("speaks of version 2.0.0 of the tool pay"), "{said}");
+    assert!(
+        said.contains("speaks of version 2.0.0 of the tool pay"),
+        "{said}"
+    );
     let yes = json!({"type": "confirm", "token": token, "approved": true});
     client.send(yes).await;
     let said = client.expect("confirmation_result").await;

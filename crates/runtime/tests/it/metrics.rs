@@ -292,21 +292,34 @@ async fn versions_stand_side_by_side_with_what_their_difference_says() {
     assert_eq!(of("1.10.0"), [30, 15, 15, 5]);
     assert_eq!(versions["1.2.0"]["successRate"], 1.0);
     let interval = versions["1.2.0"]["successInterval"].as_array().unwrap();
-    assert!((interval[0].as_f64().unwrap() - 0.886).abs() < 0.001, "{interval:?}");
+    assert!(
+        (interval[0].as_f64().unwrap() - 0.886).abs() < 0.001,
+        "{interval:?}"
+    );
     assert_eq!(versions["1.10.0"]["latencyMs"]["count"], 15);
-    assert_eq!(versions["1.10.0"]["errorsByType"], json!({ "VALIDATION": 15 }));
+    assert_eq!(
+        versions["1.10.0"]["errorsByType"],
+        json!({ "VALIDATION": 15 })
+    );
 
     let differences = echo["differences"].as_array().unwrap();
     assert_eq!(differences.len(), 1);
     let difference = &differences[0];
-    assert_eq!((&difference["version"], &difference["with"]), (&json!("1.10.0"), &json!("1.2.0")));
-    let verdicts = ["successRate", "refusalRate", "latencyMs"].map(|name| &difference[name]["verdict"]);
+    assert_eq!(
+        (&difference["version"], &difference["with"]),
+        (&json!("1.10.0"), &json!("1.2.0"))
+    );
+    let verdicts =
+        ["successRate", "refusalRate", "latencyMs"].map(|name| &difference[name]["verdict"]);
     assert_eq!(verdicts, ["lower", "higher", "nothing_yet"]);
     assert_eq!(difference["fewUsers"], true);
 
     // The tool's own figures are those of both.
     let tool = &metrics.json()["tools"]["echo"];
-    assert_eq!((&tool["calls"], &tool["versions"]["1.10.0"]["calls"]), (&json!(60), &json!(30)));
+    assert_eq!(
+        (&tool["calls"], &tool["versions"]["1.10.0"]["calls"]),
+        (&json!(60), &json!(30))
+    );
     assert_eq!(metrics.tools_json()["echo"]["calls"], 60);
 }
 

@@ -286,9 +286,7 @@ impl Registry {
         let mut rollouts = rollouts.clone();
         let mut choice = Choice::new();
         for (tool, rollout) in &mut rollouts {
-            let numbers = self
-                .versions_of(tool.as_str())
-                .map(|tool| &*tool.version);
+            let numbers = self.versions_of(tool.as_str()).map(|tool| &*tool.version);
             let current = self.get(tool.as_str()).map(|tool| &*tool.version);
             let current = current.and_then(Version::parse);
             check_rollout(tool, rollout, numbers, current.as_ref())?;

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Arc, Mutex};
+use windlass_tool::arguments::Arguments;
 use windlass_tool::artifact::{
     ActivationError, Artifact, Loaders, Script, ScriptLoader, Tightening, write_artifact,
 };
-use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
@@ -93,7 +93,10 @@ fn check(folder: &Folder, expected: &Expect) {
 
 #[test]
 fn a_version_is_a_whole_tool_beside_the_current_one() {
-    let folder = folder(&[("1.10.0", json!({})), ("1.2.0", json!({"/timeoutMs": 2_000}))]);
+    let folder = folder(&[
+        ("1.10.0", json!({})),
+        ("1.2.0", json!({"/timeoutMs": 2_000})),
+    ]);
     // What begins so is left out, and a file is the author's own.
     folder
         .file("some-tool/versions/_1.3.0/schema.json", "{")
@@ -139,9 +142,17 @@ fn a_version_that_is_left_out_of_its_schema_is_that_of_its_folder() {
     );
     let compilation = folder.compile();
     let defaults = &compilation.defaults["some_tool@2.0.0"];
-    assert!(defaults.iter().any(|default| default.field == "version" && default.value == "2.0.0"));
+    assert!(
+        defaults
+            .iter()
+            .any(|default| default.field == "version" && default.value == "2.0.0")
+    );
     let registry = registry(&folder);
-    assert!(registry.in_version("some_tool", &version("2.0.0")).is_some());
+    assert!(
+        registry
+            .in_version("some_tool", &version("2.0.0"))
+            .is_some()
+    );
 }
 
 #[test]
@@ -154,28 +165,43 @@ fn versions_that_are_none_or_two_of_one_number_are_errors() {
     };
     check(
         &with("some-tool/versions/v2", json!({})),
-        &expect![[r#"tools/some-tool/versions/v2: error: the directory's name is no semantic version (name it as in 1.2.0, or begin it with _ to leave it out; what is no version of the tool belongs elsewhere)"#]],
+        &expect![[
+            r#"tools/some-tool/versions/v2: error: the directory's name is no semantic version (name it as in 1.2.0, or begin it with _ to leave it out; what is no version of the tool belongs elsewhere)"#
+        ]],
     );
     check(
         &with("some-tool/versions/1.2", json!({})),
-        &expect![[r#"tools/some-tool/versions/1.2: error: the directory's name is no semantic version (name it as in 1.2.0, or begin it with _ to leave it out; what is no version of the tool belongs elsewhere)"#]],
+        &expect![[
+            r#"tools/some-tool/versions/1.2: error: the directory's name is no semantic version (name it as in 1.2.0, or begin it with _ to leave it out; what is no version of the tool belongs elsewhere)"#
+        ]],
     );
     check(
         &with("some-tool/versions/1.2.0", json!({"/version": "1.3.0"})),
-        &expect![[r#"tools/some-tool/versions/1.2.0/schema.json:3:14: error: `version` is `1.3.0`, but the directory is `1.2.0` (write "1.2.0", or rename the directory to 1.3.0)"#]],
+        &expect![[
+            r#"tools/some-tool/versions/1.2.0/schema.json:3:14: error: `version` is `1.3.0`, but the directory is `1.2.0` (write "1.2.0", or rename the directory to 1.3.0)"#
+        ]],
     );
     check(
-        &with("some-tool/versions/1.2.0", json!({"/version": "1.2.0", "/toolId": "other_tool"})),
-        &expect![[r#"tools/some-tool/versions/1.2.0/schema.json:2:13: error: `toolId` is `other_tool`, but the directory is `some-tool` (write "some_tool", or rename the directory to other-tool)"#]],
+        &with(
+            "some-tool/versions/1.2.0",
+            json!({"/version": "1.2.0", "/toolId": "other_tool"}),
+        ),
+        &expect![[
+            r#"tools/some-tool/versions/1.2.0/schema.json:2:13: error: `toolId` is `other_tool`, but the directory is `some-tool` (write "some_tool", or rename the directory to other-tool)"#
+        ]],
     );
     // The current version has this number.
     check(
         &with("some-tool/versions/1.0.0", json!({})),
-        &expect![[r#"tools/some-tool/versions/1.0.0/schema.json:3:14: error: the tool has a version of this number already, in `some-tool` (give one of them another number; what stands behind a + makes no other version)"#]],
+        &expect![[
+            r#"tools/some-tool/versions/1.0.0/schema.json:3:14: error: the tool has a version of this number already, in `some-tool` (give one of them another number; what stands behind a + makes no other version)"#
+        ]],
     );
     check(
         &folder(&[("2.0.0+a", json!({})), ("2.0.0+b", json!({}))]),
-        &expect![[r#"tools/some-tool/versions/2.0.0+b/schema.json:3:14: error: the tool has a version of this number already, in `some-tool/versions/2.0.0+a` (give one of them another number; what stands behind a + makes no other version)"#]],
+        &expect![[
+            r#"tools/some-tool/versions/2.0.0+b/schema.json:3:14: error: the tool has a version of this number already, in `some-tool/versions/2.0.0+a` (give one of them another number; what stands behind a + makes no other version)"#
+        ]],
     );
     // A version is a whole tool, and every one of its files is looked at.
     let lacking = plain();
@@ -186,14 +212,18 @@ fn versions_that_are_none_or_two_of_one_number_are_errors() {
             tools/some-tool/versions/3.0.0/schema.json: error: the file is missing (add it with description, sideEffects and parameters, or begin the directory's name with _ to leave it out)
             tools/some-tool/versions/3.0.0/handler.js: error: the tool `some_tool` has no handler: none is built in, and there is no such file (add a handler.js or handler.ts that exports execute, or a handler.json, or begin the directory's name with _ to leave it out)"#]],
     );
-    let many: Vec<(String, Value)> = (0..17).map(|number| (format!("2.{number}.0"), json!({}))).collect();
+    let many: Vec<(String, Value)> = (0..17)
+        .map(|number| (format!("2.{number}.0"), json!({})))
+        .collect();
     let many: Vec<(&str, Value)> = many
         .iter()
         .map(|(version, changes)| (version.as_str(), changes.clone()))
         .collect();
     check(
         &folder(&many),
-        &expect![[r#"tools/some-tool/versions: error: the tool has 17 other versions (keep 16 at most)"#]],
+        &expect![[
+            r#"tools/some-tool/versions: error: the tool has 17 other versions (keep 16 at most)"#
+        ]],
     );
 }
 
@@ -203,7 +233,9 @@ fn values_of_the_conversation_are_alike_in_all_versions() {
     let unlike = folder(&[("1.1.0", schema("array")), ("1.2.0", schema("string"))]);
     check(
         &unlike,
-        &expect![[r#"tools/some-tool/versions/1.2.0/schema.json: error: the value `basket` has another schema in the tool `some_tool@1.1.0` (write the same schema in both, or give one of them another key)"#]],
+        &expect![[
+            r#"tools/some-tool/versions/1.2.0/schema.json: error: the value `basket` has another schema in the tool `some_tool@1.1.0` (write the same schema in both, or give one of them another key)"#
+        ]],
     );
     let alike = registry(&folder(&[("1.1.0", schema("array"))]));
     // What one version has set stays known to sessions of the other.
@@ -232,7 +264,9 @@ fn a_note_says_which_versions_know_their_changes_by_other_arguments() {
         let notes = problems.iter().filter(|problem| {
             problem.severity == Severity::Note && problem.message.contains("the same change")
         });
-        notes.map(|problem| problem.file.rsplit('/').nth(1).unwrap().to_owned()).collect()
+        notes
+            .map(|problem| problem.file.rsplit('/').nth(1).unwrap().to_owned())
+            .collect()
     };
     let same = writes(json!(["/title"]));
     let mut other = writes(json!(["/attendees"]));
@@ -293,7 +327,10 @@ fn a_script_has_the_files_of_its_version_alone() {
     folder
         .file("some-tool/helper.js", "export const a = 1;")
         .file("some-tool/versions/2.0.0/helper.js", "export const a = 2;")
-        .file("some-tool/handler.js", format!("// uses some-tool/helper.js\n{HANDLER}"))
+        .file(
+            "some-tool/handler.js",
+            format!("// uses some-tool/helper.js\n{HANDLER}"),
+        )
         .file(
             "some-tool/versions/2.0.0/handler.js",
             format!("// uses some-tool/versions/2.0.0/helper.js\n{HANDLER}"),
@@ -323,7 +360,9 @@ fn a_version_is_no_link() {
     std::os::unix::fs::symlink(&elsewhere, versions.join("2.0.0")).unwrap();
     check(
         &folder,
-        &expect![[r#"tools/some-tool/versions/2.0.0: error: this is a symbolic link (put the directory itself here; what a link leads to can change unseen)"#]],
+        &expect![[
+            r#"tools/some-tool/versions/2.0.0: error: this is a symbolic link (put the directory itself here; what a link leads to can change unseen)"#
+        ]],
     );
 }
 
@@ -335,14 +374,21 @@ fn the_configuration_makes_every_version_stricter() {
         ..Tightening::default()
     };
     let (registry, _) = activated(&folder, stricter).unwrap();
-    assert!(registry.all_versions().all(|tool| !tool.allows(Mode::Voice)));
+    assert!(
+        registry
+            .all_versions()
+            .all(|tool| !tool.allows(Mode::Voice))
+    );
     // What fits one and loosens the other is refused.
     let loose = Tightening {
         timeout_ms: Some(3_000),
         ..Tightening::default()
     };
     let error = activated(&folder, loose).unwrap_err().to_string();
-    assert!(error.contains("in version 2.0.0, timeout_ms has to be 1 to 2000"), "{error}");
+    assert!(
+        error.contains("in version 2.0.0, timeout_ms has to be 1 to 2000"),
+        "{error}"
+    );
     // What a journal says holds for each version by itself.
     let each = Tightening {
         versions: BTreeMap::from([(
@@ -355,7 +401,10 @@ fn the_configuration_makes_every_version_stricter() {
         ..Tightening::default()
     };
     let (registry, _) = activated(&folder, each).unwrap();
-    let timeouts: Vec<u64> = registry.all_versions().map(|tool| tool.timeout_ms).collect();
+    let timeouts: Vec<u64> = registry
+        .all_versions()
+        .map(|tool| tool.timeout_ms)
+        .collect();
     assert_eq!(timeouts, [3_000, 2_000]);
 }
 
@@ -383,24 +432,32 @@ fn rules_name_versions_that_there_are() {
         (rules(Some("1.1.0"), &[("1.0.0", 10)]), Ok("1.1.0")),
         (
             rules(Some("1.3.0"), &[]),
-            Err("the configuration speaks of version 1.3.0 of the tool some_tool, which does not exist; there is 1.0.0, 1.1.0, 1.2.0: \
-                 put it into the tool's folder, under versions/1.3.0, or leave it out of tools.some_tool"),
+            Err(
+                "the configuration speaks of version 1.3.0 of the tool some_tool, which does not exist; there is 1.0.0, 1.1.0, 1.2.0: \
+                 put it into the tool's folder, under versions/1.3.0, or leave it out of tools.some_tool",
+            ),
         ),
         (
             rules(None, &[("2.0.0", 0)]),
-            Err("the configuration speaks of version 2.0.0 of the tool some_tool, which does not exist; there is 1.0.0, 1.1.0, 1.2.0: \
-                 put it into the tool's folder, under versions/2.0.0, or leave it out of tools.some_tool"),
+            Err(
+                "the configuration speaks of version 2.0.0 of the tool some_tool, which does not exist; there is 1.0.0, 1.1.0, 1.2.0: \
+                 put it into the tool's folder, under versions/2.0.0, or leave it out of tools.some_tool",
+            ),
         ),
         // The current version is the one for everybody else.
         (
             rules(None, &[("1.0.0", 50), ("1.1.0", 20)]),
-            Err("tools.some_tool.versions.\"1.0.0\".percent has a value which does not make 100 together with the percentages of the \
+            Err(
+                "tools.some_tool.versions.\"1.0.0\".percent has a value which does not make 100 together with the percentages of the \
                  tool's other versions, although the version for everybody else has a percentage, too; let them add up to 100, or leave \
-                 that one out"),
+                 that one out",
+            ),
         ),
     ] {
         let rolled_out = registry.rolled_out(&rules);
-        let found = rolled_out.as_ref().map(|(registry, _)| &*registry.get("some_tool").unwrap().version);
+        let found = rolled_out
+            .as_ref()
+            .map(|(registry, _)| &*registry.get("some_tool").unwrap().version);
         let found = found.map_err(ToString::to_string);
         assert_eq!(found, expected.map_err(str::to_owned));
         if let Ok((registry, filled)) = &rolled_out {
