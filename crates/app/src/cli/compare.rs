@@ -273,10 +273,13 @@ fn lines(name: &str, tool: &Tool, calls_min: u64) -> Vec<String> {
     lines
 }
 
+/// How a value is written.
+type Shown<'a> = &'a dyn Fn(f64) -> String;
+
 fn difference_lines(differences: &Differences) -> Vec<String> {
     let points = |value: f64| format!("{} points", percent(value));
     let plain = |value: f64| whole(Some(value));
-    let named: [(&str, &Difference, &dyn Fn(f64) -> String); 5] = [
+    let named: [(&str, &Difference, Shown<'_>); 5] = [
         ("worked", &differences.success_rate, &points),
         ("refused", &differences.refusal_rate, &points),
         ("latency in ms", &differences.latency_ms, &plain),

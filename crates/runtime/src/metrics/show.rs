@@ -300,6 +300,9 @@ fn of_audio(counted: &Counted) -> [Number; 4] {
     ]
 }
 
+/// One of the counts of a tool.
+type Count = fn(&ToolCounts) -> u64;
+
 fn tools(text: &mut String, counted: &Counted) {
     // Without a version there is no label for it.
     let labelled = || {
@@ -334,7 +337,7 @@ fn tools(text: &mut String, counted: &Counted) {
             );
         }
     }
-    let counts: [(&str, &str, fn(&ToolCounts) -> u64); 3] = [
+    let counts: [(&str, &str, Count); 3] = [
         (
             "windlass_tool_questions_total",
             "Calls that the user has to confirm; how each that they were asked about ended is counted as any other call.",
