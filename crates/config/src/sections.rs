@@ -5,8 +5,8 @@ use super::key::section;
 use super::values::{
     AddressRange, AllowedHost, AllowedOrigin, CalendarName, ConditionValue, FetchPlace, FilePath,
     Header, IssuerAddress, ListenAddress, ModelId, Name, NamespaceName, ProfileRow, ProviderUrl,
-    ProxyAddress, RoleName, Secret, SecretName, Temperature, ValueName, VariableName, WebAddress,
-    Whole, Words, WorkingTimes, ZoneName, choices,
+    ProxyAddress, RoleName, Secret, SecretName, Temperature, ValueName, VariableName, VersionName,
+    WebAddress, Whole, Words, WorkingTimes, ZoneName, choices,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,9 @@ use windlass_tool::handler_file::{BoundSecret, Permissions};
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::{Mode, RateLimit};
 use windlass_tool::rights::Role;
+use windlass_tool::rollout::{Recipients, Rollout, Rollouts};
 use windlass_tool::sensitive::Sensitive;
+use windlass_tool::version::Version;
 
 /// The default of a list.
 const NO_ITEMS: [&str; 0] = [];
@@ -93,6 +95,8 @@ section! {
         reasons: Reasons,
         /// What makes tools stricter.
         tightenings: BTreeMap<ToolId, Tightening>,
+        /// Who gets which version of the tools for which something says so.
+        rollouts: Rollouts,
         /// The values of `condition_values`, as conditions read them.
         condition_facts: Arc<Values>,
     }
@@ -802,6 +806,26 @@ section! {
         /// Names of secrets that the tool's script or process may have as they are, with `context.secret(NAME)`; see
         /// [tools.md](tools.md#secrets-in-code). No list of hosts bounds what it does with them.
         secrets: Option<BTreeSet<SecretName>>,
+        /// The version of the tool for everybody whom no other rule names; without, the one in the tool's own folder. See
+        /// [tools.md](tools.md#versions).
+        version: Option<Version>,
+        /// Who gets another version, by its number in quotes: `[tools.TOOL.versions."1.2.0"]`.
+        versions: Option<BTreeMap<VersionName, VersionChange>>,
+    }
+}
+
+section! {
+    /// Who gets one version of a tool: the most personal rule counts, in this order.
+    pub struct VersionChange {
+        /// Ids of users, as the audit has them.
+        users: Option<BTreeSet<Words>>,
+        /// Roles whose users get it. Of two versions with a role of one user, the user gets the higher one.
+        roles: Option<BTreeSet<RoleName>>,
+        /// Tenants whose users get it.
+        tenants: Option<BTreeSet<Words>>,
+        /// Of 100 other users so many get it, always the same ones. The percentages of a tool add up to 100 at most; the rest gets
+        /// `tools.TOOL.version`.
+        percent: Option<Whole<0, 100>>,
     }
 }
 
@@ -1289,7 +1313,49 @@ impl ToolChange {
             requires_auth: self.requires_auth,
             roles: roles(self.roles.as_ref()),
             approver_roles: roles(self.approver_roles.as_ref()),
+            versions: BTreeMap::new(),
         }
+    }
+
+    /// A version that has its number for the second time, and one of its keys.
+    pub(super) fn second_of_number(&self) -> Option<(&VersionName, &'static str)> {
+        let mut known = BTreeSet::new();
+        let mut versions = self.versions.iter().flatten();
+        let (name, change) = versions.find(|(name, _)| !known.insert(name.get()))?;
+        let key = match change {
+            VersionChange { users: Some(_), .. } => "users",
+            VersionChange { roles: Some(_), .. } => "roles",
+            VersionChange {
+                tenants: Some(_), ..
+            } => "tenants",
+            VersionChange { .. } => "percent",
+        };
+        Some((name, key))
+    }
+
+    /// `None` where nothing speaks of versions.
+    pub(super) fn rollout(&self) -> Option<Rollout> {
+        let texts = |named: &Option<BTreeSet<Words>>| {
+            let named = named.iter().flatten();
+            named.map(|text| text.as_str().to_owned()).collect()
+        };
+        let versions = self.versions.iter().flatten();
+        let versions = versions.map(|(name, change)| {
+            let recipients = Recipients {
+                users: texts(&change.users),
+                tenants: texts(&change.tenants),
+                roles: roles(change.roles.as_ref()).unwrap_or_default(),
+                percent: change
+                    .percent
+                    .map_or(0, |percent| u8::try_from(percent.get()).unwrap_or(0)),
+            };
+            (name.get().clone(), recipients)
+        });
+        let rollout = Rollout {
+            version: self.version.clone(),
+            versions: versions.collect(),
+        };
+        (rollout != Rollout::default()).then_some(rollout)
     }
 }
 

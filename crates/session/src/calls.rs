@@ -717,6 +717,7 @@ fn deduplicated(slot: &Slot, rule: DuplicateRule, talk: &mut Talk) {
         call: slot.number,
         rule,
         tool: slot.name.clone(),
+        version: slot.tool().map(|tool| tool.version.clone()),
         parent: slot.parent(),
     });
 }

@@ -107,7 +107,8 @@ pub(crate) fn approval(
 
 /// How an effect ended.
 pub(crate) fn settled_of(effect: &Effect, turn: u64, step: &Step) -> Settled {
-    let tool = step.config.registry.get(effect.tool.as_str());
+    let registry = &step.config.registry;
+    let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version);
     let reach = tool.map_or(Reach::External, |tool| tool.reach);
     let response = response_of(effect, step);
     Settled::outcome(response, turn, reach, Some(effect.effect_id.clone()))
@@ -209,7 +210,9 @@ pub(crate) fn slot_of(question: &Question, call: CallNumber, turn: u64, step: &S
         turn,
         generation: 0,
     };
-    let Some(tool) = step.config.registry.get(question.tool.as_str()) else {
+    let registry = &step.config.registry;
+    let tool = registry.of_record(question.tool.as_str(), &question.tool_version);
+    let Some(tool) = tool else {
         return Slot::unreadable(delivered);
     };
     let arguments = arguments_of(question.arguments.expose());

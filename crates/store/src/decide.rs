@@ -625,9 +625,10 @@ impl<'a> Step<'a> {
     }
 
     /// Whether an earlier request may still land, although a lookup found nothing. A further run is safe only where the tool is
-    /// idempotent.
+    /// idempotent, and is the version that ran: what another one asks may know nothing of the earlier request.
     fn may_arrive(&self, effect: &Effect, tool: &ToolFacts) -> bool {
-        effect.lookup == LookupState::NotHappened && !tool.idempotent
+        let is_same_run = tool.idempotent && effect.tool_version == tool.version;
+        effect.lookup == LookupState::NotHappened && !is_same_run
     }
 
     /// Whether an effect has happened, or still may.
@@ -765,6 +766,7 @@ impl<'a> Step<'a> {
             owner: self.context.owner.clone(),
             lease_end_unix_ms,
             question,
+            tool_version: Some(effect.tool_version.clone()),
             outcome: None,
         });
         effect.receipt = None;

@@ -86,6 +86,9 @@ pub struct Attempt {
     pub lease_end_unix_ms: u64,
     /// The approval that it runs with.
     pub question: Option<QuestionNumber>,
+    /// Of the tool that runs. `None` of attempts from a time when it was not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_version: Option<String>,
     /// `None` until its end is known.
     pub outcome: Option<AttemptOutcome>,
 }
@@ -121,6 +124,19 @@ impl Effect {
         self.attempts
             .last()
             .expect("an effect is made with its first attempt")
+    }
+
+    /// Whether every attempt that may have done something was of the version that ran last. What that one's service knows
+    /// nothing of, another one's may have done.
+    pub(crate) fn is_of_one_version(&self) -> bool {
+        let mut in_doubt = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.outcome != Some(AttemptOutcome::Failed));
+        in_doubt.all(|attempt| {
+            let version = attempt.tool_version.as_ref();
+            version.is_none_or(|version| *version == self.tool_version)
+        })
     }
 
     /// Whether a service has taken its newest attempt on.

@@ -102,6 +102,10 @@ counted!(
         CodeChanged,
         SchemaChanged,
         VersionChanged,
+        /// A session begins with the version beside the current one.
+        VersionBeside,
+        /// An approval is given in a session that has another version than the one that was asked about.
+        OtherVersionAnswered,
         /// An answer is given where the tools are others than those that were asked about.
         ToolsChangedUnderRequest,
         DaysPassed,

@@ -6,7 +6,7 @@ use crate::clock::BEGINNING_UNIX_MS;
 use crate::count::{Fault, State};
 use crate::executor::{Attempt, Work};
 use crate::judge::Rule;
-use crate::outside::RequestFate;
+use crate::outside::{RequestFate, Service};
 use crate::slot::{Live, PlannedFate};
 use crate::tools;
 use crate::world::World;
@@ -57,7 +57,8 @@ impl World {
                     self.start(id, live, *attempt);
                 }
                 Work::LookUp(lookup) => {
-                    let (after_us, finding) = self.look_up(&lookup.effect_id);
+                    let at = (lookup.effect_id.clone(), Service::of(&lookup.tool));
+                    let (after_us, finding) = self.look_up(&at);
                     let what = Of::LookedUp(lookup.effect_id, finding);
                     self.within_live(id, live.process, after_us, what);
                 }
@@ -337,7 +338,11 @@ impl World {
             return;
         };
         let run = attempt.run.as_ref();
-        let has_happened = run.is_none_or(|run| self.outside.has_happened(&run.effect_id));
+        let service = Service::of(&attempt.tool);
+        let has_happened = run.is_none_or(|run| {
+            let at = (run.effect_id.clone(), service);
+            self.outside.has_happened_at(&at)
+        });
         let is_accepted = run.is_some_and(|run| {
             let number = Some(run.attempt);
             self.outside.is_accepted(&run.effect_id, number)

@@ -12,7 +12,7 @@ use crate::outside::OutsideRequest;
 use crate::shown::Click;
 use crate::slot::Live;
 use crate::storefront::FaultyStore;
-use crate::tools::{self, Edition};
+use crate::tools::{self, Edition, Offer};
 use crate::world::World;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,7 +109,7 @@ pub(crate) struct Judge {
     /// As they were committed last.
     pub(crate) questions: BTreeMap<(usize, QuestionNumber), AskedFacts>,
     /// The tools of each leg, its newest epoch, and those that were ended.
-    pub(crate) editions: BTreeMap<SessionId, Edition>,
+    pub(crate) offers: BTreeMap<SessionId, Offer>,
     pub(crate) epochs: BTreeMap<SessionId, Epoch>,
     pub(crate) left: BTreeSet<SessionId>,
     /// Until when services were given time, by the steady clock of the process that took their promise.

@@ -248,10 +248,22 @@ async fn metrics(Extract(state): Extract<Arc<ServerState>>, request: Request) ->
 
 async fn tool_stats(Extract(state): Extract<Arc<ServerState>>, request: Request) -> Response<Body> {
     let (head, _) = request.into_parts();
-    match refuses_counts(&state, &head).await {
-        Some(refused) => refused,
-        None => typed("application/json", state.metrics.tools_json().to_string()),
+    if let Some(refused) = refuses_counts(&state, &head).await {
+        return refused;
     }
+    let mut query = head.uri.query().unwrap_or_default().split('&');
+    let figures = match query.find_map(|pair| pair.strip_prefix("by=")) {
+        None => state.metrics.tools_json(),
+        Some("version") => state.metrics.versions_json(),
+        Some(_) => {
+            return chat::error(
+                StatusCode::BAD_REQUEST,
+                ErrorCode::BadMessage.as_str(),
+                "the figures are told for each tool, or with by=version for each of its versions",
+            );
+        }
+    };
+    typed("application/json", figures.to_string())
 }
 
 /// Where callers sign in, the counts are for programs with a key: they tell of every user's sessions.

@@ -85,6 +85,7 @@ mod turn_memory;
 mod turns_again;
 mod turns_taken_up;
 mod two_sessions;
+mod versions;
 mod voice;
 mod warnings;
 mod wrong_flags;

@@ -268,6 +268,7 @@ fn effect(id: &str, arguments: &str) -> Box<Effect> {
             owner: OwnerId("p-0".to_owned()),
             lease_end_unix_ms: 1,
             question: None,
+            tool_version: None,
             outcome: None,
         }],
         receipt: None,

@@ -269,6 +269,7 @@ fn effect() -> Effect {
             owner: OwnerId("p-1".to_owned()),
             lease_end_unix_ms: 1,
             question: None,
+            tool_version: None,
             outcome: Some(AttemptOutcome::Succeeded),
         }],
         receipt: Some(Sensitive(serde_json::to_string(&response).unwrap())),

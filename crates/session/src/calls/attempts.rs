@@ -153,6 +153,7 @@ impl Calls {
         talk.step.event(SessionEvent::EffectSettled {
             call,
             tool: tool.id.clone(),
+            version: tool.version.clone(),
             effect_id: late.run.effect_id.clone(),
             succeeded: outcome == AttemptOutcome::Succeeded,
         });

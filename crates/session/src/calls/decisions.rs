@@ -464,7 +464,8 @@ impl Calls {
             return self.approvals.refuse(&question, error, talk);
         }
         let config = &talk.step.config;
-        let tool = config.registry.get(question.tool.as_str());
+        let registry = &config.registry;
+        let tool = registry.of_record(question.tool.as_str(), &question.tool_version);
         let tool = tool.filter(|_| is_approval);
         if let Some(error) = tool.and_then(|tool| refused_approval(tool, &config.rights)) {
             return self.approvals.refuse(&question, error, talk);
@@ -509,13 +510,15 @@ impl Calls {
         }
     }
 
-    /// What runs if the approval counts: the arguments that were shown. `None` where the tool is gone, is not for this mode, or
-    /// would not take them any more.
+    /// What runs if the approval counts: the arguments and the version of the tool that were shown, whichever the session has.
+    /// `None` where that version is gone, is not for this mode, or would not take them any more.
     fn facts_of(&self, question: &Question, turn: u64, talk: &mut Talk) -> Option<Arc<CallFacts>> {
-        let tool = talk.step.config.registry.get(question.tool.as_str())?;
-        let is_the_same = *tool.version == *question.tool_version
-            && question.handler_hash.as_deref() == Some(&*tool.code_hash);
-        if !is_the_same || !tool.allows(question.mode) {
+        let tool = talk.step.config.registry.as_shown(
+            question.tool.as_str(),
+            &question.tool_version,
+            question.handler_hash.as_deref(),
+        )?;
+        if !tool.allows(question.mode) {
             return None;
         }
         let known = self.approvals.call_asked(question.number);
@@ -654,7 +657,8 @@ impl Calls {
 pub(super) fn untold(effect: &Effect, turn: u64, talk: &mut Talk) -> CallAnswer {
     let settled = ledger::settled_of(effect, turn, &talk.step);
     let config = &talk.step.config;
-    let tool = config.registry.get(effect.tool.as_str());
+    let registry = &config.registry;
+    let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version);
     let scheduling = tool.and_then(|tool| {
         let is_ok = settled.response.is_ok();
         config.scheduling(tool, config.blocks(tool), None, is_ok)

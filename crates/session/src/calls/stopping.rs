@@ -60,6 +60,7 @@ impl Calls {
         talk.step.event(SessionEvent::CancelRequested {
             call: number,
             tool: call.tool().id.clone(),
+            version: call.tool().version.clone(),
             way,
             outcome,
         });

@@ -56,6 +56,7 @@ fn effect() -> Effect {
             owner: OwnerId("p-1".to_owned()),
             lease_end_unix_ms: 1_700_000_010_000,
             question: Some(QuestionNumber(3)),
+            tool_version: None,
             outcome: Some(AttemptOutcome::Unknown),
         }],
         receipt: Some(Sensitive("{}".to_owned())),

@@ -39,3 +39,4 @@ mod state;
 mod streamed_outputs;
 mod turns;
 mod unread_notices;
+mod versions;

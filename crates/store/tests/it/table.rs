@@ -201,6 +201,7 @@ fn requests() {
         with(LOOKUP, "12", "it found nothing after it would have landed", &[Request, Passes(LANDED_MS), Request, FindsNothing, SameCommand]),
         with(LOOKUP_IDEMPOTENT, "12", "the same, `idempotent`", &[Request, Passes(LANDED_MS), Request, FindsNothing, SameCommand]),
         with(ALONE_LOOKUP, "12", "the same, nobody to ask", &[Request, Passes(LANDED_MS), Request, FindsNothing, SameCommand]),
+        with(LOOKUP_IDEMPOTENT, "12", "it found nothing, `idempotent`, and another version of the tool asks", &[Request, Passes(LANDED_MS), Request, FindsNothing, Upgrade, Request]),
         with(LOOKUP, "12", "it found nothing, and the attempt's process says that it failed", &[Request, Passes(LANDED_MS), Request, FindsNothing, Fails, SameCommand]),
         with(LOOKUP, "12", "it did not know", &[Request, Passes(LANDED_MS), Request, FindsNoAnswer, SameCommand]),
         line("13", "unknown", &[Request, EndsInDoubt, Request]),

@@ -20,6 +20,7 @@ use crate::published;
 use crate::rights::Permissions;
 use crate::wording::{brief, kind_of, nearest, pointer};
 pub use defaults::FieldDefault;
+pub(crate) use defaults::Named;
 use fields::{Fields, Presence};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -209,11 +210,11 @@ impl Readable {
     }
 }
 
-/// Reads the text of a `schema.json`, and checks each rule whose fields could be read. `named` is what the tool's directory
-/// is called; `is_built_in` says whether a tool's handler is part of the program. What conditions name, [`conditions::check`] looks at.
+/// Reads the text of a `schema.json`, and checks each rule whose fields could be read. `is_built_in` says whether a tool's
+/// handler is part of the program. What conditions name, [`conditions::check`] looks at.
 pub(crate) fn read(
     text: &str,
-    named: &str,
+    named: Named<'_>,
     is_built_in: impl Fn(&str) -> bool,
     report: &mut Report<'_>,
 ) -> Readable {

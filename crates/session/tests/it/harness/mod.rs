@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
-use tools::{changed_registry, profile, registry};
+use tools::{changed_registry, profile, registry, registry_with_other_version};
 use windlass_session::event::EndReason;
 use windlass_session::io::{Input, Output, RateCharge, RateDecision};
 use windlass_session::journal::texts_of;
@@ -293,6 +293,12 @@ impl Bench {
             }
             // The next process has other code of all tools.
             "killed, tools changed" => return Some(self.restart(Arc::new(changed_registry()))),
+            // In the next process the user has other versions of all tools, beside which those from before are there still.
+            "killed, other versions" => {
+                return Some(self.restart(Arc::new(registry_with_other_version())));
+            }
+            // The other versions are gone.
+            "killed, first versions" => return Some(self.restart(Arc::new(registry()))),
             _ => return None,
         }
         let mut text = String::new();

@@ -120,9 +120,13 @@ fn render(output: &Output, names: &mut Names) -> Option<String> {
             RateCharge::Note => format!("check rate {call} {tool} (noted)"),
         },
         Output::StartCall(call) => format!(
-            "start {} {}{} {}{}",
+            "start {} {}{}{} {}{}",
             call.call().call,
             call.tool().id,
+            match &*call.tool().version {
+                "1.0.0" => String::new(),
+                version => format!("@{version}"),
+            },
             call.effect_id()
                 .map(|id| format!(" ({})", names.of(id)))
                 .unwrap_or_default(),
