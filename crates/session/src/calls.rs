@@ -172,7 +172,7 @@ impl Calls {
     fn pass_budgets(&mut self, mut call: Box<Call>, talk: &mut Talk) {
         // Step 7: budgets, which the ledger's answers from the record do not need.
         if let Err(error) = spend(&mut call, talk) {
-            if !ledger::decides_about(call.tool()) {
+            if !call.is_decided_by_ledger() {
                 return self.refuse_call(call, error, Charge::Now, talk);
             }
             call.refusal = Some(error);
@@ -186,7 +186,7 @@ impl Calls {
             && !call.is_outside_turn()
             && let Err(error) = talk.turns.check_loops(&call.facts)
         {
-            if !ledger::decides_about(call.tool()) {
+            if !call.is_decided_by_ledger() {
                 return self.refuse_call(call, error, Charge::Already, talk);
             }
             call.refusal = Some(error);
@@ -202,7 +202,7 @@ impl Calls {
         };
         call.phase = Phase::CheckingRate;
         // What the ledger may answer from the record is charged once it runs.
-        let charge = match ledger::decides_about(call.tool()) {
+        let charge = match call.is_decided_by_ledger() {
             true => RateCharge::Peek,
             false => RateCharge::Charge,
         };
@@ -231,7 +231,7 @@ impl Calls {
                 format!("{} was called too often by this user", call.tool().id),
             );
             error.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
-            if !ledger::decides_about(call.tool()) {
+            if !call.is_decided_by_ledger() {
                 return self.refuse_call(call, error, Charge::Already, talk);
             }
             call.refusal = Some(error);
@@ -257,7 +257,7 @@ impl Calls {
     }
 
     fn decide(&mut self, mut call: Box<Call>, talk: &mut Talk) {
-        if ledger::decides_about(call.tool()) {
+        if call.is_decided_by_ledger() {
             // What was before it in its message has run meanwhile.
             if call.refusal.is_none() {
                 let capped = talk.turns.check_cap(call.turn(), call.tool());
@@ -599,7 +599,7 @@ impl Calls {
         let cancelled = self.open.numbers_of(|call| {
             call.is_of_message()
                 && !call.is_detached
-                && match call.tool().writes() {
+                && match call.runs_on() {
                     true => !call.has_begun(),
                     false => is_text || call.tool().on_interrupt == OnInterrupt::Cancel,
                 }
@@ -628,7 +628,8 @@ impl Calls {
         call.spoken &= is_answer_owed;
         let is_running = matches!(call.phase, Phase::Running(_));
         let runs_on = match call.phase {
-            Phase::Running(_) => call.tool().writes(),
+            // A task that changes nothing is stopped by its user alone.
+            Phase::Running(_) => call.runs_on() && !(call.is_stopped_by_user && !call.tool().writes()),
             // The ledger's answer comes, and with it what is to be done about it.
             Phase::Deciding { .. } | Phase::Recording(_) => true,
             Phase::Admission

@@ -9,7 +9,9 @@ use crate::saved::Began;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_store::command::{ApprovalAnswer, Record, Reply, Request, WithdrawnQuestion};
+use windlass_store::command::{
+    ApprovalAnswer, Record, Reply, Request, TaskProgress, WithdrawnQuestion,
+};
 use windlass_store::log::LegRequest;
 use windlass_store::{AttemptNumber, Effect, NewEntry, Nonce, Question, QuestionNumber};
 use windlass_tool::envelope::ToolResponse;
@@ -87,6 +89,8 @@ pub enum News {
     TicketReply(Box<TicketReply>),
     /// Another session has changed what handlers keep for the conversation.
     State(Box<KeptState>),
+    /// The user wants no more of a task that this session runs.
+    CancelRequested(EffectId),
 }
 
 /// Why the store has not answered. For the log.
@@ -148,6 +152,10 @@ pub enum Output {
         limit: RateLimit,
         charge: RateCharge,
     },
+    /// Keep how far a task is.
+    Progress(Box<TaskProgress>),
+    /// Keep that the user wants no more of a task.
+    CancelTask(EffectId),
     /// Run the handler. There is no other way to one.
     StartCall(AdmittedCall),
     /// Tell the attempt that nobody waits for it. With `drop`, stop it; else let it run to its end.

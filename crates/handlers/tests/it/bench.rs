@@ -180,6 +180,7 @@ impl Bench {
                 id: ToolId::parse(tool).unwrap(),
                 version: "1.0.0".into(),
                 idempotent: false,
+                writes: true,
             },
             session: SessionFacts {
                 is_active: self.session_is_active,

@@ -212,7 +212,10 @@ impl Visible {
         match news {
             News::Effect(effect) => self.hide_effect(effect),
             News::Question(question) => self.hide_question(question),
-            News::Asked(_) | News::TicketReply(_) | News::State(_) => None,
+            News::Asked(_)
+            | News::TicketReply(_)
+            | News::State(_)
+            | News::CancelRequested(_) => None,
         }
     }
 

@@ -26,6 +26,7 @@ const START_UNIX_MS: u64 = 1_700_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Policy {
     pub(crate) writes: bool,
+    pub(crate) background: bool,
     pub(crate) consent: bool,
     pub(crate) repeatable: bool,
     pub(crate) idempotent: bool,
@@ -37,6 +38,7 @@ pub(crate) struct Policy {
 
 pub(crate) const PLAIN: Policy = Policy {
     writes: true,
+    background: false,
     consent: false,
     repeatable: false,
     idempotent: false,
@@ -346,6 +348,8 @@ impl Ledger {
             version: self.version.to_owned(),
             handler_hash: None,
             writes: self.policy.writes,
+            is_background: self.policy.background,
+            is_external: false,
             idempotent: self.policy.idempotent,
             repeatable: self.policy.repeatable,
             has_lookup: self.policy.lookup,

@@ -220,6 +220,7 @@ fn draw_request(draw: &mut Draw, seen: &Seen, talk: usize, leg: &LegRef) -> Comm
     let worded = format!("{{\"note\":\"{}\"}}", draw.text(60));
     let tool = ToolFacts {
         writes: draw.is(95),
+        is_background: draw.is(20),
         idempotent: draw.is(50),
         repeatable: draw.is(10),
         has_lookup: draw.is(50),
