@@ -629,7 +629,9 @@ impl Calls {
         let is_running = matches!(call.phase, Phase::Running(_));
         let runs_on = match call.phase {
             // A task that changes nothing is stopped by its user alone.
-            Phase::Running(_) => call.runs_on() && !(call.is_stopped_by_user && !call.tool().writes()),
+            Phase::Running(_) => {
+                call.tool().writes() || (call.is_task() && !call.is_stopped_by_user)
+            }
             // The ledger's answer comes, and with it what is to be done about it.
             Phase::Deciding { .. } | Phase::Recording(_) => true,
             Phase::Admission

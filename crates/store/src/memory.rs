@@ -563,14 +563,6 @@ impl Talk {
             || self.legs.values().any(is_live)
     }
 
-    fn running(&self) -> Vec<Effect> {
-        let effects = self.effects.iter();
-        effects
-            .filter(|effect| effect.state == EffectState::Running)
-            .cloned()
-            .collect()
-    }
-
     fn unheard(&self, tool: Option<&ToolId>) -> Vec<Effect> {
         let is_unheard = |effect: &&Effect| {
             effect.state != EffectState::Running

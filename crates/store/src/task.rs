@@ -8,7 +8,7 @@ use windlass_tool::id::{ConversationId, EffectId, TenantId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 /// Characters of what a task says of how far it is; of more the beginning is kept.
-pub const PROGRESS_CHARACTERS_MAX: usize = 500;
+pub(crate) const PROGRESS_CHARACTERS_MAX: usize = 500;
 
 /// What an effect has beside others where nobody waits for its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
