@@ -152,7 +152,7 @@ impl Calls {
             registry: &talk.step.config.registry,
             facts: talk.step.facts(),
             top_k_max: talk.step.limits().turn.top_k_max,
-            open: self.open.len(),
+            open: self.open.awaited(),
             open_max: talk.step.limits().open_calls_max,
         };
         let facts = match examine(&gates, delivered, arguments) {
@@ -546,7 +546,7 @@ impl Calls {
     /// How many calls, attempts that called others, approval requests and recorded deliveries are held.
     pub(crate) fn held(&self) -> [usize; 4] {
         [
-            self.open.len(),
+            self.open.awaited(),
             self.families.len(),
             self.approvals.len(),
             self.deliveries.recorded(),

@@ -120,7 +120,7 @@ impl Calls {
             registry: &talk.step.config.registry,
             facts: talk.step.facts(),
             top_k_max: talk.step.limits().turn.top_k_max,
-            open: self.open.len(),
+            open: self.open.awaited(),
             open_max: talk.step.limits().open_calls_max,
         };
         let facts = examine(&gates, delivered, arguments.into())?;

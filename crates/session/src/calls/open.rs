@@ -313,6 +313,12 @@ impl OpenCalls {
         self.open.len()
     }
 
+    /// How many of them somebody waits for. Tasks are counted by the ledger.
+    pub(crate) fn awaited(&self) -> usize {
+        let is_awaited = |call: &&Call| !(call.is_task() && call.is_detached);
+        self.iter().filter(is_awaited).count()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Call> {
         self.open.iter().map(Box::as_ref)
     }

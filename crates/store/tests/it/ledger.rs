@@ -127,6 +127,8 @@ pub(crate) enum Act {
     CallsBack,
     CallsBackFailed,
     CallsBackInDoubt,
+    /// The user wants no more of the newest task.
+    Cancels,
     /// The sweep.
     Settles,
     /// The model reads what others wrote.
@@ -523,6 +525,10 @@ impl Ledger {
             Act::CallsBack => self.calls_back(AttemptOutcome::Succeeded),
             Act::CallsBackFailed => self.calls_back(AttemptOutcome::Failed),
             Act::CallsBackInDoubt => self.calls_back(AttemptOutcome::Unknown),
+            Act::Cancels => {
+                let effect_id = self.runs.last().unwrap().0.clone();
+                self.send(Command::CancelTask { effect_id })
+            }
             Act::Settles => self.send(Command::Settle),
             Act::Taint => self.send(Command::Taint),
             Act::Abandon => {

@@ -145,6 +145,9 @@ impl Leg {
             EntryEvent::Said(said) if entry.leg.as_ref() != Some(&self.leg.leg) => {
                 KeptState::of(said.expose()).map(|kept| News::State(Box::new(kept)))
             }
+            EntryEvent::CancelRequested(effect_id) if self.own.contains_key(effect_id) => {
+                Some(News::CancelRequested(effect_id.clone()))
+            }
             EntryEvent::Asked(request) if request.leg == self.leg.leg && !request.is_rejected => {
                 Some(News::Asked(request.clone()))
             }
