@@ -538,6 +538,12 @@ impl Calls {
         self.open.len() > 0 || self.approvals.pending() > 0
     }
 
+    /// Whether nothing is open but tasks that have begun.
+    pub(crate) fn has_only_tasks(&self) -> bool {
+        let is_begun_task = |call: &Call| call.is_task() && call.is_detached && call.has_begun();
+        self.approvals.pending() == 0 && self.open.iter().all(is_begun_task)
+    }
+
     /// Whether the user is asked about this call and has not answered, as far as this session knows.
     pub(crate) fn is_asked(&self, call: CallNumber) -> bool {
         self.approvals.open().any(|asked| asked == call)

@@ -188,6 +188,9 @@ pub enum Output {
     /// Hold the microphone back, or let it through.
     HoldMicrophone(bool),
     Event(SessionEvent),
+    /// The session is over for its client and its provider, which nothing that follows concerns. Tasks that it has begun still run:
+    /// the rest is to be fed on until [`Output::Close`]. Only by voice.
+    Part(EndReason),
     /// The session is over. No further output follows.
     Close(EndReason),
 }

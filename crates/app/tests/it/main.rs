@@ -80,6 +80,7 @@ mod stopped_calls;
 mod streams;
 mod support;
 mod terminal;
+mod tasks;
 mod terminal_chat;
 mod turn_memory;
 mod turns_again;

@@ -36,5 +36,6 @@ mod schemas;
 mod send_image;
 #[cfg(test)]
 mod start_voice_session;
+mod tasks;
 #[cfg(test)]
 mod web_search;

@@ -236,3 +236,31 @@ fn no_more_tasks_begin_than_may_run() {
         "#]],
     );
 }
+
+#[test]
+fn a_voice_session_that_stops_parts_from_its_client_and_waits_for_its_tasks() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text both
+            > calls function-call-1 export {"text":"a"}
+            > done
+            > stop
+            > returns 1 {"rows":7}
+        "#]],
+    );
+}
+
+#[test]
+fn a_change_is_waited_for_before_a_session_parts_from_its_client() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text both
+            > calls function-call-1 export {"text":"a"} + function-call-2 write {"text":"b"}
+            > stop
+            > returns 2 {"done":true}
+            > returns 1 {"rows":7}
+        "#]],
+    );
+}

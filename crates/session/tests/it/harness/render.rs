@@ -190,6 +190,7 @@ fn render(output: &Output, names: &mut Names) -> Option<String> {
         Output::SuppressAudio(value) => format!("suppress audio {value}"),
         Output::HoldMicrophone(value) => format!("hold microphone {value}"),
         Output::Event(event) => return render_event(event, names),
+        Output::Part(reason) => format!("part {reason:?}"),
         Output::Close(reason) => format!("close {reason:?}"),
     })
 }
