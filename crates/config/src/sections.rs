@@ -844,7 +844,7 @@ section! {
         /// in a `handler.json` needs no line here. `--allow-fetch` sets it, too.
         allow_fetch: BTreeSet<FetchPlace> = NO_ITEMS,
         /// Seconds that such a request may take; never more than its call has left.
-        fetch_seconds: Whole<1, 600> = 600,
+        fetch_seconds: Whole<1, 86_400> = 600,
         /// Bytes of an answer to such a request.
         fetch_bytes_max: Whole<1_024, 67_108_864> = 8_388_608,
         /// Whether the proxy finds the addresses of those hosts, on networks where this machine cannot. Then the proxy has
