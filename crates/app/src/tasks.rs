@@ -80,11 +80,7 @@ impl LedgerTasks {
         }))
     }
 
-    fn listed(
-        &self,
-        asker: &TaskAsker,
-        wanted: ListedTasks,
-    ) -> Result<TaskList, StoreUnavailable> {
+    fn listed(&self, asker: &TaskAsker, wanted: ListedTasks) -> Result<TaskList, StoreUnavailable> {
         let Some(owner) = self.owner(asker)? else {
             return Ok(TaskList::default());
         };

@@ -90,7 +90,9 @@ fn list(invocation: Invocation) -> Outcome<Execution> {
     Ok(answer(listed, move |listed| {
         let listed = listed.map_err(|error| unavailable(&error, &context))?;
         let tasks: Vec<Value> = listed.tasks.iter().map(|task| head(task).into()).collect();
-        Ok(Success::new(json!({"tasks": tasks, "more": listed.has_more})))
+        Ok(Success::new(
+            json!({"tasks": tasks, "more": listed.has_more}),
+        ))
     }))
 }
 
@@ -156,7 +158,11 @@ fn head(task: &TaskFacts) -> Map<String, Value> {
     if let Some(ended) = task.ended_at_unix_ms {
         head.insert("ended_at".into(), rfc3339(ended).into());
     }
-    if let Some(progress) = task.progress.as_ref().filter(|_| task.state == TaskState::Running) {
+    if let Some(progress) = task
+        .progress
+        .as_ref()
+        .filter(|_| task.state == TaskState::Running)
+    {
         let mut told = Map::new();
         told.insert("message".into(), progress.message.expose().as_str().into());
         if let Some(fraction) = progress.fraction {

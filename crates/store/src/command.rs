@@ -400,10 +400,7 @@ pub enum Refusal {
     /// The conversation has as many effects as are kept of one.
     Full,
     /// So many tasks of this user, or of this tenant, run already.
-    TooManyTasks {
-        of: PartyKind,
-        most: usize,
-    },
+    TooManyTasks { of: PartyKind, most: usize },
     /// The conversation has as many open questions as it may have.
     TooManyQuestions,
     /// Arguments or preview are longer than the store keeps.

@@ -28,10 +28,10 @@ pub use log::{EffectState, Entry, EntryEvent, NewEntry, QuestionState, SaidWords
 pub use memory::MemoryStore;
 pub use party::{Beginner, ConversationShares, PartyKind};
 pub use question::{Certainty, Earlier, Hazards, Question, REASON_CHARACTERS_MAX, denial_reason};
-pub use task::{Progress, RunningTasks, Task, TaskShares, WantedTasks};
 pub use sqlite::{
     DATABASE_FILE, HeldFolder, LOCK_FILE, OpenError, SqliteStore, check_database, copy_database,
 };
+pub use task::{Progress, RunningTasks, Task, TaskShares, WantedTasks};
 
 use command::{Command, OpenQuestion, Reply};
 use std::path::PathBuf;

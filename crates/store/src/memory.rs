@@ -308,13 +308,17 @@ impl Store for MemoryStore {
         wanted: &WantedTasks<'_>,
     ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
         let place = |effect: &Effect| (Reverse(effect.begun_at_unix_ms), effect.effect_id.clone());
-        let behind = wanted.behind.map(|(begun, id)| (Reverse(begun), id.clone()));
+        let behind = wanted
+            .behind
+            .map(|(begun, id)| (Reverse(begun), id.clone()));
         let kept = self.kept();
         let talks = kept.conversations.values().filter(|talk| {
             let known = &talk.conversation;
             known.tenant == *wanted.tenant
                 && wanted.is_users(&known.user_id)
-                && wanted.conversation_id.is_none_or(|id| known.conversation_id == *id)
+                && wanted
+                    .conversation_id
+                    .is_none_or(|id| known.conversation_id == *id)
         });
         let mut listed = Vec::new();
         for talk in talks {
@@ -822,9 +826,8 @@ impl Tables for TalkRows<'_> {
             if talk.conversation.tenant != self.place.0 {
                 continue;
             }
-            let runs = |effect: &&Effect| {
-                effect.task.is_some() && effect.state == EffectState::Running
-            };
+            let runs =
+                |effect: &&Effect| effect.task.is_some() && effect.state == EffectState::Running;
             let count = talk.effects.iter().filter(runs).count();
             running.of_tenant += count;
             if Some(&talk.conversation.user_id) == user_id.as_ref() {

@@ -111,5 +111,8 @@ impl WantedTasks<'_> {
 pub(crate) fn beginning(text: &Sensitive<String>) -> Sensitive<String> {
     let text = text.expose();
     let end = text.char_indices().nth(PROGRESS_CHARACTERS_MAX);
-    Sensitive(end.map_or(text.as_str(), |(end, _)| &text[..end]).to_owned())
+    Sensitive(
+        end.map_or(text.as_str(), |(end, _)| &text[..end])
+            .to_owned(),
+    )
 }

@@ -61,14 +61,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 pub use service::ServiceError;
 pub use state::StateValues;
-pub use tasks::{
-    ListedTasks, TaskAsker, TaskCancel, TaskFacts, TaskList, TaskState, Tasks, TasksUnavailable,
-    ToldProgress, no_tasks,
-};
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
+pub use tasks::{
+    ListedTasks, TaskAsker, TaskCancel, TaskFacts, TaskList, TaskState, Tasks, TasksUnavailable,
+    ToldProgress, no_tasks,
+};
 
 /// A tool's code.
 pub trait Handler: Send + Sync {

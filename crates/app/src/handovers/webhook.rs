@@ -52,7 +52,8 @@ impl Webhook {
         let Some(url) = settings.address else {
             return Ok(None);
         };
-        let refuse = |problem: &str| Failure::Failed(format!("{section}.webhook_secret: {problem}"));
+        let refuse =
+            |problem: &str| Failure::Failed(format!("{section}.webhook_secret: {problem}"));
         let secret = settings.secret.ok_or_else(|| {
             refuse(&format!("{section}.webhook needs it, to sign what is posted; write whsec_ and 24 to 64 random bytes in base64"))
         })?;

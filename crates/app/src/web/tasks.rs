@@ -155,7 +155,12 @@ pub(super) async fn cancel(
     };
     let conversation = reading.asked.conversation_id.as_deref();
     let cancelled = match id_of(id) {
-        Ok(id) => state.chat.cancel_task(&reading.caller, &id, conversation).await,
+        Ok(id) => {
+            state
+                .chat
+                .cancel_task(&reading.caller, &id, conversation)
+                .await
+        }
         Err(refusal) => Err(refusal),
     };
     let response = match cancelled {

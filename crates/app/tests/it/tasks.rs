@@ -364,7 +364,10 @@ fn so_many_tasks_of_a_user_run_at_a_time() {
     let refused = studio.result();
     assert_eq!(refused["error"]["type"], "BUDGET_EXCEEDED", "{refused}");
     let message = refused["error"]["message"].as_str().unwrap();
-    assert!(message.contains("2 tasks of this user run already"), "{message}");
+    assert!(
+        message.contains("2 tasks of this user run already"),
+        "{message}"
+    );
     studio.service.gate.open();
     studio.until_state(&first, "done");
     studio.begin("c");
@@ -387,7 +390,10 @@ fn what_changes_nothing_stops_when_it_is_cancelled_and_what_writes_goes_on() {
     assert_eq!(ended["response"]["error"]["type"], "CANCELLED", "{ended}");
     assert!(ended["cancelRequestedAt"].is_string(), "{ended}");
     let late = post(&studio.address, &path, b"");
-    assert_eq!((late.status, &json_of(&late)["outcome"]), (409, &json!("ended")));
+    assert_eq!(
+        (late.status, &json_of(&late)["outcome"]),
+        (409, &json!("ended"))
+    );
     studio.say(&format!("cancel {second}"));
     assert_eq!(studio.result()["data"]["outcome"], "stopping");
     studio.until_state(&second, "not_done");
@@ -551,7 +557,10 @@ fn each_end_is_posted_to_the_webhook_until_it_is_taken() {
     );
     let head = head.to_ascii_lowercase();
     assert!(head.contains("webhook-signature: v1,"), "{head}");
-    assert!(head.contains(&format!("webhook-id: msg_{id}_unknown")), "{head}");
+    assert!(
+        head.contains(&format!("webhook-id: msg_{id}_unknown")),
+        "{head}"
+    );
     let done = json!({"effectId": id, "ok": true, "data": {"rows": 7}});
     assert_eq!(call_back(&studio.address, &id, &done).status, 200);
     let (_, told) = taken.recv().unwrap();

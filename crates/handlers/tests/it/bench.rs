@@ -13,11 +13,11 @@ use windlass_tool::handler::{
     CapabilityFuture, Cause, Context, EarlierCall, EventList, EventsRequest, Execution, Facets,
     Failure, FetchError, Finding, GeneratedImages, GetRequest, Handler, HandlerMessage, Handover,
     HandoverError, Handovers, Hit, Http, HttpAnswer, HttpRequest, ImageRequest, Images, Invocation,
-    Knowledge, KnowledgeError, KnowledgeReader, LocalTime, Lookup, LookupInvocation,
+    Knowledge, KnowledgeError, KnowledgeReader, ListedTasks, LocalTime, Lookup, LookupInvocation,
     MemoryUnavailable, NewHandover, Outbox, OutboxClosed, PICTURES, Page, Record, Report,
-    ListedTasks, RunWrites, SearchAnswer, SearchRequest, ServiceError, SessionContext, SessionFacts,
-    Snippet, Success, TaskAsker, TaskCancel, TaskFacts, TaskList, Tasks, TasksUnavailable,
-    ToolFacts, WebSearch, WebSearchAnswer, WebSearchRequest, World,
+    RunWrites, SearchAnswer, SearchRequest, ServiceError, SessionContext, SessionFacts, Snippet,
+    Success, TaskAsker, TaskCancel, TaskFacts, TaskList, Tasks, TasksUnavailable, ToolFacts,
+    WebSearch, WebSearchAnswer, WebSearchRequest, World,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
@@ -570,7 +570,12 @@ impl Tasks for Handle {
         _: TaskAsker,
         id: EffectId,
     ) -> CapabilityFuture<Result<Option<(TaskFacts, TaskCancel)>, TasksUnavailable>> {
-        let outcome = self.0.task_cancel.lock().unwrap().unwrap_or(TaskCancel::Ended);
+        let outcome = self
+            .0
+            .task_cancel
+            .lock()
+            .unwrap()
+            .unwrap_or(TaskCancel::Ended);
         self.tasks(format!("cancel {}", id.as_str()), |tasks| {
             one(tasks, &id).map(|task| (task, outcome))
         })

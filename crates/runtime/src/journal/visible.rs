@@ -212,10 +212,9 @@ impl Visible {
         match news {
             News::Effect(effect) => self.hide_effect(effect),
             News::Question(question) => self.hide_question(question),
-            News::Asked(_)
-            | News::TicketReply(_)
-            | News::State(_)
-            | News::CancelRequested(_) => None,
+            News::Asked(_) | News::TicketReply(_) | News::State(_) | News::CancelRequested(_) => {
+                None
+            }
         }
     }
 

@@ -38,9 +38,8 @@ impl Calls {
         call.started.get_or_insert(talk.step.now);
         talk.step
             .set_deadline(Deadline::Attempt(call.call_ref()), timeout);
-        let is_answered_now = call.is_task()
-            && !call.is_detached
-            && call.wait_ms(&talk.step.config) == Some(0);
+        let is_answered_now =
+            call.is_task() && !call.is_detached && call.wait_ms(&talk.step.config) == Some(0);
         if !is_answered_now {
             await_patience(&call, talk);
         }

@@ -267,7 +267,9 @@ pub(super) const SKILLS: &[Skill] = &[
         loose: &[],
         parameters: &[
             optional("only_running", |heard, _| {
-                heard.says(&["running", "open", "still"]).then(|| true.into())
+                heard
+                    .says(&["running", "open", "still"])
+                    .then(|| true.into())
             }),
             optional("limit", |heard, _| {
                 counted_behind(heard, "last").map(Value::from)

@@ -25,8 +25,8 @@ impl Step<'_> {
         let Some(effect) = self.effects.first_mut() else {
             return Reply::Done;
         };
-        let is_current = effect.state == EffectState::Running
-            && effect.newest_attempt().number == told.attempt;
+        let is_current =
+            effect.state == EffectState::Running && effect.newest_attempt().number == told.attempt;
         if let Some(task) = effect.task.as_mut().filter(|_| is_current) {
             task.progress = Some(Progress {
                 message: beginning(&told.progress.message),

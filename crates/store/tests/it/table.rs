@@ -1,13 +1,13 @@
 //! The decision, row by row: what is asked, and what the ledger replies. `docs/policies.md` shows what these tests print.
 
 use crate::ledger::Act::{
-    Abandon, AbandonNext, Accepts, Back, CallsBack, CallsBackFailed, CallsBackInDoubt, Cancels, Crash,
-    EndsInDoubt, Fails, FindsIt, FindsNoAnswer, FindsNothing, FirstFails, FirstSucceeds, Heard,
-    LooksUp, NearKey, Nested, NestedConsent, NestedOtherWords, No, NoToFirst, Now, OldConnection,
-    Onset, OtherKey, OtherLeg, OtherWords, Passes, Reconnect, Request, SameAnswer, SameCommand,
-    SameMessage, SameMessageOtherWords, Settles, Succeeds, Taint, TakenOver, ThirdKey, Upgrade,
-    Withdraw, Yes, YesAgain, YesChanged, YesElsewhere, YesForged, YesNotAllowed, YesToFirst,
-    YesUnknownTool,
+    Abandon, AbandonNext, Accepts, Back, CallsBack, CallsBackFailed, CallsBackInDoubt, Cancels,
+    Crash, EndsInDoubt, Fails, FindsIt, FindsNoAnswer, FindsNothing, FirstFails, FirstSucceeds,
+    Heard, LooksUp, NearKey, Nested, NestedConsent, NestedOtherWords, No, NoToFirst, Now,
+    OldConnection, Onset, OtherKey, OtherLeg, OtherWords, Passes, Reconnect, Request, SameAnswer,
+    SameCommand, SameMessage, SameMessageOtherWords, Settles, Succeeds, Taint, TakenOver, ThirdKey,
+    Upgrade, Withdraw, Yes, YesAgain, YesChanged, YesElsewhere, YesForged, YesNotAllowed,
+    YesToFirst, YesUnknownTool,
 };
 use crate::ledger::{Act, HOUR_MS, LANDING_MS, LEASE_MS, Ledger, PLAIN, Policy, QUESTION_MS};
 use expect_test::{ExpectFile, expect_file};

@@ -326,8 +326,7 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
     }
 }
 
-const TIMEOUT_CURE: &str =
-    "write 1000 to 60000 milliseconds, up to 600000 where the tool writes or is non_blocking, or up to 86400000 where it is background";
+const TIMEOUT_CURE: &str = "write 1000 to 60000 milliseconds, up to 600000 where the tool writes or is non_blocking, or up to 86400000 where it is background";
 
 /// Ten times what a call should take, within what is allowed at all.
 fn default_timeout_ms(latency_budget_ms: u64, timeout_ms_max: u64) -> u64 {

@@ -166,7 +166,9 @@ fn check_timeout(manifest: &Readable, object: &Map<String, Value>, report: &mut 
         .filter(|timeout_ms| is_read && *timeout_ms > manifest.timeout_max());
     if let Some(timeout_ms) = too_long {
         let longest = manifest.timeout_max();
-        let message = format!("`timeoutMs` is {timeout_ms}, which is longer than the {longest} that this tool may take");
+        let message = format!(
+            "`timeoutMs` is {timeout_ms}, which is longer than the {longest} that this tool may take"
+        );
         report.error("/timeoutMs", message, TIMEOUT_CURE);
     }
 }

@@ -14,6 +14,7 @@ use leg::Leg;
 use names::Names;
 use parse::{parse, parse_finding};
 use render::{render_all, render_entry};
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -27,11 +28,10 @@ use windlass_session::said::{self, KeptState, Said};
 use windlass_session::saved::{Began, Saved};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
-use serde_json::Value;
 use windlass_store::command::{CalledBack, Command, NewLeg, Reply};
 use windlass_store::{
-    AttemptOutcome, Beginner, Effect, EffectState, Entry, EntryEvent, EntryNumber, Epoch, LegRef, Presented, Store,
-    Token, denial_reason,
+    AttemptOutcome, Beginner, Effect, EffectState, Entry, EntryEvent, EntryNumber, Epoch, LegRef,
+    Presented, Store, Token, denial_reason,
 };
 use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::error::{CallError, ErrorType};

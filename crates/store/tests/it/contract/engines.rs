@@ -9,8 +9,8 @@ use windlass_store::command::{
 };
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, Beginner, ConversationRef, ConversationShares, Effect,
-    EntryEvent, EntryNumber, Epoch, Hash, LegNumber, LegRef, NewEntry, Presented, QuestionNumber,
-    Progress, StoreLimits, TaskShares, WantedTasks,
+    EntryEvent, EntryNumber, Epoch, Hash, LegNumber, LegRef, NewEntry, Presented, Progress,
+    QuestionNumber, StoreLimits, TaskShares, WantedTasks,
 };
 use windlass_tool::id::{ClientId, EffectId, SessionId, TenantId, UserId};
 use windlass_tool::sensitive::Sensitive;

@@ -2,10 +2,12 @@
 
 use super::{check, check_with};
 use crate::ledger::{HOUR_MS, conversation};
-use crate::support::{START_UNIX_MS, World, asked, asking, attach, ran, recorded, request, requested};
+use crate::support::{
+    START_UNIX_MS, World, asked, asking, attach, ran, recorded, request, requested,
+};
 use windlass_store::command::{
-    AnswerVerdict, Approval, ApprovalAnswer, CalledBack, Command, Refusal, Reply, Request, SentTask,
-    TaskProgress, ToolFacts,
+    AnswerVerdict, Approval, ApprovalAnswer, CalledBack, Command, Refusal, Reply, Request,
+    SentTask, TaskProgress, ToolFacts,
 };
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, ConversationRef, Effect, EffectState, EntryEvent,
@@ -248,7 +250,9 @@ fn a_task_and_its_conversation_are_kept_for_its_days_and_its_end_is_unheard_unti
         world.pass(6 * 24 * HOUR_MS);
         world.prune();
         assert_eq!((is_known(world, 1), is_known(world, 2)), (true, false));
-        let found = world.store().conversation(&talk.tenant, &talk.conversation_id);
+        let found = world
+            .store()
+            .conversation(&talk.tenant, &talk.conversation_id);
         assert!(found.unwrap().is_some());
         let unheard = world.store().unheard(&talk).unwrap();
         assert_eq!(unheard.len(), 1);
