@@ -5,12 +5,11 @@ use crate::count::Fault;
 use crate::shown::ShownRequest;
 use crate::world::World;
 use std::collections::VecDeque;
-use windlass_driver::Ledger;
 use windlass_session::client::{CancelWay, ClientEvent, MessageKey};
 use windlass_session::io::Input;
 use windlass_session::model::{ModelEvent, RequestEvent};
 use windlass_store::command::Command;
-use windlass_store::{Store, WantedTasks};
+use windlass_store::WantedTasks;
 use windlass_tool::id::CallNumber;
 use windlass_tool::kind::Mode;
 

@@ -44,7 +44,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [File; 39] = files![
+static FILES: [File; 40] = files![
     "/" => "crates/app/ui/index.html",
     "/app.js" => "crates/app/ui/app.js",
     "/approvals.js" => "crates/app/ui/approvals.js",

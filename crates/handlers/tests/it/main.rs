@@ -36,6 +36,7 @@ mod schemas;
 mod send_image;
 #[cfg(test)]
 mod start_voice_session;
+#[cfg(test)]
 mod tasks;
 #[cfg(test)]
 mod web_search;

@@ -568,6 +568,7 @@ fn whatever_the_policy() {
         let has = |bit: u32| bits & (1 << bit) != 0;
         let policy = Policy {
             writes: true,
+            background: false,
             consent: has(0),
             repeatable: has(1),
             idempotent: has(2),
