@@ -66,14 +66,14 @@ test("a task says how far it is, is stopped, and ends on the page long after the
     await ask(page, "Export it");
     const row = page.locator(".call").last();
     await row.getByText("Accepted").waitFor();
-    await page.getByText("It is on its way.").waitFor();
+    await page.locator("#spoken").getByText("It is on its way.").waitFor({ state: "attached" });
     await row.getByText("half of them").waitFor();
     await row.getByRole("button", { name: "Stop export" }).click();
     await row.getByText("Asked to stop").waitFor();
     assert.deepEqual(stopped, ["POST"]);
     task = { ...task, state: "not_done", response: { ok: false, error: { type: "CANCELLED", message: "the user stopped it" } } };
     await row.getByText("the user stopped it").waitFor();
-    assert.equal(await row.getByRole("button", { name: "Stop export" }).count(), 0);
+    await row.getByRole("button", { name: "Stop export" }).waitFor({ state: "hidden" });
   });
 });
 
