@@ -15,7 +15,7 @@ pub use sections::{
     EmbedderKind, Folders, GoogleAccount, HandlerSecret, Handlers, ImageService, Images, Journal,
     Knowledge, Log, LogFormat, LogLevel, ModelChange, Namespace, NamespaceReaders, Oidc, Provider,
     ProviderKind, RateLimitChange, ReadersKind, Reasons, Scripts, Search, SearchService, Server,
-    Shares, Store, Text, TextProvider, TextProviderKind, Threads, ToolChange, VersionChange,
+    Shares, Store, Tasks, Text, TextProvider, TextProviderKind, Threads, ToolChange, VersionChange,
     Vertex, Voice, ZoomAccount,
 };
 pub use values::{

@@ -22,7 +22,7 @@ use windlass_runtime::shares::{Share, ShareLimits};
 use windlass_runtime::worker::WorkerLimits;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, Thinking};
-use windlass_store::{ConversationShares, StoreLimits};
+use windlass_store::{ConversationShares, StoreLimits, TaskShares};
 use windlass_tool::artifact::Tightening;
 use windlass_tool::condition::Values;
 use windlass_tool::handler_file::{BoundSecret, Permissions};
@@ -75,6 +75,8 @@ section! {
         calendar: Calendar,
         /// Conversations that are handed over to people.
         escalation: Escalation,
+        /// Work in the background.
+        tasks: Tasks,
         /// Pictures.
         images: Images,
         /// The web.
@@ -386,6 +388,23 @@ section! {
         tickets_max: Whole<1, 100_000> = 2_000,
         /// Days that a ticket is kept after its last change.
         keep_days: Whole<1, 3_650> = 90,
+    }
+}
+
+section! {
+    /// Calls of [`background` tools](tools.md#work-in-the-background), which are tasks of their user's.
+    pub struct Tasks {
+        /// Tasks of one user that may run at a time; more are refused.
+        running_of_user_max: Whole<1, 100_000> = 20,
+        /// The same of one tenant.
+        running_of_tenant_max: Whole<1, 1_000_000> = 1_000,
+        /// Days that a task is kept after its end, not less than `store.effect_hours`. Its conversation is kept as long, so that whoever comes
+        /// back is told.
+        keep_days: Whole<1, 365> = 7,
+        /// Where the end of each task is posted as JSON, signed as Standard Webhooks has it, such as `https://example.com/hook`.
+        webhook: Option<WebAddress>,
+        /// The secret that signs what is posted: `whsec_` and 24 to 64 random bytes in base64.
+        webhook_secret: Option<Secret>,
     }
 }
 
@@ -791,7 +810,7 @@ section! {
         /// A part of the tool's own modes: `["text"]`, `["voice"]`.
         allowed_modes: Option<Vec<Mode>>,
         /// Milliseconds of one attempt, at most the tool's own.
-        timeout_ms: Option<Whole<1, 600_000>>,
+        timeout_ms: Option<Whole<1, 86_400_000>>,
         /// Both of its keys are set, or none.
         rate_limit: Option<RateLimitChange>,
         /// `true` keeps the tool from callers that have not signed in.
@@ -849,7 +868,7 @@ section! {
         /// in a `handler.json` needs no line here. `--allow-fetch` sets it, too.
         allow_fetch: BTreeSet<FetchPlace> = NO_ITEMS,
         /// Seconds that such a request may take; never more than its call has left.
-        fetch_seconds: Whole<1, 600> = 600,
+        fetch_seconds: Whole<1, 86_400> = 600,
         /// Bytes of an answer to such a request.
         fetch_bytes_max: Whole<1_024, 67_108_864> = 8_388_608,
         /// Whether the proxy finds the addresses of those hosts, on networks where this machine cannot. Then the proxy has
@@ -1241,6 +1260,7 @@ impl Config {
             &self.text.api_key,
             &self.knowledge.embedder_key,
             &self.escalation.webhook_secret,
+            &self.tasks.webhook_secret,
             &self.images.api_key,
             &self.search.api_key,
             &self.calendar.google.client_secret,
@@ -1364,10 +1384,15 @@ fn roles(named: Option<&BTreeSet<RoleName>>) -> Option<BTreeSet<Role>> {
 }
 
 impl Store {
-    pub fn limits(&self, shares: &Shares) -> StoreLimits {
+    pub fn limits(&self, shares: &Shares, tasks: &Tasks) -> StoreLimits {
         const HOUR_MS: u64 = 60 * 60 * 1_000;
         StoreLimits {
             effect_ms: self.effect_hours.get() * HOUR_MS,
+            task_ms: tasks.keep_days.get() * 24 * HOUR_MS,
+            tasks: TaskShares {
+                user_max: tasks.running_of_user_max.count(),
+                tenant_max: tasks.running_of_tenant_max.count(),
+            },
             effects_max: self.effects_max.count(),
             receipt_bytes_max: self.receipt_bytes_max.count(),
             questions_max: self.questions_max.count(),

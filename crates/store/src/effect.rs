@@ -2,6 +2,7 @@
 
 use crate::id::{AttemptNumber, EffectKey, EntryNumber, Nonce, OwnerId, QuestionNumber};
 use crate::log::EffectState;
+use crate::task::Task;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use windlass_tool::effect_key::KeySpec;
@@ -41,6 +42,9 @@ pub struct Effect {
     /// A model has heard how it ended.
     pub is_heard: bool,
     pub lookup: LookupState,
+    /// Of a call that nobody waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Box<Task>>,
     /// The audit has a line of its end.
     pub is_audited: bool,
     /// What the audit is to know of the intention, as JSON.

@@ -138,6 +138,11 @@ impl Tool {
         self.side_effects == SideEffects::Writes
     }
 
+    /// Whether its calls are answered as soon as they have begun, and their ends told apart.
+    pub fn runs_in_background(&self) -> bool {
+        self.behavior == Behavior::Background
+    }
+
     /// Whether somebody may use it, and finds it available.
     pub fn is_offered(&self, facts: &Facts<'_>) -> bool {
         self.permissions.allow(facts.rights) && self.is_available(facts)

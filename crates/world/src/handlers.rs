@@ -76,7 +76,7 @@ impl World {
     fn start(&mut self, id: usize, live: &mut Live, attempt: Attempt) {
         let call = attempt.call;
         let is_trip = attempt.tool.id.as_str() == tools::TRIP;
-        let changes = attempt.run.is_some();
+        let changes = attempt.may_change();
         if let Some(run) = &attempt.run {
             live.runs.insert(call.call, run.clone());
         }
@@ -133,7 +133,7 @@ impl World {
         let Some((call, stage)) = live.asked.remove(&reply) else {
             return;
         };
-        let has_run = live.running.get(&call).map(|attempt| attempt.run.is_some());
+        let has_run = live.running.get(&call).map(Attempt::may_change);
         let Some(changes) = has_run else {
             return;
         };
@@ -339,10 +339,11 @@ impl World {
         };
         let run = attempt.run.as_ref();
         let service = Service::of(&attempt.tool);
-        let has_happened = run.is_none_or(|run| {
-            let at = (run.effect_id.clone(), service);
-            self.outside.has_happened_at(&at)
-        });
+        let has_happened = !attempt.may_change()
+            || run.is_none_or(|run| {
+                let at = (run.effect_id.clone(), service);
+                self.outside.has_happened_at(&at)
+            });
         let is_accepted = run.is_some_and(|run| {
             let number = Some(run.attempt);
             self.outside.is_accepted(&run.effect_id, number)

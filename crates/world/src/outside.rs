@@ -84,7 +84,7 @@ impl Outside {
         parent: Option<AttemptRun>,
         (meaning, began_us): (String, u64),
     ) -> Option<usize> {
-        let run = attempt.run.as_ref()?;
+        let run = attempt.run.as_ref().filter(|_| attempt.may_change())?;
         let tool = &attempt.tool;
         self.requests.push(OutsideRequest {
             effect_id: run.effect_id.clone(),

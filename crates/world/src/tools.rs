@@ -21,7 +21,7 @@ use windlass_tool::validate::Validator;
 use windlass_tool::version::Version;
 
 /// The tools that models ask for, those that change something more often than others.
-pub(crate) const NAMES: [&str; 41] = [
+pub(crate) const NAMES: [&str; 45] = [
     TRIP,
     TRIP,
     TRIP,
@@ -53,6 +53,10 @@ pub(crate) const NAMES: [&str; 41] = [
     "memo",
     "slow_book",
     "slow_book",
+    "export",
+    "export",
+    "export",
+    CRAWL,
     "search",
     "look",
     "share",
@@ -67,6 +71,8 @@ pub(crate) const NAMES: [&str; 41] = [
 
 /// The one whose results hold external content.
 pub(crate) const EXTERNAL: &str = "search";
+/// The one that changes nothing and goes on by itself.
+pub(crate) const CRAWL: &str = "crawl";
 /// The one whose free text is a part of what it means: in other words it is another effect.
 pub(crate) const MEMO: &str = "memo";
 /// Those whose arguments are written in every way that means the same: a moment, and a number.
@@ -277,8 +283,19 @@ fn tools(edition: Edition) -> Vec<Tool> {
         found(STAGE),
         Tool {
             behavior: Behavior::NonBlocking,
-            effect_key: noted,
+            effect_key: noted.clone(),
             ..found("slow_book")
+        },
+        Tool {
+            behavior: Behavior::Background,
+            timeout_ms: 60_000,
+            effect_key: noted,
+            ..found("export")
+        },
+        Tool {
+            behavior: Behavior::Background,
+            timeout_ms: 60_000,
+            ..read(CRAWL)
         },
         Tool {
             reach: Reach::External,
@@ -402,7 +419,7 @@ fn tool(id: &str, side_effects: SideEffects, has_lookup: bool, edition: Edition)
 pub(crate) fn takes_notes(name: &str) -> bool {
     matches!(
         name,
-        "book" | "send" | "post" | "pay" | "order" | "slow_book"
+        "book" | "send" | "post" | "pay" | "order" | "slow_book" | "export"
     )
 }
 

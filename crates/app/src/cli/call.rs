@@ -160,13 +160,15 @@ fn expect_free(arguments: &CallArguments, config: &Config) -> Result<(), Failure
 fn open_store(arguments: &CallArguments, config: &Config) -> Result<Arc<dyn Store>, Failure> {
     if arguments.data.is_none() {
         let key = passing_ledger_key().map_err(Failure::of)?;
-        let settings = records::store_settings(key, config.store.limits(&config.shares))?;
+        let settings =
+            records::store_settings(key, config.store.limits(&config.shares, &config.tasks))?;
         return Ok(Arc::new(MemoryStore::new(settings)));
     }
     let folder = &config.folders.data;
     SqliteStore::make_folder(folder).map_err(Failure::of)?;
     let key = ledger_key(folder).map_err(Failure::of)?;
-    let settings = records::store_settings(key, config.store.limits(&config.shares))?;
+    let settings =
+        records::store_settings(key, config.store.limits(&config.shares, &config.tasks))?;
     let store = SqliteStore::open(folder, settings).map_err(Failure::of)?;
     if let Some(path) = store.set_aside() {
         let path = path.display();

@@ -23,6 +23,7 @@ pub(crate) mod patience;
 pub(crate) mod peer;
 mod pictures;
 pub(crate) mod rare_line;
+mod tasks;
 mod ui;
 pub(crate) mod upgrade;
 mod voice;
@@ -134,6 +135,9 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/api/conversations/{id}/export", get(conversations::export))
         .route("/api/effects/{id}", get(ledger::effect))
         .route("/api/effects/{id}/result", post(callback::take))
+        .route("/api/tasks", get(tasks::list))
+        .route("/api/tasks/{id}", get(tasks::one))
+        .route("/api/tasks/{id}/cancel", post(tasks::cancel))
         .route("/v1/chat/completions", post(completions::complete))
         .route("/v1/models", get(completions::models))
         .route(

@@ -79,6 +79,7 @@ mod services;
 mod stopped_calls;
 mod streams;
 mod support;
+mod tasks;
 mod terminal;
 mod terminal_chat;
 mod turn_memory;

@@ -212,7 +212,10 @@ impl Visible {
         match news {
             News::Effect(effect) => self.hide_effect(effect),
             News::Question(question) => self.hide_question(question),
-            News::Asked(_) | News::TicketReply(_) | News::State { .. } => None,
+            News::Asked(_)
+            | News::TicketReply(_)
+            | News::State { .. }
+            | News::CancelRequested(_) => None,
         }
     }
 

@@ -281,6 +281,7 @@ fn effect() -> Effect {
         last_entry: EntryNumber(2),
         is_heard: false,
         lookup: LookupState::NONE,
+        task: None,
         is_audited: true,
         intent: Sensitive("{}".to_owned()),
         begun_at_unix_ms: 1,

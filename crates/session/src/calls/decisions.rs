@@ -189,6 +189,7 @@ impl Calls {
                 ErrorType::BudgetExceeded,
                 format!("{id} was not started: this conversation has changed too much today"),
             ),
+            Refusal::TooManyTasks { of, most } => confirm::too_many_tasks(call.tool(), of, most),
             Refusal::TooManyQuestions => confirm::too_many(call.tool()),
             Refusal::TooLong => CallError::new(
                 ErrorType::Validation,
@@ -593,6 +594,7 @@ impl Calls {
             }
             News::TicketReply(reply) => talk.on_ticket_reply(&reply),
             News::State { kept, own } => talk.learn_values(&kept, own),
+            News::CancelRequested(effect_id) => self.on_cancel_requested(&effect_id, talk),
         }
     }
 
@@ -609,10 +611,16 @@ impl Calls {
             self.ask_again(number, talk);
         }
         correct_untold(effect, talk);
-        self.on_accepted_end(effect, talk);
+        let mut is_told = self.on_accepted_end(effect, talk);
         // A run of this session's own is told when its outcome is stored.
         if !self.open.runs(&effect.effect_id) {
-            self.approvals.on_effect(effect, talk);
+            is_told |= self.approvals.on_effect(effect, talk);
+            // Whoever asked for a task, and wherever: its end is told where somebody is.
+            let is_task = effect.task.is_some() && !effect.is_heard;
+            if is_task && !is_told && talk.ending.is_running() {
+                let slot = untold(effect, talk.turns.last_number(), talk).slot;
+                self.tell_known_end(effect, slot, talk);
+            }
         }
     }
 

@@ -68,6 +68,7 @@ fn effect() -> Effect {
         last_entry: EntryNumber(6),
         is_heard: false,
         lookup: LookupState::NONE,
+        task: None,
         is_audited: false,
         intent: Sensitive("{}".to_owned()),
         begun_at_unix_ms: 1_700_000_000_000,

@@ -37,7 +37,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Goes up when the compiler makes something else of the same sources, so that artifacts of older ones are rebuilt.
-const REVISION: u32 = 10;
+const REVISION: u32 = 11;
 
 /// The most tools that OpenAI takes in one request.
 pub const OPENAI_TOOLS_MAX: usize = 128;

@@ -276,6 +276,22 @@ fn tools() -> Vec<Tool> {
             behavior: Behavior::NonBlocking,
             ..make("background", Category::Utility, SideEffects::None)
         },
+        Tool {
+            behavior: Behavior::Background,
+            timeout_ms: 3_600_000,
+            ..make("export", Category::Action, SideEffects::Writes)
+        },
+        Tool {
+            behavior: Behavior::Background,
+            timeout_ms: 3_600_000,
+            ..make("crawl", Category::Utility, SideEffects::ReadOnly)
+        },
+        Tool {
+            behavior: Behavior::Background,
+            timeout_ms: 3_600_000,
+            requires_confirmation: true,
+            ..make("migrate", Category::Action, SideEffects::Writes)
+        },
         make("describe_tool", Category::Utility, SideEffects::None),
         make("send_image", Category::Utility, SideEffects::None),
     ]
