@@ -15,6 +15,7 @@ use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::{gemini_live, openai_realtime};
 use windlass_runtime::declared::DeclaredHandlers;
 use windlass_runtime::fetch::SystemResolver;
+use windlass_runtime::mcp::{McpServers, McpSurroundings};
 use windlass_runtime::prompt::{self, Now, Prompt, Texts, TextsError};
 use windlass_runtime::text::TextTools;
 use windlass_session::context::ContextEstimate;
@@ -323,6 +324,7 @@ impl Workshop {
         // Elsewhere the first call starts them.
         if tokio::runtime::Handle::try_current().is_ok() {
             scripts.start();
+            declared.mcp.start();
         }
         Ok(toolbox)
     }
@@ -341,6 +343,7 @@ impl Workshop {
             fetch: config.handlers.fetch_limits(),
             worker: config.handlers.worker_limits(),
             resolver: Arc::new(SystemResolver),
+            mcp: mcp_servers(config),
         }
     }
 
@@ -374,6 +377,16 @@ impl Workshop {
         }
         Ok(())
     }
+}
+
+/// The MCP servers of a configuration. None is started or asked yet.
+pub(crate) fn mcp_servers(config: &Config) -> McpServers {
+    let surroundings = McpSurroundings {
+        secrets: config.handler_secrets(),
+        unlogged: config.unlogged(),
+        resolver: Arc::new(SystemResolver),
+    };
+    McpServers::new(config.mcp_servers(), &surroundings)
 }
 
 /// The tool that returns the guides for which the prompt has no room.

@@ -13,16 +13,17 @@ pub use overlay::{ConfigError, Environment, Flag, Sources};
 pub use sections::{
     Access, Audit, AuthKind, Calendar, CalendarAccess, CalendarService, ConferenceService, Config,
     EmbedderKind, Folders, GoogleAccount, HandlerSecret, Handlers, ImageService, Images, Journal,
-    Knowledge, Log, LogFormat, LogLevel, ModelChange, Namespace, NamespaceReaders, Oidc, Provider,
-    ProviderKind, RateLimitChange, ReadersKind, Reasons, Scripts, Search, SearchService, Server,
-    Shares, Store, Tasks, Text, TextProvider, TextProviderKind, Threads, ToolChange, VersionChange,
-    Vertex, Voice, ZoomAccount,
+    Knowledge, Log, LogFormat, LogLevel, McpServer, ModelChange, Namespace, NamespaceReaders, Oidc,
+    Provider, ProviderKind, RateLimitChange, ReadersKind, Reasons, Scripts, Search, SearchService,
+    Server, Shares, Store, Tasks, Text, TextProvider, TextProviderKind, Threads, ToolChange,
+    VersionChange, Vertex, Voice, ZoomAccount,
 };
 pub use values::{
-    AddressRange, AllowedHost, AllowedOrigin, CalendarName, ConditionValue, FetchPlace, FilePath,
-    Header, IssuerAddress, ListenAddress, ModelId, Name, NamespaceName, NoNamespace, NoSecretName,
-    NoVersion, ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName, Temperature,
-    Unfit, ValueName, VariableName, VersionName, WebAddress, Whole, Words, WorkingTimes, ZoneName,
+    AddressRange, AllowedHost, AllowedOrigin, Argument, CalendarName, ConditionValue, FetchPlace,
+    FilePath, Header, HeaderLabel, IssuerAddress, ListenAddress, McpName, McpUrl, ModelId, Name,
+    NamespaceName, NoMcpName, NoNamespace, NoSecretName, NoVersion, ProfileRow, ProviderUrl,
+    ProxyAddress, RoleName, Secret, SecretName, Temperature, Unfit, ValueName, VariableName,
+    VersionName, WebAddress, Whole, Words, WorkingTimes, ZoneName,
 };
 
 use overlay::Overlay;
@@ -175,6 +176,14 @@ fn contradiction(config: &Config) -> Option<(Vec<String>, Option<&'static str>)>
             let version = flaw.version.as_str();
             path.extend([id.as_str(), "versions", version, flaw.key].map(str::to_owned));
             return Some((path, Some(flaw.cause)));
+        }
+    }
+    for (name, server) in &config.mcp {
+        if let Err((key, cause)) = server.check() {
+            let mut path: Vec<String> = path("mcp");
+            path.push(name.as_str().to_owned());
+            path.extend(key);
+            return Some((path, Some(cause)));
         }
     }
     if let Err((key, cause)) = config.calendar.check() {

@@ -3,10 +3,11 @@
 
 use super::key::section;
 use super::values::{
-    AddressRange, AllowedHost, AllowedOrigin, CalendarName, ConditionValue, FetchPlace, FilePath,
-    Header, IssuerAddress, ListenAddress, ModelId, Name, NamespaceName, ProfileRow, ProviderUrl,
-    ProxyAddress, RoleName, Secret, SecretName, Temperature, ValueName, VariableName, VersionName,
-    WebAddress, Whole, Words, WorkingTimes, ZoneName, choices,
+    AddressRange, AllowedHost, AllowedOrigin, Argument, CalendarName, ConditionValue, FetchPlace,
+    FilePath, Header, HeaderLabel, IssuerAddress, ListenAddress, McpName, McpUrl, ModelId, Name,
+    NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName,
+    Temperature, ValueName, VariableName, VersionName, WebAddress, Whole, Words, WorkingTimes,
+    ZoneName, choices,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,7 @@ use windlass_provider::profile::{GEMINI_LIVE_MODEL, ProfileChange, TextTransport
 use windlass_provider::provider_tools::ProviderTool;
 use windlass_runtime::executor::ThreadLimits;
 use windlass_runtime::fetch::{FetchLimits, Places};
+use windlass_runtime::mcp::{McpAddress, McpLimits, McpPlace, McpProgram, McpSettings};
 use windlass_runtime::shares::{Share, ShareLimits};
 use windlass_runtime::worker::WorkerLimits;
 use windlass_session::limits::Limits;
@@ -69,6 +71,8 @@ section! {
         handlers: Handlers,
         /// Secrets of handlers, by name.
         secrets: BTreeMap<SecretName, HandlerSecret>,
+        /// MCP servers whose tools are imported, by name.
+        mcp: BTreeMap<McpName, McpServer>,
         /// Handlers in JavaScript.
         scripts: Scripts,
         /// The calendar.
@@ -895,6 +899,37 @@ section! {
 }
 
 section! {
+    /// A server that speaks the Model Context Protocol; see [mcp.md](mcp.md). It has `url` or `command`.
+    pub struct McpServer {
+        /// Where it is, over streamable HTTP, such as `https://mcp.example.com/mcp`. Nothing follows a redirect from there.
+        url: Option<McpUrl>,
+        /// The name of a secret that it is sent as `Authorization: Bearer`. The secret's `hosts` have to name the server's host.
+        bearer: Option<SecretName>,
+        /// Headers that it is sent, each with the name of a secret as its value, such as `X-Api-Key = "DOCS_KEY"`.
+        headers: Option<BTreeMap<HeaderLabel, SecretName>>,
+        /// The program and its arguments, such as `["npx", "-y", "@modelcontextprotocol/server-filesystem@2026.7.10", "docs"]`. It
+        /// runs with the rights of the server's user, speaks over its standard input and output, and is started again where it
+        /// ends.
+        command: Option<Vec<Argument>>,
+        /// The folder in which the program runs. Not set: that in which Windlass does.
+        folder: Option<FilePath>,
+        /// Variables of the server's environment that the program is given besides the usual ones; see
+        /// [tools.md](tools.md#a-process-of-your-own).
+        env: Option<BTreeSet<VariableName>>,
+        /// Names of secrets that the program is given as variables of the same names.
+        secrets: Option<BTreeSet<SecretName>>,
+        /// Seconds that it may take to be there and to list its tools; 30 where this is not set.
+        start_seconds: Option<Whole<1, 600>>,
+        /// Seconds after which its list of tools is asked for again, before the next call; 60 where this is not set.
+        recheck_seconds: Option<Whole<1, 86_400>>,
+        /// Calls at a time; 16 where this is not set. Others wait.
+        concurrency: Option<Whole<1, 1_024>>,
+        /// Bytes of one message of it; 8,388,608 where this is not set. A call whose answer is longer fails.
+        message_bytes_max: Option<Whole<1_024, 67_108_864>>,
+    }
+}
+
+section! {
     /// The threads of handlers that do not promise to return at once, and the shares of tools, sessions and tenants in them. Scripts,
     /// webhooks, HTTP requests and processes, which hold no thread, are held to the same shares. A handler that holds a thread beyond
     /// the time of its call loses it: another takes its place, and the log says so.
@@ -1212,6 +1247,11 @@ impl Config {
         Permissions {
             processes: self.handlers.processes,
             secrets: secrets.map(|(name, secret)| (name, secret.hosts)).collect(),
+            mcp_servers: self
+                .mcp
+                .keys()
+                .map(|name| name.as_str().to_owned())
+                .collect(),
         }
     }
 
@@ -1226,6 +1266,14 @@ impl Config {
             Some((name.as_str().to_owned(), bound))
         });
         secrets.collect()
+    }
+
+    /// The MCP servers, by name.
+    pub fn mcp_servers(&self) -> BTreeMap<String, McpSettings> {
+        let servers = self.mcp.iter();
+        servers
+            .map(|(name, server)| (name.as_str().to_owned(), server.settings(self)))
+            .collect()
     }
 
     /// The variables that tools' own processes are given besides the usual ones.
@@ -1293,6 +1341,116 @@ impl Handlers {
             line_bytes_max: self.worker_line_bytes_max.count(),
             stuck_after: Duration::from_millis(self.worker_stuck_ms.get()),
             ..WorkerLimits::default()
+        }
+    }
+}
+
+impl McpServer {
+    /// Else the key that makes no sense beside the others, and why.
+    pub(super) fn check(&self) -> Result<(), (Vec<String>, &'static str)> {
+        let header = self.headers.iter().flat_map(BTreeMap::keys).next();
+        let of_address = [
+            self.bearer.as_ref().map(|_| vec!["bearer"]),
+            header.map(|header| vec!["headers", header.as_str()]),
+        ];
+        let of_program = [
+            self.folder.as_ref().map(|_| vec!["folder"]),
+            self.env.as_ref().map(|_| vec!["env"]),
+            self.secrets.as_ref().map(|_| vec!["secrets"]),
+        ];
+        let of_both = [
+            self.start_seconds.map(|_| vec!["start_seconds"]),
+            self.recheck_seconds.map(|_| vec!["recheck_seconds"]),
+            self.concurrency.map(|_| vec!["concurrency"]),
+            self.message_bytes_max.map(|_| vec!["message_bytes_max"]),
+        ];
+        let names_program = |command: &Vec<Argument>| {
+            let first = command.first();
+            first.is_some_and(|first| !first.as_str().is_empty())
+        };
+        let (key, cause) = match (&self.url, &self.command) {
+            (Some(_), Some(_)) => (
+                Some(vec!["command"]),
+                "is of no use beside url; leave one of the two out",
+            ),
+            (None, Some(command)) if !names_program(command) => (
+                Some(vec!["command"]),
+                "names no program; write it and its arguments, as in [\"npx\", \"-y\", \"some-server\"]",
+            ),
+            (Some(_), None) => (
+                of_program.into_iter().flatten().next(),
+                "is for a server that is a program; leave it out beside url",
+            ),
+            (None, Some(_)) => (
+                of_address.into_iter().flatten().next(),
+                "is for a server with a url; a program is given secrets by `secrets`",
+            ),
+            (None, None) => (
+                of_both
+                    .into_iter()
+                    .chain(of_address)
+                    .chain(of_program)
+                    .flatten()
+                    .next(),
+                "is of no use without a server; write url or command beside it",
+            ),
+        };
+        match key {
+            Some(key) => Err((key.into_iter().map(str::to_owned).collect(), cause)),
+            None => Ok(()),
+        }
+    }
+
+    fn settings(&self, config: &Config) -> McpSettings {
+        let names = |names: &Option<BTreeSet<SecretName>>| {
+            let names = names.iter().flatten();
+            names.map(|name| name.as_str().to_owned()).collect()
+        };
+        let place = match &self.url {
+            Some(url) => McpPlace::Address(McpAddress {
+                url: url.as_str().to_owned(),
+                bearer: self.bearer.as_ref().map(|name| name.as_str().to_owned()),
+                headers: self
+                    .headers
+                    .iter()
+                    .flatten()
+                    .map(|(header, name)| (header.as_str().to_owned(), name.as_str().to_owned()))
+                    .collect(),
+                fetch: config.handlers.fetch_limits(),
+            }),
+            None => McpPlace::Program(McpProgram {
+                command: self
+                    .command
+                    .iter()
+                    .flatten()
+                    .map(|part| part.as_str().to_owned())
+                    .collect(),
+                folder: self.folder.as_ref().map(|folder| folder.to_path_buf()),
+                variables: self
+                    .env
+                    .iter()
+                    .flatten()
+                    .map(|name| name.as_str().to_owned())
+                    .collect(),
+                secrets: names(&self.secrets),
+            }),
+        };
+        let defaults = McpLimits::default();
+        McpSettings {
+            place,
+            limits: McpLimits {
+                start: self
+                    .start_seconds
+                    .map_or(defaults.start, |seconds| Duration::from_secs(seconds.get())),
+                recheck: self.recheck_seconds.map_or(defaults.recheck, |seconds| {
+                    Duration::from_secs(seconds.get())
+                }),
+                concurrency: self.concurrency.map_or(defaults.concurrency, Whole::count),
+                message_bytes_max: self
+                    .message_bytes_max
+                    .map_or(defaults.message_bytes_max, Whole::count),
+                ..defaults
+            },
         }
     }
 }

@@ -1156,6 +1156,61 @@ fn a_tool_is_granted_the_secrets_that_it_names_and_that_are_set() {
 }
 
 #[test]
+fn an_mcp_server_is_an_address_or_a_program_and_never_both() {
+    let whole = "[mcp.docs]\nurl = \"https://a.example/mcp/\"\nbearer = \"KEY\"\n[mcp.docs.headers]\nX-Api-Key = \"OTHER\"\n\
+        [mcp.files]\ncommand = [\"npx\", \"-y\", \"files\"]\nfolder = \"/srv\"\nenv = [\"NODE_OPTIONS\"]\nsecrets = [\"KEY\"]\nconcurrency = 2";
+    let loaded = load(&Case {
+        file: whole,
+        ..NOTHING
+    })
+    .unwrap();
+    let servers = loaded.config.mcp_servers();
+    let names: Vec<&str> = servers.keys().map(String::as_str).collect();
+    assert_eq!(names, ["docs", "files"]);
+    assert_eq!(servers["files"].limits.concurrency, 2);
+    assert!(loaded.config.permissions().mcp_servers.contains("docs"));
+    for (file, expected) in [
+        (
+            "[mcp.a]\nurl = \"https://a.example\"\ncommand = [\"a\"]",
+            "mcp.a.command has the value [\"a\"] (from windlass.toml:3), which is of no use beside url",
+        ),
+        (
+            "[mcp.a]\ncommand = []",
+            "mcp.a.command has the value [] (from windlass.toml:2), which names no program",
+        ),
+        ("[mcp.a]\ncommand = [\"\"]", "which names no program"),
+        (
+            "[mcp.a]\nconcurrency = 2",
+            "mcp.a.concurrency has the value 2 (from windlass.toml:2), which is of no use without a server",
+        ),
+        (
+            "[mcp.a]\nsecrets = [\"KEY\"]",
+            "which is of no use without a server",
+        ),
+        (
+            "[mcp.a]\nurl = \"https://a.example\"\nenv = [\"HOME\"]",
+            "mcp.a.env has the value [\"HOME\"] (from windlass.toml:3), which is for a server that is a program",
+        ),
+        (
+            "[mcp.a]\ncommand = [\"a\"]\nbearer = \"KEY\"",
+            "mcp.a.bearer has the value \"KEY\" (from windlass.toml:3), which is for a server with a url",
+        ),
+        (
+            "[mcp.a]\ncommand = [\"a\"]\n[mcp.a.headers]\nX-Key = \"KEY\"",
+            "which is for a server with a url",
+        ),
+        ("[mcp.a]\nurl = \"ftp://a.example\"", "mcp.a.url"),
+        (
+            "[mcp.\"a b\"]\ncommand = [\"a\"]",
+            "no MCP server can have that name",
+        ),
+    ] {
+        let said = refusal(&Case { file, ..NOTHING });
+        assert!(said.contains(expected), "{file}: {said}");
+    }
+}
+
+#[test]
 fn the_strongest_source_says_the_port() {
     let listen = "[server]\nlisten = \"127.0.0.1:1\"\n";
     let both = "[server]\nlisten = \"127.0.0.1:1\"\nport = 2\n";

@@ -302,6 +302,65 @@ impl FetchPlace {
 }
 
 text!(
+    /// The name of an HTTP header, in small letters.
+    HeaderLabel,
+    "the name of an HTTP header",
+    |text| {
+        let name: http::HeaderName = text.trim().parse().ok()?;
+        Some(name.as_str().to_owned())
+    }
+);
+
+text!(
+    /// The address of an MCP server, as it writes it itself: with a slash at its end or without, and perhaps with a query.
+    McpUrl,
+    "an address such as https://host/mcp, without user or fragment",
+    |text| {
+        let text = text.trim();
+        let (place, _) = text.split_once('?').unwrap_or((text, ""));
+        let is_whole: Result<http::Uri, _> = text.parse();
+        (is_whole.is_ok() && is_web_address(place) && !text.contains('#')).then(|| text.to_owned())
+    }
+);
+
+text!(
+    /// A program, or one of its arguments.
+    Argument,
+    "a text",
+    |text| (!text.contains('\0') && text.len() <= 4_096).then(|| text.to_owned())
+);
+
+/// The name of an MCP server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct McpName(String);
+
+/// No file of a tool could name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no MCP server can have that name; names have 1 to 64 letters, digits, hyphens and underscores"
+)]
+pub struct NoMcpName;
+
+impl McpName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for McpName {
+    type Error = NoMcpName;
+
+    fn try_from(name: String) -> Result<Self, NoMcpName> {
+        let fits = (1..=64).contains(&name.len())
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+        fits.then_some(Self(name)).ok_or(NoMcpName)
+    }
+}
+
+text!(
     /// The name of an environment variable.
     VariableName,
     "the name of an environment variable, such as DATABASE_URL",
@@ -854,4 +913,12 @@ impl Named for ValueName {
 
 impl Named for SecretName {
     const PLACEHOLDER: &str = "SECRET";
+}
+
+impl Named for McpName {
+    const PLACEHOLDER: &str = "SERVER";
+}
+
+impl Named for HeaderLabel {
+    const PLACEHOLDER: &str = "HEADER";
 }

@@ -16,6 +16,7 @@ mod init;
 mod kb;
 mod keys;
 mod line_editor;
+mod mcp;
 mod question;
 mod replay;
 mod schema;
@@ -101,6 +102,8 @@ enum Command {
     Call(CallArguments),
     /// Make tools of what there is already, such as an OpenAPI description
     Import(ImportArguments),
+    /// Import the tools of MCP servers, and see what has changed in them
+    Mcp(mcp::McpArguments),
     /// Index, search and measure the knowledge base
     Kb(kb::KbArguments),
     /// Chat in the terminal, with a server's tools and rules
@@ -919,6 +922,7 @@ pub fn main(handlers: Handlers) -> ExitCode {
         Command::Call(arguments) => call::run(&arguments, &handlers),
         Command::Chat(arguments) => chat::run(&arguments, handlers),
         Command::Import(arguments) => import::run(&arguments, &handlers),
+        Command::Mcp(arguments) => mcp::run(&arguments, &handlers),
         Command::Kb(arguments) => kb::run(&arguments),
         Command::Keys(arguments) => keys::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),

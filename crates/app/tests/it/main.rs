@@ -58,6 +58,7 @@ mod knowledge_outage;
 mod knowledge_served;
 mod knowledge_services;
 mod long_calls;
+mod mcp_import;
 mod oddities;
 mod openapi;
 mod pages;

@@ -4,10 +4,11 @@
 
 mod capabilities;
 mod child;
-mod log;
+pub(crate) mod lines;
+pub(crate) mod log;
 mod pool;
-mod process;
-mod wire;
+pub(crate) mod process;
+pub(crate) mod wire;
 
 use crate::redaction::Secrets;
 use child::Serving;

@@ -450,6 +450,7 @@ fn declared(
     let judged = Judged {
         parameters: &manifest.parameters,
         writes: manifest.side_effects == SideEffects::Writes,
+        always_asks: manifest.requires_confirmation && manifest.consent_condition.is_none(),
         state: &manifest.state,
         timeout_ms: None,
         permissions: &permissions,

@@ -102,6 +102,7 @@ pub(crate) enum DeclaredKind {
     Http,
     Webhook,
     Process,
+    Mcp,
 }
 
 /// One file of a script.
@@ -155,6 +156,10 @@ enum HandlerForm {
         sha256: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         program: Vec<ProgramFile>,
+    },
+    Mcp {
+        path: String,
+        sha256: String,
     },
 }
 
@@ -332,6 +337,7 @@ impl Entry {
                 match kind {
                     DeclaredKind::Http => HandlerForm::Http { path, sha256 },
                     DeclaredKind::Webhook => HandlerForm::Webhook { path, sha256 },
+                    DeclaredKind::Mcp => HandlerForm::Mcp { path, sha256 },
                     DeclaredKind::Process => HandlerForm::Process {
                         path,
                         sha256,
@@ -418,6 +424,7 @@ impl HandlerCode {
                     DeclaredKind::Http => "http",
                     DeclaredKind::Webhook => "webhook",
                     DeclaredKind::Process => "process",
+                    DeclaredKind::Mcp => "mcp",
                 };
                 match &program[..] {
                     [] => json!({"kind": kind, "sha256": sha256}),

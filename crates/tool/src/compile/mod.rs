@@ -618,6 +618,8 @@ fn read_declared(
     let judged = Judged {
         parameters: readable.parameters.as_ref()?,
         writes: readable.side_effects == Some(SideEffects::Writes),
+        always_asks: readable.requires_confirmation == Some(true)
+            && readable.consent_condition.is_none(),
         state: &readable.state,
         timeout_ms: readable.longest_ms(),
         permissions,
@@ -627,5 +629,6 @@ fn read_declared(
         HandlerFile::Http(_) => DeclaredKind::Http,
         HandlerFile::Webhook(_) => DeclaredKind::Webhook,
         HandlerFile::Process(_) => DeclaredKind::Process,
+        HandlerFile::Mcp(_) => DeclaredKind::Mcp,
     })
 }
