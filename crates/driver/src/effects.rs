@@ -56,8 +56,7 @@ impl LookedUp<'_> {
         let (finding, receipt) = match finding {
             Finding::Happened(success) => {
                 set = self.set(success);
-                let receipt =
-                    tool.map(|tool| receipt(tool, success, registry, self.began_unix_ms));
+                let receipt = tool.map(|tool| receipt(tool, success, registry, self.began_unix_ms));
                 (FoundState::Happened, receipt)
             }
             Finding::NotHappened if is_what_ran => (FoundState::NotHappened, None),

@@ -12,7 +12,8 @@ use windlass_driver::{Backlog, Committed, Ledger, PendingReplies, Tail, Tails};
 use windlass_store::command::{OpenQuestion, Reply};
 use windlass_store::{
     Batch, Beginner, Conversation, ConversationRef, Due, Effect, Entry, EntryNumber, Hash, Leg,
-    OwnerId, PartyKind, Question, QuestionNumber, Searched, Store, StoreUnavailable, Token, Wanted, WantedTasks,
+    OwnerId, PartyKind, Question, QuestionNumber, Searched, Store, StoreUnavailable, Token, Wanted,
+    WantedTasks,
 };
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
 use windlass_tool::id::{ClientId, ConversationId, EffectId, TenantId, UserId};

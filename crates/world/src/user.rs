@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use windlass_session::client::{CancelWay, ClientEvent, MessageKey};
 use windlass_session::io::Input;
 use windlass_session::model::{ModelEvent, RequestEvent};
-use windlass_store::command::Command;
 use windlass_store::WantedTasks;
+use windlass_store::command::Command;
 use windlass_tool::id::CallNumber;
 use windlass_tool::kind::Mode;
 

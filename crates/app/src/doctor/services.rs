@@ -390,7 +390,10 @@ async fn calendar(config: &Config, patience: Duration) -> Option<Finding> {
         Ok(Err(error)) => Finding::wrong(CHECK, error.to_string(), CURE),
         Err(_) => Finding::wrong(
             CHECK,
-            format!("Google's calendar did not answer within {} s", patience.as_secs()),
+            format!(
+                "Google's calendar did not answer within {} s",
+                patience.as_secs()
+            ),
             "look whether this machine reaches the internet; where it is only slow, give it more time with --timeout",
         ),
     })

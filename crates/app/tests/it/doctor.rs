@@ -422,7 +422,11 @@ fn services_behind_built_in_tools_are_tried_where_that_is_free() {
     }
     // A token service that gives no token.
     let calendar = finding(&found, "calendar");
-    assert_eq!((code, &calendar["verdict"]), (1, &json!("wrong")), "{found}");
+    assert_eq!(
+        (code, &calendar["verdict"]),
+        (1, &json!("wrong")),
+        "{found}"
+    );
     let cure = calendar["cure"].as_str().unwrap();
     assert!(cure.contains("calendar.google"), "{cure}");
 

@@ -352,6 +352,7 @@ impl Bench {
                     effect_id,
                     outcome: attempt_outcome,
                     receipt: Some(Sensitive(serde_json::to_string(&response).unwrap())),
+                    values: None,
                 }))
             }
         };

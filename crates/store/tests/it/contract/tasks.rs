@@ -56,6 +56,7 @@ fn called_back(number: u64, outcome: AttemptOutcome) -> Command {
         effect_id: id(number),
         outcome,
         receipt: Some(Sensitive("{\"late\":true}".to_owned())),
+        values: None,
     }))
 }
 
