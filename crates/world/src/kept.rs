@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use windlass_session::event::SessionEvent;
 use windlass_session::said::{KeptState, Said};
-use windlass_store::{Entry, EntryNumber, LegRef, Store};
+use windlass_store::{Entry, EntryNumber, LegRef};
 use windlass_tool::intent::Intent;
 
 /// Entries of a log that are read; more than any world has.
