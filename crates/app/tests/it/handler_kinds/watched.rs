@@ -55,6 +55,7 @@ impl Watched {
             },
             leg: session.leg(),
             registry: session.registry.clone(),
+            limits: session.limits.clone(),
             world,
             shared,
             start: LegStart::Passing(Beginner::default()),
