@@ -7,8 +7,7 @@ use super::{ServerState, typed};
 use crate::chat::tasks::{TaskCursor, TasksRequest};
 use crate::chat::{ChatRefusal, request};
 use axum::body::Body;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, Request, State as Extract};
+use axum::extract::{FromRequest, Path, Query, Request, State as Extract};
 use http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
@@ -35,23 +34,23 @@ pub(super) struct Asked {
     user_id: Option<String>,
 }
 
-type Parameters = Result<Query<Asked>, QueryRejection>;
-
 /// A request, its caller and what it asks for.
-struct Reading {
+pub(super) struct Reading {
     entrance: Entrance,
     caller: Caller,
     asked: Asked,
 }
 
-impl Reading {
-    async fn of(
-        state: &Arc<ServerState>,
-        parameters: Parameters,
+impl FromRequest<Arc<ServerState>> for Reading {
+    type Rejection = Response<Body>;
+
+    async fn from_request(
         request: Request,
-    ) -> Result<Self, Response<Body>> {
-        let entrance = Entrance::of(state, request).await?;
-        match parameters {
+        state: &Arc<ServerState>,
+    ) -> Result<Self, Self::Rejection> {
+        let asked = Query::<Asked>::try_from_uri(request.uri());
+        let entrance = Entrance::from_request(request, state).await?;
+        match asked {
             Ok(Query(asked)) => Ok(Self {
                 caller: entrance.caller.speaking_for(asked.user_id.as_deref()),
                 entrance,
@@ -100,13 +99,8 @@ fn wanted(asked: &Asked) -> Result<TasksRequest, String> {
 /// `GET /api/tasks`.
 pub(super) async fn list(
     Extract(state): Extract<Arc<ServerState>>,
-    parameters: Parameters,
-    request: Request,
+    reading: Reading,
 ) -> Response<Body> {
-    let reading = match Reading::of(&state, parameters, request).await {
-        Ok(reading) => reading,
-        Err(refused) => return refused,
-    };
     let response = match wanted(&reading.asked) {
         Ok(wanted) => {
             let shown = state.chat.tasks(&reading.caller, wanted).await;
@@ -129,13 +123,8 @@ fn id_of(id: String) -> Result<EffectId, ChatRefusal> {
 pub(super) async fn one(
     Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
-    parameters: Parameters,
-    request: Request,
+    reading: Reading,
 ) -> Response<Body> {
-    let reading = match Reading::of(&state, parameters, request).await {
-        Ok(reading) => reading,
-        Err(refused) => return refused,
-    };
     let conversation = reading.asked.conversation_id.as_deref();
     let shown = id_of(id).and_then(|id| state.chat.task(&reading.caller, &id, conversation));
     let (code, problem) = UNKNOWN;
@@ -146,13 +135,8 @@ pub(super) async fn one(
 pub(super) async fn cancel(
     Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
-    parameters: Parameters,
-    request: Request,
+    reading: Reading,
 ) -> Response<Body> {
-    let reading = match Reading::of(&state, parameters, request).await {
-        Ok(reading) => reading,
-        Err(refused) => return refused,
-    };
     let conversation = reading.asked.conversation_id.as_deref();
     let cancelled = match id_of(id) {
         Ok(id) => {
