@@ -189,6 +189,8 @@ async fn an_approval_is_judged_by_the_clock_of_the_session_that_asked() {
             Value::Null,
             json!("the condition holds: args.what != 'three'"),
             json!("It is one of two."),
+            // What was approved runs, and is not asked about.
+            Value::Null,
         ]
     );
 }

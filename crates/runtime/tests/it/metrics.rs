@@ -89,10 +89,10 @@ async fn metrics_have_the_documented_shape() {
 
 #[tokio::test(start_paused = true)]
 async fn spent_budgets_and_loops_are_counted_per_tool() {
-    // By voice three calls a turn are let run, and the third identical one is a loop.
+    // By voice a turn has three calls, and the third identical one is a loop.
     for (texts, error, violations) in [
-        (["a", "a", "a", "b"], "LOOP_DETECTED", 0),
-        (["a", "b", "c", "d"], "BUDGET_EXCEEDED", 1),
+        (vec!["a", "a", "a"], "LOOP_DETECTED", 0),
+        (vec!["a", "b", "c", "d"], "BUDGET_EXCEEDED", 1),
     ] {
         let metrics = Arc::new(Metrics::default());
         let mut session = DirectSession::begin(DirectRequest {

@@ -66,7 +66,11 @@ fn each_model_is_warned_of_once_in_a_conversation_whoever_speaks_in_it() {
         window_of(1_000),
         expect![[r#"
             > counts_of helper 950
+            helper is nearly full: 950 of 1000 counted
             > counts 950
+            model is nearly full: 950 of 1000 counted
+            client: message {"tokens":950,"type":"context_nearly_full","windowTokens":1000}
+            to model: notice "(A message of the system, not of the user.) This conversation has nearly filled what you can keep in mind. Tell the user so in one or two sentences: you may soon forget how it began, or it may end, and a new conversation has room again. Name what is still open. Then go on as before."
             > counts_of helper 990
             > killed
             > connected 1
@@ -75,6 +79,11 @@ fn each_model_is_warned_of_once_in_a_conversation_whoever_speaks_in_it() {
             > opens chat by text
             > chat: counts_of helper 970
             > log
+            s-1: begins by voice
+            s-1: ContextWarned { model: "helper" }
+            s-1: ContextWarned { model: "model" }
+            s-1: notice "(A message of the system, not of the user.) This conversation has nearly filled what you can keep in mind. Tell the user so in one or two sentences: you may soon forget how it began, or it may end, and a new conversation has room again. Name what is still open. Then go on as before."
+            s-1: begins by voice
         "#]],
     );
 }

@@ -28,15 +28,15 @@ fn a_value_that_is_set_is_what_later_calls_are_given() {
             start call-1 look {"text":"a"}
             > returns 1 {"intents":[{"type":"SET_STATE","key":"basket","value":["tea"]},{"type":"SET_STATE","key":"total","value":2.50}]}
             call-1 finished
-            call-1 applied SET_STATE
-            call-1 applied SET_STATE
+            call-1 applied SET_STATE of basket: none to 7 bytes
+            call-1 applied SET_STATE of total: none to 4 bytes
             to model: function-call-1 ok {"intents":[{"key":"basket","type":"SET_STATE","value":["tea"]},{"key":"total","type":"SET_STATE","value":2.50}]}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 look {"text":"b"}
             start call-2 look {"text":"b"} knowing {"basket":["tea"],"total":2.50}
             > returns 2 {"intents":[{"type":"SET_STATE","key":"basket","value":null}]}
             call-2 finished
-            call-2 applied SET_STATE
+            call-2 applied SET_STATE of basket: 7 bytes to none
             to model: function-call-2 ok {"intents":[{"key":"basket","type":"SET_STATE","value":null}]}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-3 look {"text":"c"}
@@ -82,7 +82,7 @@ fn what_no_schema_and_no_limit_allows_is_rejected_and_nothing_is_kept() {
             > returns 2 {"intents":[{"type":"SET_STATE","key":"basket","value":["a long name of tea"]},{"type":"SET_STATE","key":"basket","value":["short one"]},{"type":"SET_STATE","key":"total","value":12345678}]}
             call-2 finished
             call-2 intent rejected: SET_STATE of basket: it takes 22 bytes, more than 20
-            call-2 applied SET_STATE
+            call-2 applied SET_STATE of basket: none to 13 bytes
             call-2 intent rejected: SET_STATE of total: all values would take 32 bytes, more than 30; take one away with null
             to model: function-call-2 ok {"intents":[{"key":"basket","type":"SET_STATE","value":["a long name of tea"]},{"key":"basket","type":"SET_STATE","value":["short one"]},{"key":"total","type":"SET_STATE","value":12345678}]}
             client: ToolsComplete { tool_count: 1 }
@@ -105,7 +105,7 @@ fn what_is_kept_outlives_its_process_and_another_session_has_it() {
             start call-1 look {"text":"a"}
             > returns 1 {"intents":[{"type":"SET_STATE","key":"basket","value":["tea"]}]}
             call-1 finished
-            call-1 applied SET_STATE
+            call-1 applied SET_STATE of basket: none to 7 bytes
             to model: function-call-1 ok {"intents":[{"key":"basket","type":"SET_STATE","value":["tea"]}]}
             client: ToolsComplete { tool_count: 1 }
             > done
@@ -129,7 +129,7 @@ fn what_is_kept_outlives_its_process_and_another_session_has_it() {
             chat: start call-2 look {"text":"c"} knowing {"basket":["tea"]}
             > chat: returns 2 {"intents":[{"type":"SET_STATE","key":"total","value":4}]}
             chat: call-2 finished
-            chat: call-2 applied SET_STATE
+            chat: call-2 applied SET_STATE of total: none to 1 bytes
             chat: to model: function-call-1 ok {"intents":[{"key":"total","type":"SET_STATE","value":4}]}
             chat: client: ToolsComplete { tool_count: 1 }
             > returns 2 {}
@@ -155,9 +155,9 @@ fn a_conversation_has_so_many_values_and_no_more() {
             start call-1 look {"text":"a"}
             > returns 1 {"intents":[{"type":"SET_STATE","key":"basket","value":["tea"]},{"type":"SET_STATE","key":"total","value":1},{"type":"SET_STATE","key":"basket","value":["salt"]}]}
             call-1 finished
-            call-1 applied SET_STATE
+            call-1 applied SET_STATE of basket: none to 7 bytes
             call-1 intent rejected: SET_STATE of total: the conversation has 1 values already; take one away with null
-            call-1 applied SET_STATE
+            call-1 applied SET_STATE of basket: 7 bytes to 8 bytes
             to model: function-call-1 ok {"intents":[{"key":"basket","type":"SET_STATE","value":["tea"]},{"key":"total","type":"SET_STATE","value":1},{"key":"basket","type":"SET_STATE","value":["salt"]}]}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 look {"text":"b"}
@@ -172,11 +172,38 @@ fn a_late_result_keeps_its_values_and_asks_nothing_of_the_session() {
         Mode::Voice,
         expect![[r#"
             > text go
+            turn 1 started
+            to model: text "go"
             > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            request call-1 write
+            start call-1 write (effect-1) {"text":"a"}
             > wait 5000
+            abort call-1 (let it end)
+            record effect-1 Unknown
+            call-1 finished OutcomeUnknown
+            call-1 took 5000 ms, over Tool 500
+            call-1 took 5000 ms, over Turn 1500
+            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
             > returns 1 {"intents":[{"type":"SET_STATE","key":"basket","value":["tea"]},{"type":"SET_STATE","key":"total","value":"much"},{"type":"SUPPRESS_AUDIO"}]}
+            call-1 returned late
+            call-1 intent rejected: SUPPRESS_AUDIO: its call had ended when the result came
+            call-1 settled effect-1: true
+            call-1 applied SET_STATE of basket: none to 7 bytes
+            call-1 intent rejected: SET_STATE of total: it must be a number
+            record effect-1 Succeeded
             > calls function-call-2 look {"text":"b"}
+            start call-2 look {"text":"b"} knowing {"basket":["tea"]}
             > log
+            s-1: begins by voice
+            s-1: the user begins
+            s-1: User said "go"
+            s-1: effect-1 of write Running, attempt 1
+            s-1: effect-1 of write Unknown, attempt 1
+            s-1: call-1 write {"text":"a"} brought {"message":"write was started, and how it ended is not known"}
+            s-1: values {"basket":["tea"]} after basket
+            s-1: effect-1 of write Done, attempt 1
         "#]],
     );
 }
@@ -187,10 +214,23 @@ fn the_late_result_of_a_read_is_rejected_and_told() {
         Mode::Voice,
         expect![[r#"
             > text go
+            turn 1 started
+            to model: text "go"
             > calls function-call-1 look {"text":"a"}
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
             > wait 5000
+            abort call-1
+            call-1 finished Transient
+            call-1 took 5000 ms, over Tool 500
+            call-1 took 5000 ms, over Turn 1500
+            to model: function-call-1 TRANSIENT look did not answer within 5000 ms
+            client: ToolsComplete { tool_count: 1 }
             > returns 1 {"intents":[{"type":"SET_STATE","key":"basket","value":["tea"]}]}
+            call-1 returned late
+            call-1 intent rejected: SET_STATE: its call had ended when the result came
             > calls function-call-2 look {"text":"b"}
+            start call-2 look {"text":"b"}
         "#]],
     );
 }
@@ -201,13 +241,40 @@ fn a_change_that_outlives_its_session_keeps_its_values_with_its_outcome() {
         Mode::Voice,
         expect![[r#"
             > text go
+            turn 1 started
+            to model: text "go"
             > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            request call-1 write
+            start call-1 write (effect-1) {"text":"a"}
             > stop
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0 interrupted
+            client: session complete, 1 transcripts
             > returns 1 {"intents":[{"type":"SET_STATE","key":"basket","value":["tea"]},{"type":"SUPPRESS_AUDIO"}]}
+            call-1 applied SET_STATE of basket: none to 7 bytes
+            record effect-1 Succeeded
+            call-1 finished
+            call-1 intent rejected: SUPPRESS_AUDIO on a session that is over
+            client: ToolsComplete { tool_count: 1 }
+            client: Stopped
+            session ended: Stopped
+            close Stopped
             > log
+            s-1: begins by voice
+            s-1: the user begins
+            s-1: User said "go"
+            s-1: effect-1 of write Running, attempt 1
+            s-1: values {"basket":["tea"]} after basket
+            s-1: effect-1 of write Done, attempt 1
+            s-1: call-1 write {"text":"a"} brought {"data":{"intents":[{"key":"basket","type":"SET_STATE","value":["tea"]},{"type":"SUPPRESS_AUDIO"}]}}
+            s-1: is over
             > opens chat by text
+            chat: to model: late write ok {"intents":[{"key":"basket","type":"SET_STATE","value":["tea"]},{"type":"SUPPRESS_AUDIO"}]}
             > chat: text what is in it
+            chat: turn 1 started
             > chat: calls function-call-1 look {"text":"b"}
+            chat: client: ModelGenerating
+            chat: start call-3 look {"text":"b"} knowing {"basket":["tea"]}
         "#]],
     );
 }
@@ -218,12 +285,42 @@ fn an_approved_run_of_another_session_keeps_its_values_itself() {
         Mode::Voice,
         expect![[r#"
             > text go
+            turn 1 started
+            to model: text "go"
             > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            request call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 "Pay 10"
             > opens chat by text
             > chat: confirm token-1
+            chat: answer question-1 yes as call-2
+            chat: call-2 Approved
+            chat: start call-2 pay (effect-1) {"text":"10"}
             > chat: returns 2 {"intents":[{"type":"SET_STATE","key":"total","value":10},{"type":"SUPPRESS_TRANSCRIPT"}]}
+            chat: call-2 applied SET_STATE of total: none to 2 bytes
+            chat: record effect-1 Succeeded
+            chat: call-2 finished
+            chat: client: confirmation result call-1 ok
+            call-1 applied SUPPRESS_TRANSCRIPT
+            client: confirmation result call-1 ok
             > log
+            s-1: begins by voice
+            s-1: the user begins
+            s-1: User said "go"
+            s-1: question-1 about pay Open
+            s-1: call-1 pay {"text":"10"} brought {"message":"pay runs only after the user has confirmed it"}
+            s-1: effect-1 of pay Running, attempt 1
+            s-1: question-1 about pay Approved
+            s-1: asked of s-1: [SuppressTranscript { value: true }]
+            chat: values {"total":10} after total
+            s-1: effect-1 of pay Done, attempt 1
+            chat: begins by text
+            chat: call-2 pay {"text":"10"} brought {"data":{"intents":[{"key":"total","type":"SET_STATE","value":10},{"type":"SUPPRESS_TRANSCRIPT"}]}}
             > calls function-call-2 look {"text":"b"}
+            start call-2 look {"text":"b"} knowing {"total":10}
         "#]],
     );
 }
@@ -234,8 +331,17 @@ fn a_members_name_that_no_schema_has_is_in_no_cause() {
         Mode::Text,
         expect![[r#"
             > text go
+            turn 1 started
             > calls function-call-1 look {"text":"a"}
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
             > returns 1 {"intents":[{"type":"SET_STATE","key":"address","value":{"city":1}},{"type":"SET_STATE","key":"address","value":{"city":"Oslo","0470123456":1}},{"type":"SET_STATE","key":"address","value":{"city":"Oslo","notes":{"0470123456":1}}}]}
+            call-1 finished
+            call-1 intent rejected: SET_STATE of address/city: it must be a string
+            call-1 intent rejected: SET_STATE of address/…: it has a member that its schema does not name
+            call-1 intent rejected: SET_STATE of address/notes/…: it must be a string
+            to model: function-call-1 ok {"intents":[{"key":"address","type":"SET_STATE","value":{"city":1}},{"key":"address","type":"SET_STATE","value":{"0470123456":1,"city":"Oslo"}},{"key":"address","type":"SET_STATE","value":{"city":"Oslo","notes":{"0470123456":1}}}]}
+            client: ToolsComplete { tool_count: 1 }
         "#]],
     );
 }

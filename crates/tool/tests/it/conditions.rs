@@ -123,12 +123,12 @@ fn a_word_that_the_schema_does_not_have_is_an_error_that_names_those_it_has() {
             "args.plan == \"premum\" || args.plan in ('basic', 'free') || args.level != 3 || args.form == 'long' || 'odd' in args.tags || args.either == 'up'",
         ),
         expect![[r#"
+            tools/some-tool/schema.json:81:5: error: at column 102 of the condition: it is never "odd" (did you mean "old"?)
+            tools/some-tool/schema.json:81:5: error: at column 139 of the condition: it is never "up" (it is one of left, right)
             tools/some-tool/schema.json:81:5: error: at column 14 of the condition: it is never "premum" (did you mean "premium"?)
             tools/some-tool/schema.json:81:5: error: at column 39 of the condition: it is never "free" (it is one of basic, premium)
             tools/some-tool/schema.json:81:5: error: at column 74 of the condition: it is never 3 (it is one of 1, 2.5)
-            tools/some-tool/schema.json:81:5: error: at column 92 of the condition: it is never "long" (it is one of short)
-            tools/some-tool/schema.json:81:5: error: at column 102 of the condition: it is never "odd" (did you mean "old"?)
-            tools/some-tool/schema.json:81:5: error: at column 139 of the condition: it is never "up" (it is one of left, right)"#]],
+            tools/some-tool/schema.json:81:5: error: at column 92 of the condition: it is never "long" (it is one of short)"#]],
     );
     check(
         with_plans(

@@ -144,12 +144,13 @@ fn a_value_of_the_conversation_is_named_as_it_is_written_and_where_it_is_known()
   "lookup": {"method": "GET", "url": "https://a.example/o", "query": {"b": "{state:basket}"}}
 }"#,
         expect![[r#"
-            tools/some-tool/handler.json:1:44: error: `{state:}` is no place, and would be sent as it stands (write {state:NAME}; {{state:}} writes the braces themselves)
-            tools/some-tool/handler.json:2:18: error: `{State:basket}` is no place, and would be sent as it stands (write {state:basket}; {{State:basket}} writes the braces themselves)
-            tools/some-tool/handler.json:2:41: error: `{state: total}` is no place, and would be sent as it stands (write {state:total}; {{state: total}} writes the braces themselves)
-            tools/some-tool/handler.json:3:24: error: `{Secret:SHOP_KEY}` is no place, and would be sent as it stands (write {secret:SHOP_KEY}; {{Secret:SHOP_KEY}} writes the braces themselves)
-            tools/some-tool/handler.json:4:22: error: `{state:basket }` is no place, and would be sent as it stands (write {state:basket}; {{state:basket }} writes the braces themselves)
-            tools/some-tool/handler.json:5:76: error: `{state:basket}` stands in a lookup, which is given no value of the conversation (leave it out; a lookup has the arguments, {effectId} and {key})"#]],
+            tools/some-tool/handler.json:1:36: error: '{' cannot stand in an address (percent-encode it, or leave it out)
+            tools/some-tool/handler.json:1:36: error: `{state:}` is no place, and would be sent as it stands (write {state:NAME}; {{state:}} writes the braces themselves)
+            tools/some-tool/handler.json:2:13: error: `{State:basket}` is no place, and would be sent as it stands (write {state:basket}; {{State:basket}} writes the braces themselves)
+            tools/some-tool/handler.json:2:36: error: `{state: total}` is no place, and would be sent as it stands (write {state:total}; {{state: total}} writes the braces themselves)
+            tools/some-tool/handler.json:3:15: error: `{Secret:SHOP_KEY}` is no place, and would be sent as it stands (write {secret:SHOP_KEY}; {{Secret:SHOP_KEY}} writes the braces themselves)
+            tools/some-tool/handler.json:4:12: error: `{state:basket }` is no place, and would be sent as it stands (write {state:basket}; {{state:basket }} writes the braces themselves)
+            tools/some-tool/handler.json:5:71: error: `{state:basket}` stands in a lookup, which is given no value of the conversation (leave it out; a lookup has the arguments, {effectId} and {key})"#]],
     );
 }
 

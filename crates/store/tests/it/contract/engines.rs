@@ -142,8 +142,12 @@ fn talk(number: usize, user: &str) -> ConversationRef {
     talk
 }
 
-fn token(talk: usize, leg: u64) -> Hash {
+/// Tokens of one leg's name, so that legs are begun anew and attached again.
+const TOKENS: u64 = 3;
+
+fn token(talk: usize, leg: u64, which: u64) -> Hash {
     let mut token = new_leg(&format!("leg {leg}")).resume_token;
+    token[30] = which as u8;
     token[31] = talk as u8;
     token
 }
@@ -160,18 +164,21 @@ fn draw_command(draw: &mut Draw, seen: &mut Seen, talk: usize) -> Command {
         2..=4 => {
             let which = draw.below(2);
             let mut new = new_leg(&format!("leg {which}"));
-            new.resume_token = token(talk, which);
+            new.resume_token = token(talk, which, draw.below(TOKENS));
             new.expires_in_ms = draw.below(20 * HOUR_MS);
             if draw.is(20) {
                 new.client_id = ClientId::new("laptop");
             }
             Command::Attach(Box::new(new))
         }
-        5 => Command::Resume(Presented {
-            resume_token: token(talk, draw.below(2)),
-            client_id: ClientId::new("phone"),
-            user_id: UserId::new("alice"),
-        }),
+        5 => {
+            let which = draw.below(2);
+            Command::Resume(Presented {
+                resume_token: token(talk, which, draw.below(TOKENS)),
+                client_id: ClientId::new("phone"),
+                user_id: UserId::new("alice"),
+            })
+        }
         6 => Command::Save {
             leg,
             body: Sensitive(draw.text(24).into_bytes()),
@@ -418,8 +425,8 @@ fn read_talk(world: &World, number: usize, of: &ConversationRef, found: &mut Vec
         let entry = store.entry_of_key(of, &format!("key {key}"));
         found.push(format!("{entry:?}"));
     }
-    for leg in 0..2 {
-        let leg = store.leg(&token(number, leg)).unwrap();
+    for (leg, which) in (0..2).flat_map(|leg| (0..TOKENS).map(move |which| (leg, which))) {
+        let leg = store.leg(&token(number, leg, which)).unwrap();
         let length = leg.as_ref().map(|(_, leg)| leg.body.expose().len());
         found.push(format!("{leg:?} {length:?}"));
     }

@@ -188,10 +188,14 @@ fn a_leg_is_resumed_by_its_client_and_its_user_alone_and_in_time() {
         assert!(resume(world, &talk, right.clone()).is_some());
         world.pass(1);
         assert_eq!(resume(world, &talk, right.clone()), None);
-        // Another process begins it anew.
+        // Another process begins one of the same name.
         world.restart("process 2");
-        let again = world.attach(&talk, "leg");
-        assert_eq!(again.epoch, Epoch(leg.epoch.0 + 2));
+        let mut another = new_leg("leg");
+        another.resume_token = [7; 32];
+        let reply = world.send(&talk, Command::Attach(Box::new(another)));
+        let epoch = Epoch(leg.epoch.0 + 2);
+        assert_eq!(reply, Reply::Attached { epoch });
+        let again = LegRef { epoch, ..leg };
         world.send(&talk, appended(&again, vec![said(1, None, "back")]));
         assert_eq!(world.send(&talk, Command::Leave(again)), Reply::Done);
         assert_eq!(resume(world, &talk, right), None);
