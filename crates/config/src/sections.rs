@@ -3,10 +3,11 @@
 
 use super::key::section;
 use super::values::{
-    AddressRange, AllowedHost, AllowedOrigin, CalendarName, ConditionValue, FetchPlace, FilePath,
-    Header, IssuerAddress, ListenAddress, ModelId, Name, NamespaceName, ProfileRow, ProviderUrl,
-    ProxyAddress, RoleName, Secret, SecretName, Temperature, ValueName, VariableName, WebAddress,
-    Whole, Words, WorkingTimes, ZoneName, choices,
+    AddressRange, AllowedHost, AllowedOrigin, Argument, CalendarName, ConditionValue, FetchPlace,
+    FilePath, Header, HeaderLabel, IssuerAddress, ListenAddress, McpName, McpUrl, ModelId, Name,
+    NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName,
+    Temperature, ValueName, VariableName, VersionName, WebAddress, Whole, Words, WorkingTimes,
+    ZoneName, choices,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,18 +19,21 @@ use windlass_provider::profile::{GEMINI_LIVE_MODEL, ProfileChange, TextTransport
 use windlass_provider::provider_tools::ProviderTool;
 use windlass_runtime::executor::ThreadLimits;
 use windlass_runtime::fetch::{FetchLimits, Places};
+use windlass_runtime::mcp::{McpAddress, McpLimits, McpPlace, McpProgram, McpSettings};
 use windlass_runtime::shares::{Share, ShareLimits};
 use windlass_runtime::worker::WorkerLimits;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, Thinking};
-use windlass_store::{ConversationShares, StoreLimits};
+use windlass_store::{ConversationShares, StoreLimits, TaskShares};
 use windlass_tool::artifact::Tightening;
 use windlass_tool::condition::Values;
 use windlass_tool::handler_file::{BoundSecret, Permissions};
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::{Mode, RateLimit};
 use windlass_tool::rights::Role;
+use windlass_tool::rollout::{Recipients, Rollout, Rollouts};
 use windlass_tool::sensitive::Sensitive;
+use windlass_tool::version::Version;
 
 /// The default of a list.
 const NO_ITEMS: [&str; 0] = [];
@@ -67,12 +71,16 @@ section! {
         handlers: Handlers,
         /// Secrets of handlers, by name.
         secrets: BTreeMap<SecretName, HandlerSecret>,
+        /// MCP servers whose tools are imported, by name.
+        mcp: BTreeMap<McpName, McpServer>,
         /// Handlers in JavaScript.
         scripts: Scripts,
         /// The calendar.
         calendar: Calendar,
         /// Conversations that are handed over to people.
         escalation: Escalation,
+        /// Work in the background.
+        tasks: Tasks,
         /// Pictures.
         images: Images,
         /// The web.
@@ -93,6 +101,8 @@ section! {
         reasons: Reasons,
         /// What makes tools stricter.
         tightenings: BTreeMap<ToolId, Tightening>,
+        /// Who gets which version of the tools for which something says so.
+        rollouts: Rollouts,
         /// The values of `condition_values`, as conditions read them.
         condition_facts: Arc<Values>,
     }
@@ -382,6 +392,23 @@ section! {
         tickets_max: Whole<1, 100_000> = 2_000,
         /// Days that a ticket is kept after its last change.
         keep_days: Whole<1, 3_650> = 90,
+    }
+}
+
+section! {
+    /// Calls of [`background` tools](tools.md#work-in-the-background), which are tasks of their user's.
+    pub struct Tasks {
+        /// Tasks of one user that may run at a time; more are refused.
+        running_of_user_max: Whole<1, 100_000> = 20,
+        /// The same of one tenant.
+        running_of_tenant_max: Whole<1, 1_000_000> = 1_000,
+        /// Days that a task is kept after its end, not less than `store.effect_hours`. Its conversation is kept as long, so that whoever comes
+        /// back is told.
+        keep_days: Whole<1, 365> = 7,
+        /// Where the end of each task is posted as JSON, signed as Standard Webhooks has it, such as `https://example.com/hook`.
+        webhook: Option<WebAddress>,
+        /// The secret that signs what is posted: `whsec_` and 24 to 64 random bytes in base64.
+        webhook_secret: Option<Secret>,
     }
 }
 
@@ -787,7 +814,7 @@ section! {
         /// A part of the tool's own modes: `["text"]`, `["voice"]`.
         allowed_modes: Option<Vec<Mode>>,
         /// Milliseconds of one attempt, at most the tool's own.
-        timeout_ms: Option<Whole<1, 600_000>>,
+        timeout_ms: Option<Whole<1, 86_400_000>>,
         /// Both of its keys are set, or none.
         rate_limit: Option<RateLimitChange>,
         /// `true` keeps the tool from callers that have not signed in.
@@ -802,6 +829,26 @@ section! {
         /// Names of secrets that the tool's script or process may have as they are, with `context.secret(NAME)`; see
         /// [tools.md](tools.md#secrets-in-code). No list of hosts bounds what it does with them.
         secrets: Option<BTreeSet<SecretName>>,
+        /// The version of the tool for everybody whom no other rule names; without, the one in the tool's own folder. See
+        /// [tools.md](tools.md#versions).
+        version: Option<Version>,
+        /// Who gets another version, by its number in quotes: `[tools.TOOL.versions."1.2.0"]`.
+        versions: Option<BTreeMap<VersionName, VersionChange>>,
+    }
+}
+
+section! {
+    /// Who gets one version of a tool: the most personal rule counts, in this order.
+    pub struct VersionChange {
+        /// Ids of users, as the audit has them.
+        users: Option<BTreeSet<Words>>,
+        /// Roles whose users get it. Of two versions with a role of one user, the user gets the higher one.
+        roles: Option<BTreeSet<RoleName>>,
+        /// Tenants whose users get it.
+        tenants: Option<BTreeSet<Words>>,
+        /// Of 100 other users so many get it, always the same ones. The percentages of a tool add up to 100 at most; the rest gets
+        /// `tools.TOOL.version`.
+        percent: Option<Whole<0, 100>>,
     }
 }
 
@@ -825,7 +872,7 @@ section! {
         /// in a `handler.json` needs no line here. `--allow-fetch` sets it, too.
         allow_fetch: BTreeSet<FetchPlace> = NO_ITEMS,
         /// Seconds that such a request may take; never more than its call has left.
-        fetch_seconds: Whole<1, 600> = 600,
+        fetch_seconds: Whole<1, 86_400> = 600,
         /// Bytes of an answer to such a request.
         fetch_bytes_max: Whole<1_024, 67_108_864> = 8_388_608,
         /// Whether the proxy finds the addresses of those hosts, on networks where this machine cannot. Then the proxy has
@@ -848,6 +895,37 @@ section! {
         /// Hosts that it may be sent to, each with a port where it is not the usual one, such as `["api.example.com"]`.
         /// Not set: none.
         hosts: Option<BTreeSet<FetchPlace>>,
+    }
+}
+
+section! {
+    /// A server that speaks the Model Context Protocol; see [mcp.md](mcp.md). It has `url` or `command`.
+    pub struct McpServer {
+        /// Where it is, over streamable HTTP, such as `https://mcp.example.com/mcp`. Nothing follows a redirect from there.
+        url: Option<McpUrl>,
+        /// The name of a secret that it is sent as `Authorization: Bearer`. The secret's `hosts` have to name the server's host.
+        bearer: Option<SecretName>,
+        /// Headers that it is sent, each with the name of a secret as its value, such as `X-Api-Key = "DOCS_KEY"`.
+        headers: Option<BTreeMap<HeaderLabel, SecretName>>,
+        /// The program and its arguments, such as `["npx", "-y", "@modelcontextprotocol/server-filesystem@2026.7.10", "docs"]`. It
+        /// runs with the rights of the server's user, speaks over its standard input and output, and is started again where it
+        /// ends.
+        command: Option<Vec<Argument>>,
+        /// The folder in which the program runs. Not set: that in which Windlass does.
+        folder: Option<FilePath>,
+        /// Variables of the server's environment that the program is given besides the usual ones; see
+        /// [tools.md](tools.md#a-process-of-your-own).
+        env: Option<BTreeSet<VariableName>>,
+        /// Names of secrets that the program is given as variables of the same names.
+        secrets: Option<BTreeSet<SecretName>>,
+        /// Seconds that it may take to be there and to list its tools; 30 where this is not set.
+        start_seconds: Option<Whole<1, 600>>,
+        /// Seconds after which its list of tools is asked for again, before the next call; 60 where this is not set.
+        recheck_seconds: Option<Whole<1, 86_400>>,
+        /// Calls at a time; 16 where this is not set. Others wait.
+        concurrency: Option<Whole<1, 1_024>>,
+        /// Bytes of one message of it; 8,388,608 where this is not set. A call whose answer is longer fails.
+        message_bytes_max: Option<Whole<1_024, 67_108_864>>,
     }
 }
 
@@ -1169,6 +1247,11 @@ impl Config {
         Permissions {
             processes: self.handlers.processes,
             secrets: secrets.map(|(name, secret)| (name, secret.hosts)).collect(),
+            mcp_servers: self
+                .mcp
+                .keys()
+                .map(|name| name.as_str().to_owned())
+                .collect(),
         }
     }
 
@@ -1183,6 +1266,14 @@ impl Config {
             Some((name.as_str().to_owned(), bound))
         });
         secrets.collect()
+    }
+
+    /// The MCP servers, by name.
+    pub fn mcp_servers(&self) -> BTreeMap<String, McpSettings> {
+        let servers = self.mcp.iter();
+        servers
+            .map(|(name, server)| (name.as_str().to_owned(), server.settings(self)))
+            .collect()
     }
 
     /// The variables that tools' own processes are given besides the usual ones.
@@ -1217,6 +1308,7 @@ impl Config {
             &self.text.api_key,
             &self.knowledge.embedder_key,
             &self.escalation.webhook_secret,
+            &self.tasks.webhook_secret,
             &self.images.api_key,
             &self.search.api_key,
             &self.calendar.google.client_secret,
@@ -1249,6 +1341,116 @@ impl Handlers {
             line_bytes_max: self.worker_line_bytes_max.count(),
             stuck_after: Duration::from_millis(self.worker_stuck_ms.get()),
             ..WorkerLimits::default()
+        }
+    }
+}
+
+impl McpServer {
+    /// Else the key that makes no sense beside the others, and why.
+    pub(super) fn check(&self) -> Result<(), (Vec<String>, &'static str)> {
+        let header = self.headers.iter().flat_map(BTreeMap::keys).next();
+        let of_address = [
+            self.bearer.as_ref().map(|_| vec!["bearer"]),
+            header.map(|header| vec!["headers", header.as_str()]),
+        ];
+        let of_program = [
+            self.folder.as_ref().map(|_| vec!["folder"]),
+            self.env.as_ref().map(|_| vec!["env"]),
+            self.secrets.as_ref().map(|_| vec!["secrets"]),
+        ];
+        let of_both = [
+            self.start_seconds.map(|_| vec!["start_seconds"]),
+            self.recheck_seconds.map(|_| vec!["recheck_seconds"]),
+            self.concurrency.map(|_| vec!["concurrency"]),
+            self.message_bytes_max.map(|_| vec!["message_bytes_max"]),
+        ];
+        let names_program = |command: &Vec<Argument>| {
+            let first = command.first();
+            first.is_some_and(|first| !first.as_str().is_empty())
+        };
+        let (key, cause) = match (&self.url, &self.command) {
+            (Some(_), Some(_)) => (
+                Some(vec!["command"]),
+                "is of no use beside url; leave one of the two out",
+            ),
+            (None, Some(command)) if !names_program(command) => (
+                Some(vec!["command"]),
+                "names no program; write it and its arguments, as in [\"npx\", \"-y\", \"some-server\"]",
+            ),
+            (Some(_), None) => (
+                of_program.into_iter().flatten().next(),
+                "is for a server that is a program; leave it out beside url",
+            ),
+            (None, Some(_)) => (
+                of_address.into_iter().flatten().next(),
+                "is for a server with a url; a program is given secrets by `secrets`",
+            ),
+            (None, None) => (
+                of_both
+                    .into_iter()
+                    .chain(of_address)
+                    .chain(of_program)
+                    .flatten()
+                    .next(),
+                "is of no use without a server; write url or command beside it",
+            ),
+        };
+        match key {
+            Some(key) => Err((key.into_iter().map(str::to_owned).collect(), cause)),
+            None => Ok(()),
+        }
+    }
+
+    fn settings(&self, config: &Config) -> McpSettings {
+        let names = |names: &Option<BTreeSet<SecretName>>| {
+            let names = names.iter().flatten();
+            names.map(|name| name.as_str().to_owned()).collect()
+        };
+        let place = match &self.url {
+            Some(url) => McpPlace::Address(McpAddress {
+                url: url.as_str().to_owned(),
+                bearer: self.bearer.as_ref().map(|name| name.as_str().to_owned()),
+                headers: self
+                    .headers
+                    .iter()
+                    .flatten()
+                    .map(|(header, name)| (header.as_str().to_owned(), name.as_str().to_owned()))
+                    .collect(),
+                fetch: config.handlers.fetch_limits(),
+            }),
+            None => McpPlace::Program(McpProgram {
+                command: self
+                    .command
+                    .iter()
+                    .flatten()
+                    .map(|part| part.as_str().to_owned())
+                    .collect(),
+                folder: self.folder.as_ref().map(|folder| folder.to_path_buf()),
+                variables: self
+                    .env
+                    .iter()
+                    .flatten()
+                    .map(|name| name.as_str().to_owned())
+                    .collect(),
+                secrets: names(&self.secrets),
+            }),
+        };
+        let defaults = McpLimits::default();
+        McpSettings {
+            place,
+            limits: McpLimits {
+                start: self
+                    .start_seconds
+                    .map_or(defaults.start, |seconds| Duration::from_secs(seconds.get())),
+                recheck: self.recheck_seconds.map_or(defaults.recheck, |seconds| {
+                    Duration::from_secs(seconds.get())
+                }),
+                concurrency: self.concurrency.map_or(defaults.concurrency, Whole::count),
+                message_bytes_max: self
+                    .message_bytes_max
+                    .map_or(defaults.message_bytes_max, Whole::count),
+                ..defaults
+            },
         }
     }
 }
@@ -1289,7 +1491,49 @@ impl ToolChange {
             requires_auth: self.requires_auth,
             roles: roles(self.roles.as_ref()),
             approver_roles: roles(self.approver_roles.as_ref()),
+            versions: BTreeMap::new(),
         }
+    }
+
+    /// A version that has its number for the second time, and one of its keys.
+    pub(super) fn second_of_number(&self) -> Option<(&VersionName, &'static str)> {
+        let mut known = BTreeSet::new();
+        let mut versions = self.versions.iter().flatten();
+        let (name, change) = versions.find(|(name, _)| !known.insert(name.get()))?;
+        let key = match change {
+            VersionChange { users: Some(_), .. } => "users",
+            VersionChange { roles: Some(_), .. } => "roles",
+            VersionChange {
+                tenants: Some(_), ..
+            } => "tenants",
+            VersionChange { .. } => "percent",
+        };
+        Some((name, key))
+    }
+
+    /// `None` where nothing speaks of versions.
+    pub(super) fn rollout(&self) -> Option<Rollout> {
+        let texts = |named: &Option<BTreeSet<Words>>| {
+            let named = named.iter().flatten();
+            named.map(|text| text.as_str().to_owned()).collect()
+        };
+        let versions = self.versions.iter().flatten();
+        let versions = versions.map(|(name, change)| {
+            let recipients = Recipients {
+                users: texts(&change.users),
+                tenants: texts(&change.tenants),
+                roles: roles(change.roles.as_ref()).unwrap_or_default(),
+                percent: change
+                    .percent
+                    .map_or(0, |percent| u8::try_from(percent.get()).unwrap_or(0)),
+            };
+            (name.get().clone(), recipients)
+        });
+        let rollout = Rollout {
+            version: self.version.clone(),
+            versions: versions.collect(),
+        };
+        (rollout != Rollout::default()).then_some(rollout)
     }
 }
 
@@ -1298,10 +1542,15 @@ fn roles(named: Option<&BTreeSet<RoleName>>) -> Option<BTreeSet<Role>> {
 }
 
 impl Store {
-    pub fn limits(&self, shares: &Shares) -> StoreLimits {
+    pub fn limits(&self, shares: &Shares, tasks: &Tasks) -> StoreLimits {
         const HOUR_MS: u64 = 60 * 60 * 1_000;
         StoreLimits {
             effect_ms: self.effect_hours.get() * HOUR_MS,
+            task_ms: tasks.keep_days.get() * 24 * HOUR_MS,
+            tasks: TaskShares {
+                user_max: tasks.running_of_user_max.count(),
+                tenant_max: tasks.running_of_tenant_max.count(),
+            },
             effects_max: self.effects_max.count(),
             receipt_bytes_max: self.receipt_bytes_max.count(),
             questions_max: self.questions_max.count(),

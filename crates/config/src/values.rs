@@ -3,6 +3,7 @@
 use super::key::{Kind, Leaf, Named, whole};
 use serde::Deserialize;
 use serde::de::value::StrDeserializer;
+use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -19,6 +20,7 @@ use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
 use windlass_tool::rights::Role;
 use windlass_tool::sensitive::Sensitive;
+use windlass_tool::version::Version;
 
 /// A value that its key refuses. What would fit is said by the key.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -300,6 +302,65 @@ impl FetchPlace {
 }
 
 text!(
+    /// The name of an HTTP header, in small letters.
+    HeaderLabel,
+    "the name of an HTTP header",
+    |text| {
+        let name: http::HeaderName = text.trim().parse().ok()?;
+        Some(name.as_str().to_owned())
+    }
+);
+
+text!(
+    /// The address of an MCP server, as it writes it itself: with a slash at its end or without, and perhaps with a query.
+    McpUrl,
+    "an address such as https://host/mcp, without user or fragment",
+    |text| {
+        let text = text.trim();
+        let (place, _) = text.split_once('?').unwrap_or((text, ""));
+        let is_whole: Result<http::Uri, _> = text.parse();
+        (is_whole.is_ok() && is_web_address(place) && !text.contains('#')).then(|| text.to_owned())
+    }
+);
+
+text!(
+    /// A program, or one of its arguments.
+    Argument,
+    "a text",
+    |text| (!text.contains('\0') && text.len() <= 4_096).then(|| text.to_owned())
+);
+
+/// The name of an MCP server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct McpName(String);
+
+/// No file of a tool could name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no MCP server can have that name; names have 1 to 64 letters, digits, hyphens and underscores"
+)]
+pub struct NoMcpName;
+
+impl McpName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for McpName {
+    type Error = NoMcpName;
+
+    fn try_from(name: String) -> Result<Self, NoMcpName> {
+        let fits = (1..=64).contains(&name.len())
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+        fits.then_some(Self(name)).ok_or(NoMcpName)
+    }
+}
+
+text!(
     /// The name of an environment variable.
     VariableName,
     "the name of an environment variable, such as DATABASE_URL",
@@ -434,6 +495,56 @@ impl TryFrom<String> for NamespaceName {
                 .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
             && name.len() <= 63;
         fits.then_some(Self(name)).ok_or(NoNamespace)
+    }
+}
+
+/// The number of a tool's version, where it is the name of a table: two spellings of one number are two tables.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub struct VersionName(Version);
+
+impl PartialEq for VersionName {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for VersionName {}
+
+impl PartialOrd for VersionName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for VersionName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+/// A name that is no number of a version.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("\"{0}\" is not a semantic version; write one in quotes, as in \"1.2.0\"")]
+pub struct NoVersion(String);
+
+impl VersionName {
+    pub fn get(&self) -> &Version {
+        &self.0
+    }
+
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl TryFrom<String> for VersionName {
+    type Error = NoVersion;
+
+    fn try_from(text: String) -> Result<Self, NoVersion> {
+        let version = Version::parse(&text);
+        let refuse = || NoVersion(text.chars().take(64).collect());
+        version.map(Self).ok_or_else(refuse)
     }
 }
 
@@ -778,6 +889,16 @@ impl Named for ToolId {
     const PLACEHOLDER: &str = "TOOL";
 }
 
+impl Named for VersionName {
+    const PLACEHOLDER: &str = "VERSION";
+}
+
+impl Leaf for Version {
+    fn takes() -> String {
+        "a semantic version, such as 1.2.0".to_owned()
+    }
+}
+
 impl Named for CalendarName {
     const PLACEHOLDER: &str = "CALENDAR";
 }
@@ -792,4 +913,12 @@ impl Named for ValueName {
 
 impl Named for SecretName {
     const PLACEHOLDER: &str = "SECRET";
+}
+
+impl Named for McpName {
+    const PLACEHOLDER: &str = "SERVER";
+}
+
+impl Named for HeaderLabel {
+    const PLACEHOLDER: &str = "HEADER";
 }

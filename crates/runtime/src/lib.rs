@@ -16,6 +16,7 @@ pub mod gpt_live;
 pub mod ids;
 pub mod intent_log;
 pub mod journal;
+pub mod mcp;
 pub mod metrics;
 pub mod openai_realtime;
 pub mod prompt;

@@ -35,7 +35,7 @@ pub fn steers(character: char) -> bool {
 }
 
 /// Whether a character could hide, move or reorder what stands beside it.
-pub(crate) fn is_unsafe_to_show(character: char) -> bool {
+pub fn is_unsafe_to_show(character: char) -> bool {
     steers(character) || is_ignorable(character)
 }
 

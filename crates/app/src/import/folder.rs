@@ -21,6 +21,9 @@ struct Origin {
     /// `null` where the author writes the code.
     handler: Value,
     guide: String,
+    /// The definition of a tool whose server may change it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    definition: Option<Value>,
 }
 
 impl Origin {
@@ -34,6 +37,7 @@ impl Origin {
                 Code::Script(_) => Value::Null,
             },
             guide: tool.guide.clone(),
+            definition: tool.definition.clone(),
         }
     }
 }
@@ -62,8 +66,8 @@ pub(crate) enum FolderError {
     Write { path: PathBuf, cause: String },
 }
 
-/// What importing this tool into this folder would do.
-pub(crate) fn step(folder: &Path, tool: &ToolDirectory) -> Result<Step, FolderError> {
+/// What importing this tool from this source into this folder would do.
+pub(crate) fn step(folder: &Path, source: &str, tool: &ToolDirectory) -> Result<Step, FolderError> {
     let directory = folder.join(tool.name());
     if !directory.exists() {
         return Ok(Step::New);
@@ -71,10 +75,18 @@ pub(crate) fn step(folder: &Path, tool: &ToolDirectory) -> Result<Step, FolderEr
     let Some(last) = read_origin(&directory)? else {
         return Ok(Step::Foreign);
     };
+    // Two servers may have tools of one name, and neither takes the place of the other's.
+    let is_of_server = last.definition.is_some() || tool.definition.is_some();
+    if is_of_server && last.source != source {
+        return Ok(Step::Foreign);
+    }
     let now = Origin::of(&last.source, tool);
     let mut differences = Vec::new();
     if last.origin != tool.origin {
         differences.push(format!("operation: {} is {} now", last.origin, tool.origin));
+    }
+    if let (Some(before), Some(now)) = (&last.definition, &now.definition) {
+        differ("definition", before, now, &mut differences);
     }
     for (file, before, now) in [
         ("schema.json", &last.schema, &now.schema),

@@ -2,6 +2,7 @@
 //! folder; knows no command line.
 
 pub(crate) mod folder;
+pub(crate) mod mcp;
 pub(crate) mod node;
 pub(crate) mod openapi;
 mod schema;
@@ -20,6 +21,8 @@ pub(crate) struct ToolDirectory {
     pub(crate) schema: Value,
     pub(crate) code: Code,
     pub(crate) guide: String,
+    /// As the source has it, where that is one that may change under a tool.
+    pub(crate) definition: Option<Value>,
     /// The secrets that its requests need.
     pub(crate) secrets: Vec<String>,
     /// What could not be taken over as it was, for the author to read.

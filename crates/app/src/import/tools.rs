@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 const DESCRIPTION_CHARACTERS_MAX: usize = 1_024;
 const SUMMARY_CHARACTERS_MAX: usize = 240;
 /// No list has more tools.
-const TOOLS_MAX: usize = 512;
+pub(super) const TOOLS_MAX: usize = 512;
 /// Members under which a list stands inside a file.
 const AROUND: [&str; 6] = [
     "tools",
@@ -57,9 +57,9 @@ pub(crate) enum ListError {
 }
 
 /// One definition as it stands in the file.
-struct Definition<'d> {
-    name: String,
-    value: &'d Map<String, Value>,
+pub(super) struct Definition<'d> {
+    pub(super) name: String,
+    pub(super) value: &'d Map<String, Value>,
 }
 
 /// Makes tools of the definitions of a file; of all where none is named.
@@ -116,15 +116,21 @@ pub(crate) fn import(text: &str, file: &str, only: &[String]) -> Result<Imported
 }
 
 fn some_names(definitions: &[Definition<'_>]) -> String {
+    some(
+        definitions
+            .iter()
+            .map(|definition| definition.name.as_str()),
+    )
+}
+
+/// The first of these names, and how many others there are.
+pub(super) fn some<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
     const SHOWN: usize = 20;
-    let names: Vec<String> = definitions
-        .iter()
-        .take(SHOWN)
-        .map(|definition| one_line(&definition.name, 80))
-        .collect();
-    match definitions.len() {
-        count if count > SHOWN => format!("{} and {} others", names.join(", "), count - SHOWN),
-        _ => names.join(", "),
+    let count = names.len();
+    let shown: Vec<String> = names.take(SHOWN).map(|name| one_line(name, 80)).collect();
+    match count {
+        count if count > SHOWN => format!("{} and {} others", shown.join(", "), count - SHOWN),
+        _ => shown.join(", "),
     }
 }
 
@@ -173,7 +179,8 @@ fn gather<'d>(value: &'d Value, key: Option<&str>, depth: usize, found: &mut Vec
     }
 }
 
-fn tool(definition: &Definition<'_>, id: &str) -> Result<ToolDirectory, String> {
+/// The tool of a definition, whose code its author is to write.
+pub(super) fn tool(definition: &Definition<'_>, id: &str) -> Result<ToolDirectory, String> {
     let mut notes = Vec::new();
     let parameters = parameters(definition.value, &mut notes)?;
     let text = ["description", "title"]
@@ -215,6 +222,7 @@ fn tool(definition: &Definition<'_>, id: &str) -> Result<ToolDirectory, String> 
         }),
         guide: guide(id, text, writes),
         code: Code::Script(script(id)),
+        definition: None,
         secrets: Vec::new(),
         notes,
     })

@@ -1,6 +1,7 @@
 //! Every kind of handler through the whole pipeline: each comes to the same answer, whatever its code is and wherever it runs.
 
 mod digits;
+mod mcp;
 mod pieces;
 mod surroundings;
 mod watched;
@@ -300,6 +301,7 @@ impl Backend {
             permissions: &Permissions {
                 processes: true,
                 secrets: BTreeMap::from([("HOOK".to_owned(), hosts.clone())]),
+                ..Permissions::default()
             },
             judge: Some(&Trusting),
         });
@@ -321,6 +323,7 @@ impl Backend {
             fetch: fetch_limits(),
             worker: WorkerLimits::default(),
             resolver: Arc::new(SystemResolver),
+            mcp: windlass_runtime::mcp::McpServers::default(),
         };
         let engine = Engine::default();
         let loaders = Loaders {

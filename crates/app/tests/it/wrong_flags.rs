@@ -182,6 +182,26 @@ const CASES: &[Case] = &[
         ],
     },
     Case {
+        command: "mcp import",
+        // Everything from a server's first word on is the server's own.
+        right: &[],
+        wrong: &[
+            CONFIG,
+            ("--only", "", "--only"),
+            ("--prefix", "My Tools", "--prefix"),
+            ("--name", "two words", "--name"),
+            ("--env", "two words", "--env"),
+            ("--secret", "two words", "--secret"),
+            ("--bearer", "two words", "--bearer"),
+            ("--tools", "", "--tools"),
+        ],
+    },
+    Case {
+        command: "mcp diff",
+        right: &[],
+        wrong: &[CONFIG, TOOLS],
+    },
+    Case {
         command: "kb index",
         right: &[],
         wrong: &[CONFIG, KB, DATA, EMBEDDER],

@@ -1,4 +1,4 @@
-//! Runs the handlers that a `handler.json` declares: HTTP requests, signed webhooks, and processes. Owns their ways out and their
+//! Runs the handlers that a `handler.json` declares: HTTP requests, signed webhooks, processes, and tools of MCP servers. Owns their ways out and their
 //! workers; how a request is made and an answer is read is `tool`'s.
 
 mod http;
@@ -7,6 +7,7 @@ mod signature;
 mod webhook;
 
 use crate::fetch::{Endpoint, FetchLimits, Fetcher, Places, Resolver, WayOut};
+use crate::mcp::McpServers;
 use crate::worker::{Grants, ServedTool, Worker, WorkerLimits, WorkerOptions, WorkerProgram};
 use ::http::Uri;
 pub use signature::{SigningKey, SigningRefusal};
@@ -35,6 +36,7 @@ pub struct DeclaredHandlers {
     pub fetch: FetchLimits,
     pub worker: WorkerLimits,
     pub resolver: Arc<dyn Resolver>,
+    pub mcp: McpServers,
 }
 
 impl FileLoader for DeclaredHandlers {
@@ -64,6 +66,7 @@ impl FileLoader for DeclaredHandlers {
                 Ok(webhook::handler(webhook.clone(), key, way))
             }
             HandlerFile::Process(ref process) => self.process(&declared, process),
+            HandlerFile::Mcp(file) => Ok(self.mcp.get(&file.server)?.handler(file)),
         }
     }
 }
@@ -137,7 +140,7 @@ impl DeclaredHandlers {
                 .collect(),
         });
         Ok(worker.handler(ServedTool {
-            tool: declared.tool.clone(),
+            name: declared.tool.as_str().into(),
             timeout: process.timeout_ms.map(Duration::from_millis),
             numbers: process.numbers,
         }))

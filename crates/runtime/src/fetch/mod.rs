@@ -186,20 +186,22 @@ impl Fetcher {
         let answered = timeout_at(within.until, self.client.request(request)).await;
         let answered = answered.map_err(|_| FetchError::Unanswered(within.too_late()))?;
         let (head, body) = answered.map_err(|error| failed(&error))?.into_parts();
+        let headers = head.headers.iter().map(|(name, value)| {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            (name.as_str().to_owned(), value.into_owned())
+        });
+        let headers: Vec<(String, String)> = headers.collect();
         if let Some(watcher) = watcher {
+            watcher.headers(&headers);
             let content_type = head.headers.get(CONTENT_TYPE);
             let content_type = content_type.and_then(|value| value.to_str().ok());
             watcher.began(head.status.as_u16(), content_type);
         }
         let body = whole(body, self.limits.body_bytes_max, within, watcher).await;
-        let headers = head.headers.iter().map(|(name, value)| {
-            let value = String::from_utf8_lossy(value.as_bytes());
-            (name.as_str().to_owned(), value.into_owned())
-        });
         Ok(HttpAnswer {
             status: head.status.as_u16(),
             url: asked.uri.to_string(),
-            headers: headers.collect(),
+            headers,
             body,
         })
     }

@@ -1,6 +1,7 @@
 //! The task of one child: starts its process, asks what comes before its first call, reads its lines, and ends it. Knows which
 //! call a line is of; what is asked within a call, the capabilities answer.
 
+use super::lines::{Line, Lines};
 use super::log::{self, LineLimit};
 use super::pool::{End, Seed, Signals, broken};
 use super::process::Process;
@@ -10,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncRead, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -23,8 +24,6 @@ use windlass_tool::handler::{
 const END_GRACE: Duration = Duration::from_millis(500);
 /// How much longer than it may be a line is read, to learn which call it is of.
 const LONGEST: usize = 4;
-/// Bytes that are read at once.
-const READ_BYTES: usize = 64 * 1024;
 
 /// One child, from its start to its end.
 pub(super) struct Serving {
@@ -89,7 +88,7 @@ impl Serving {
             input,
             signals,
         } = self;
-        let mut process = match Process::start(shared.program.clone()).await {
+        let mut process = match Process::start(shared.program.clone(), Vec::new()).await {
             Ok(process) => process,
             Err(error) => {
                 let program = shared.program.program.display();
@@ -114,11 +113,7 @@ impl Serving {
         let mut reader = OutputReader {
             shared: shared.clone(),
             number,
-            lines: Lines {
-                output: BufReader::with_capacity(READ_BYTES, output),
-                line: Vec::new(),
-                bytes_max: shared.limits.line_bytes_max.saturating_mul(LONGEST),
-            },
+            lines: Lines::new(output, shared.limits.line_bytes_max.saturating_mul(LONGEST)),
             limit: LineLimit::new(),
         };
         let asking = prepare(shared.clone(), number);
@@ -199,46 +194,6 @@ async fn write(mut pipe: pipe::Sender, mut input: mpsc::Receiver<Vec<u8>>) {
     }
 }
 
-/// The lines of a child's output.
-struct Lines<R> {
-    output: BufReader<R>,
-    /// The beginning of a line whose end has not come.
-    line: Vec<u8>,
-    bytes_max: usize,
-}
-
-enum Line {
-    /// It is in `line`.
-    Whole,
-    TooLong,
-    End,
-}
-
-impl<R: AsyncRead + Unpin> Lines<R> {
-    /// May be dropped while it waits, and asked again.
-    async fn next(&mut self) -> Line {
-        loop {
-            let Ok(piece) = self.output.fill_buf().await else {
-                return Line::End;
-            };
-            if piece.is_empty() {
-                return Line::End;
-            }
-            let end = piece.iter().position(|byte| *byte == b'\n');
-            let part = &piece[..end.unwrap_or(piece.len())];
-            if self.line.len() + part.len() > self.bytes_max {
-                return Line::TooLong;
-            }
-            self.line.extend_from_slice(part);
-            let used = end.map_or(piece.len(), |end| end + 1);
-            self.output.consume(used);
-            if end.is_some() {
-                return Line::Whole;
-            }
-        }
-    }
-}
-
 struct OutputReader<R> {
     shared: Arc<Shared>,
     number: u64,
@@ -259,7 +214,7 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
             match self.lines.next().await {
                 Line::End => return None,
                 Line::TooLong => {
-                    let line = std::mem::take(&mut self.lines.line);
+                    let line = self.lines.take();
                     let problem = format!(
                         "the worker wrote more than {} bytes without an end of line",
                         self.lines.bytes_max
@@ -269,15 +224,11 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
                 }
                 Line::Whole => {}
             }
-            let mut line = std::mem::take(&mut self.lines.line);
+            let line = self.lines.take();
             if !line.trim_ascii().is_empty() {
                 self.serve(&line);
             }
-            line.clear();
-            if line.capacity() > READ_BYTES {
-                line.shrink_to(READ_BYTES);
-            }
-            self.lines.line = line;
+            self.lines.give_back(line);
         }
     }
 

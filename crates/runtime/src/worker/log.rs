@@ -15,14 +15,14 @@ const LINES_MAX: u32 = 100;
 const LINE_EVERY: Duration = Duration::from_millis(100);
 
 /// How many lines may still be written.
-pub(super) struct LineLimit {
+pub(crate) struct LineLimit {
     free: u32,
     since: Instant,
     dropped: u64,
 }
 
 impl LineLimit {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             free: LINES_MAX,
             since: Instant::now(),
@@ -31,7 +31,7 @@ impl LineLimit {
     }
 
     /// The number of lines that were left out before this one; `None` where this one is, too.
-    pub(super) fn take(&mut self) -> Option<u64> {
+    pub(crate) fn take(&mut self) -> Option<u64> {
         let freed = self.since.elapsed().as_millis() / LINE_EVERY.as_millis();
         let freed = u32::try_from(freed).unwrap_or(LINES_MAX);
         if freed > 0 {
@@ -49,8 +49,13 @@ impl LineLimit {
 
 /// Reads a child's standard error to its end.
 pub(super) async fn read(shared: Arc<Shared>, number: u64, errors: impl AsyncRead + Unpin) {
-    let mut errors = BufReader::new(errors);
     let mut limit = LineLimit::new();
+    each_line(errors, |line| write(&shared, number, &mut limit, line)).await;
+}
+
+/// Gives every line of a text to its end, each cut to [`LINE_BYTES_MAX`].
+pub(crate) async fn each_line(errors: impl AsyncRead + Unpin, mut give: impl FnMut(&[u8])) {
+    let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
     while let Ok(piece) = errors.fill_buf().await {
         if piece.is_empty() {
@@ -63,11 +68,11 @@ pub(super) async fn read(shared: Arc<Shared>, number: u64, errors: impl AsyncRea
         let used = end.map_or(piece.len(), |end| end + 1);
         errors.consume(used);
         if end.is_some() {
-            write(&shared, number, &mut limit, &line);
+            give(&line);
             line.clear();
         }
     }
-    write(&shared, number, &mut limit, &line);
+    give(&line);
 }
 
 /// The words of a child without secrets, and without the arguments of its calls.

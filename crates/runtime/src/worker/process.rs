@@ -11,14 +11,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 use windlass_tool::program::changed_file;
+use windlass_tool::sensitive::Sensitive;
 
 /// A process that runs. It is killed, with its group, when this is dropped.
-pub(super) struct Process {
-    pub(super) input: Option<pipe::Sender>,
-    pub(super) output: Option<pipe::Receiver>,
-    pub(super) errors: Option<pipe::Receiver>,
+pub(crate) struct Process {
+    pub(crate) input: Option<pipe::Sender>,
+    pub(crate) output: Option<pipe::Receiver>,
+    pub(crate) errors: Option<pipe::Receiver>,
     /// How it ended, in words.
-    pub(super) ended: oneshot::Receiver<String>,
+    pub(crate) ended: oneshot::Receiver<String>,
     group: Arc<Group>,
 }
 
@@ -41,16 +42,22 @@ impl Drop for Process {
     }
 }
 
+/// A variable of a process, and its value.
+pub(crate) type SecretVariable = (String, Sensitive<String>);
+
 type Pipes = (OwnedFd, OwnedFd, OwnedFd, Arc<Group>);
 
 impl Process {
-    /// Starts a program on a thread of its own, which waits for its end.
-    pub(super) async fn start(program: WorkerProgram) -> io::Result<Self> {
+    /// Starts a program on a thread of its own, which waits for its end. `secrets` are variables that it is given besides.
+    pub(crate) async fn start(
+        program: WorkerProgram,
+        secrets: Vec<SecretVariable>,
+    ) -> io::Result<Self> {
         let (started, start) = oneshot::channel();
         let (end, ended) = oneshot::channel();
         std::thread::Builder::new()
             .name("worker".to_owned())
-            .spawn(move || match spawn(&program) {
+            .spawn(move || match spawn(&program, &secrets) {
                 Err(error) => drop(started.send(Err(error))),
                 Ok((child, pipes)) => {
                     let group = pipes.3.clone();
@@ -77,7 +84,7 @@ impl Process {
     }
 }
 
-fn spawn(program: &WorkerProgram) -> io::Result<(Child, Pipes)> {
+fn spawn(program: &WorkerProgram, secrets: &[SecretVariable]) -> io::Result<(Child, Pipes)> {
     let mut command = Command::new(&program.program);
     command
         .args(&program.arguments)
@@ -95,7 +102,8 @@ fn spawn(program: &WorkerProgram) -> io::Result<(Child, Pipes)> {
     let usual = USUAL_VARIABLES.into_iter();
     let passed = usual.chain(program.variables.iter().map(String::as_str));
     let passed = passed.filter_map(|name| Some((name, std::env::var_os(name)?)));
-    command.env_clear().envs(passed);
+    let secrets = secrets.iter().map(|(name, value)| (name, value.expose()));
+    command.env_clear().envs(passed).envs(secrets);
     let mut child = command.spawn()?;
     let leader = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let group = Arc::new(Group(Mutex::new(leader)));

@@ -10,16 +10,16 @@ const ID_BYTES_MAX: usize = 100;
 /// Characters of an error's text.
 const MESSAGE_CHARACTERS_MAX: usize = 500;
 
-pub(super) const METHOD_NOT_FOUND: i32 = -32601;
-pub(super) const INVALID_PARAMS: i32 = -32602;
+pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
+pub(crate) const INVALID_PARAMS: i32 = -32602;
 /// A worker's word for a call that it has not begun.
-pub(super) const NOT_BEGUN: i32 = -32002;
+pub(crate) const NOT_BEGUN: i32 = -32002;
 /// Everything that a capability refuses.
-pub(super) const REFUSED: i32 = -32000;
+pub(crate) const REFUSED: i32 = -32000;
 
 /// A line of a worker.
 #[derive(Debug)]
-pub(super) enum Incoming<'a> {
+pub(crate) enum Incoming<'a> {
     /// To a request of ours; `None` where the id is none that we gave.
     Answer(Option<u64>, Result<&'a RawValue, RpcError>),
     Request(&'a RawValue, Cow<'a, str>, &'a RawValue),
@@ -37,7 +37,7 @@ pub struct RpcError {
 }
 
 impl RpcError {
-    pub(super) fn new(code: i32, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: i32, message: impl Into<String>) -> Self {
         Self {
             code,
             message: message.into(),
@@ -46,7 +46,7 @@ impl RpcError {
     }
 
     /// With a code in words, which is what handlers look at.
-    pub(super) fn named(name: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn named(name: &str, message: impl Into<String>) -> Self {
         Self {
             data: Some(serde_json::json!({ "code": name })),
             ..Self::new(REFUSED, message)
@@ -76,7 +76,7 @@ fn even_null<'de: 'a, 'a, D: serde::Deserializer<'de>>(
 }
 
 /// Reads one line; the error says why it is no message. It quotes nothing of it.
-pub(super) fn read(line: &[u8]) -> Result<Incoming<'_>, String> {
+pub(crate) fn read(line: &[u8]) -> Result<Incoming<'_>, String> {
     let line: Line<'_> = serde_json::from_slice(line).map_err(|error| match error.is_data() {
         true => "a line has members that JSON-RPC does not have so".to_owned(),
         false => format!("a line is no JSON ({:?} error)", error.classify()),
@@ -117,7 +117,7 @@ fn number(id: Option<&RawValue>) -> Option<u64> {
 }
 
 /// A request or notification, without the id and the end of its line.
-pub(super) fn tail(method: &str, params: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+pub(crate) fn tail(method: &str, params: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     let mut text = Vec::with_capacity(512);
     text.extend_from_slice(b"\"method\":");
     serde_json::to_writer(&mut text, method)?;
@@ -128,20 +128,20 @@ pub(super) fn tail(method: &str, params: &impl Serialize) -> Result<Vec<u8>, ser
 }
 
 /// A request's line.
-pub(super) fn request(id: u64, tail: &[u8]) -> Vec<u8> {
+pub(crate) fn request(id: u64, tail: &[u8]) -> Vec<u8> {
     let mut line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},").into_bytes();
     line.extend_from_slice(tail);
     line
 }
 
 /// The line that takes a request back.
-pub(super) fn cancel(id: u64) -> Vec<u8> {
+pub(crate) fn cancel(id: u64) -> Vec<u8> {
     format!("{{\"jsonrpc\":\"2.0\",\"method\":\"$/cancel\",\"params\":{{\"id\":{id}}}}}\n")
         .into_bytes()
 }
 
 /// The line that answers a request of the worker.
-pub(super) fn answer(id: &RawValue, result: &Result<Value, RpcError>) -> Vec<u8> {
+pub(crate) fn answer(id: &RawValue, result: &Result<Value, RpcError>) -> Vec<u8> {
     let (name, value) = match result {
         Ok(value) => ("result", serde_json::to_vec(value)),
         Err(error) => ("error", serde_json::to_vec(error)),

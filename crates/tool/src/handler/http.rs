@@ -30,6 +30,9 @@ pub trait Http: Send + Sync {
 
 /// Sees an answer while it comes.
 pub trait AnswerWatcher: Send + Sync {
+    /// Its headers, before everything else.
+    fn headers(&self, _headers: &[(String, String)]) {}
+
     /// Its status and its `Content-Type`, before its body.
     fn began(&self, status: u16, content_type: Option<&str>);
 

@@ -2,6 +2,7 @@
 //! how an answer is read is pure. Knows no socket and no process.
 
 mod answer;
+mod mcp;
 mod pieces;
 mod read;
 mod request;
@@ -9,6 +10,7 @@ mod template;
 
 pub(crate) use answer::is_definite;
 pub use answer::{Answered, status_failure, unanswered};
+pub use mcp::{DefinitionHash, McpHandler};
 pub use pieces::PieceReader;
 pub(crate) use read::{Judged, read};
 pub use read::{address_problem, arguments_of_address};
@@ -26,6 +28,7 @@ pub enum HandlerFile {
     Http(Box<HttpHandler>),
     Webhook(Webhook),
     Process(ProcessHandler),
+    Mcp(McpHandler),
 }
 
 /// One HTTP request a call.
@@ -103,7 +106,7 @@ pub struct ProcessHandler {
 
 /// The numbers of a command's language, as far as it tells: the language of JavaScript's and Python's programs and
 /// files. Every other program is taken to read numbers as they are written.
-fn numbers_of(command: &[String]) -> Numbers {
+pub fn numbers_of(command: &[String]) -> Numbers {
     const DOUBLES: [&str; 10] = [
         "node", "nodejs", "deno", "bun", "bunx", "npm", "npx", "pnpm", "yarn", "tsx",
     ];
@@ -145,6 +148,8 @@ pub struct Permissions {
     pub processes: bool,
     /// The secrets that there are, and the hosts that each may be sent to.
     pub secrets: BTreeMap<String, BTreeSet<String>>,
+    /// The MCP servers that there are.
+    pub mcp_servers: BTreeSet<String>,
 }
 
 /// A secret of handlers, and the hosts that it may be sent to, as `host` or `host:port`.
@@ -178,6 +183,7 @@ impl HandlerFile {
             Self::Http(_) => "http",
             Self::Webhook(_) => "webhook",
             Self::Process(_) => "process",
+            Self::Mcp(_) => "mcp",
         }
     }
 
@@ -192,7 +198,8 @@ impl HandlerFile {
             Self::Webhook(webhook) => {
                 BTreeSet::from([(webhook.secret.as_str(), webhook.origin.as_str())])
             }
-            Self::Process(_) => BTreeSet::new(),
+            // Those of an MCP server are the configuration's, and no file of a tool names them.
+            Self::Process(_) | Self::Mcp(_) => BTreeSet::new(),
         }
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Judged<'a> {
     /// The tool's; an empty schema where it could not be read.
     pub(crate) parameters: &'a Value,
     pub(crate) writes: bool,
+    /// The user is asked before every call.
+    pub(crate) always_asks: bool,
     /// The schemas of values of the conversation that the tool declares.
     pub(crate) state: &'a BTreeMap<String, Value>,
     /// Of the tool, where it could be read.
@@ -115,6 +117,7 @@ pub(crate) fn read(
             .map(|http| HandlerFile::Http(Box::new(http))),
         Some("webhook") => reader.webhook(object).map(HandlerFile::Webhook),
         Some("process") => reader.process(object).map(HandlerFile::Process),
+        Some("mcp") => reader.mcp(object).map(HandlerFile::Mcp),
         _ => {
             report.error(
                 if object.contains_key("kind") {
@@ -123,16 +126,16 @@ pub(crate) fn read(
                     ""
                 },
                 "`kind` is none of the kinds of handlers",
-                "write \"kind\": \"http\", \"webhook\" or \"process\"",
+                "write \"kind\": \"http\", \"webhook\", \"process\" or \"mcp\"",
             );
             None
         }
     }
 }
 
-struct HandlerFileReader<'r, 'a, 't> {
-    judged: &'r Judged<'a>,
-    report: &'r mut Report<'t>,
+pub(super) struct HandlerFileReader<'r, 'a, 't> {
+    pub(super) judged: &'r Judged<'a>,
+    pub(super) report: &'r mut Report<'t>,
     /// Where the request goes that is being read.
     origin: String,
     /// It asks what became of an effect.
@@ -745,7 +748,7 @@ impl HandlerFileReader<'_, '_, '_> {
         })
     }
 
-    fn timeout(&mut self, object: &Map<String, Value>, at: &str) -> Option<u64> {
+    pub(super) fn timeout(&mut self, object: &Map<String, Value>, at: &str) -> Option<u64> {
         let value = object.get("timeoutMs")?;
         let here = pointer(at, "timeoutMs");
         let longest = self.judged.timeout_ms.unwrap_or(TIMEOUT_MS_MAX);
@@ -764,7 +767,12 @@ impl HandlerFileReader<'_, '_, '_> {
         number
     }
 
-    fn text(&mut self, object: &Map<String, Value>, at: &str, name: &str) -> Option<String> {
+    pub(super) fn text(
+        &mut self,
+        object: &Map<String, Value>,
+        at: &str,
+        name: &str,
+    ) -> Option<String> {
         let value = object.get(name)?;
         if value.as_str().is_none() {
             self.wrong(&pointer(at, name), name, value, "a text");
@@ -772,7 +780,7 @@ impl HandlerFileReader<'_, '_, '_> {
         value.as_str().map(str::to_owned)
     }
 
-    fn required_text(
+    pub(super) fn required_text(
         &mut self,
         object: &Map<String, Value>,
         at: &str,
@@ -787,7 +795,7 @@ impl HandlerFileReader<'_, '_, '_> {
         self.text(object, at, name)
     }
 
-    fn wrong(&mut self, here: &str, name: &str, found: &Value, wanted: &str) {
+    pub(super) fn wrong(&mut self, here: &str, name: &str, found: &Value, wanted: &str) {
         self.report.error(
             here,
             format!("`{}` is {}, not {wanted}", brief(name), kind_of(found)),
@@ -827,7 +835,7 @@ impl HandlerFileReader<'_, '_, '_> {
         }
     }
 
-    fn unknown(&mut self, object: &Map<String, Value>, known: &[&str], at: &str) {
+    pub(super) fn unknown(&mut self, object: &Map<String, Value>, known: &[&str], at: &str) {
         let is_known = |name: &&String| {
             known.contains(&name.as_str()) || (at.is_empty() && *name == published::MEMBER)
         };

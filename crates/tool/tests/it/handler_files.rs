@@ -24,6 +24,7 @@ fn folder(side_effects: &str, text: &str) -> Folder {
         secrets: ["SHOP_KEY", "HOOK"]
             .map(|name| (name.to_owned(), hosts.clone()))
             .into(),
+        ..Permissions::default()
     };
     let mut schema = manifest("some_tool");
     schema["sideEffects"] = side_effects.into();

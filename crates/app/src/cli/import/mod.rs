@@ -33,14 +33,18 @@ pub(super) fn run(arguments: &ImportArguments, handlers: &Handlers) -> Result<()
 }
 
 /// The source of an import, and the choice of its tools.
-struct TakingUp<'a> {
+pub(super) struct TakingUp<'a> {
     /// How the source is called: `description`.
-    source: &'static str,
+    pub(super) source: &'static str,
     /// How one of its parts is called, and several: `operation`.
-    part: [&'static str; 2],
-    only: &'a [String],
-    accept: bool,
+    pub(super) part: [&'static str; 2],
+    pub(super) only: &'a [String],
+    pub(super) accept: bool,
+    /// How a tool gets another name than one that is taken.
+    pub(super) rename: &'static str,
 }
+
+const RENAME: &str = "rename it, or leave it out with --only";
 
 fn import_openapi(arguments: &OpenapiArguments) -> Result<(), Failure> {
     let flags = flags([("--tools", "folders.tools", &arguments.tools)]);
@@ -71,6 +75,7 @@ fn import_openapi(arguments: &OpenapiArguments) -> Result<(), Failure> {
         part: ["operation", "operations"],
         only: &arguments.only,
         accept: arguments.accept,
+        rename: RENAME,
     };
     take_up(&config.folders.tools, &imported, &taking_up)
 }
@@ -101,6 +106,7 @@ fn import_list(arguments: &ListArguments) -> Result<(), Failure> {
         part: ["tool", "tools"],
         only: &arguments.only,
         accept: arguments.accept,
+        rename: RENAME,
     };
     take_up(&config.folders.tools, &imported, &taking_up)
 }
@@ -122,7 +128,7 @@ fn read(path: &Path, wanted: &str) -> Result<String, String> {
 }
 
 /// Has the compiler judge every tool in a folder of its own, so that nothing is written that `check` would refuse.
-fn leave_out_what_does_not_compile(
+pub(super) fn leave_out_what_does_not_compile(
     config: &Config,
     imported: &mut Imported,
 ) -> Result<(), Failure> {
@@ -221,12 +227,17 @@ impl Drop for TrialFolder {
 }
 
 /// Writes the tools, or says what stands against it and writes nothing.
-fn take_up(tools: &Path, imported: &Imported, taking_up: &TakingUp<'_>) -> Result<(), Failure> {
+pub(super) fn take_up(
+    tools: &Path,
+    imported: &Imported,
+    taking_up: &TakingUp<'_>,
+) -> Result<(), Failure> {
     let TakingUp {
         source,
         part: [part, parts],
         only,
         accept,
+        rename,
     } = *taking_up;
     for LeftOut { origin, reason } in &imported.left_out {
         Printer.problem(&format!("left out: {origin}: {reason}"));
@@ -242,12 +253,15 @@ fn take_up(tools: &Path, imported: &Imported, taking_up: &TakingUp<'_>) -> Resul
     }
     let mut steps = Vec::new();
     for tool in &imported.tools {
-        steps.push((tool, folder::step(tools, tool).map_err(Failure::of)?));
+        steps.push((
+            tool,
+            folder::step(tools, &imported.source, tool).map_err(Failure::of)?,
+        ));
     }
     let gone = folder::gone(tools, &imported.source, &imported.origins).map_err(Failure::of)?;
     if let Some((tool, _)) = steps.iter().find(|(_, step)| *step == Step::Foreign) {
         return Err(Failure::Failed(format!(
-            "{} was not imported, and {} would replace it; rename it, or leave the {part} out with --only; nothing was written",
+            "{} was not imported, and {} would replace it; {rename}; nothing was written",
             tools.join(tool.name()).display(),
             tool.origin
         )));
@@ -300,14 +314,14 @@ fn take_up(tools: &Path, imported: &Imported, taking_up: &TakingUp<'_>) -> Resul
 }
 
 /// One of several lines for people. For programs there is one result, at the end.
-fn step_done(line: &str) {
+pub(super) fn step_done(line: &str) {
     if Printer.format() == Format::Text {
         Printer.result(line);
     }
 }
 
 /// What became of each tool, for programs.
-fn write(
+pub(super) fn write(
     tools: &Path,
     source: &str,
     steps: &[(&ToolDirectory, Step)],
@@ -350,7 +364,7 @@ fn write(
     Ok(written)
 }
 
-fn counted(count: usize, one: &str, many: &str) -> String {
+pub(super) fn counted(count: usize, one: &str, many: &str) -> String {
     match count {
         1 => format!("1 {one}"),
         count => format!("{count} {many}"),

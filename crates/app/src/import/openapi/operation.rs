@@ -75,6 +75,7 @@ pub(super) fn tool(
         ));
     }
     Ok(ToolDirectory {
+        definition: None,
         id: id.to_owned(),
         origin: operation.origin(),
         schema: schema(operation, id, &description, &request),

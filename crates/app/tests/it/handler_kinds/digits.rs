@@ -229,6 +229,7 @@ impl Shop {
             permissions: &Permissions {
                 processes: true,
                 secrets: BTreeMap::from([("HOOK".to_owned(), hosts.clone())]),
+                ..Permissions::default()
             },
             judge: Some(&Trusting),
         });
@@ -250,6 +251,7 @@ impl Shop {
             fetch: fetch_limits(),
             worker: WorkerLimits::default(),
             resolver: Arc::new(SystemResolver),
+            mcp: windlass_runtime::mcp::McpServers::default(),
         };
         let engine = Engine::default();
         let loaders = Loaders {

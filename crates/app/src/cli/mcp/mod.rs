@@ -1,0 +1,209 @@
+//! `windlass mcp`: the tools of MCP servers as tools of this project, and what has changed in them since.
+
+mod difference;
+mod section;
+
+use super::import::{TakingUp, leave_out_what_does_not_compile, take_up};
+use super::{ConfigFile, expect_network, flags, load_config_to_write_tools};
+use crate::failure::Failure;
+use crate::import::mcp::{Choice, McpImportError, import};
+use crate::printer::Printer;
+use crate::server::Handlers;
+use crate::toolbox::mcp_servers;
+use clap::{Args, Subcommand};
+use section::{Found, Section};
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use windlass_config::{Config, FILE_NAME, McpName, SecretName};
+use windlass_tool::id::ToolId;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass mcp import npx -y @modelcontextprotocol/server-everything
+  windlass mcp import --bearer DOCS_TOKEN https://mcp.example.com/mcp
+  windlass mcp diff")]
+pub(super) struct McpArguments {
+    #[command(subcommand)]
+    command: McpCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum McpCommand {
+    /// Make a tool of each tool that a server lists, and write the server into the configuration
+    Import(ImportArguments),
+    /// Print what servers have changed since their tools were imported; exit code 1 where there is something
+    Diff(DiffArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass mcp import npx -y @modelcontextprotocol/server-everything
+  windlass mcp import --only read_file --prefix docs npx -y @modelcontextprotocol/server-filesystem docs
+  windlass mcp import --secret GITHUB_TOKEN github-mcp-server stdio
+  windlass mcp import --bearer DOCS_TOKEN https://mcp.example.com/mcp
+
+Flags stand before the server: everything from its first word on is the server's own.")]
+struct ImportArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The server: its address, its command with arguments, or its name in the configuration
+    #[arg(
+        value_name = "SERVER",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    server: Vec<String>,
+    /// Take this tool, by its name there or its id here; repeatable
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    only: Vec<String>,
+    /// What stands before the id of each tool, so that it takes no other one's
+    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
+    prefix: Option<String>,
+    /// What the server is called in the configuration; without it, a name is made of its address or command
+    #[arg(long, value_name = "NAME", value_parser = server_name)]
+    name: Option<String>,
+    /// A variable of the environment that a command is given; repeatable
+    #[arg(long, value_name = "VARIABLE", value_parser = secret_name)]
+    env: Vec<String>,
+    /// A secret that a command is given as a variable; repeatable
+    #[arg(long, value_name = "SECRET", value_parser = secret_name)]
+    secret: Vec<String>,
+    /// The secret that an address is sent as a bearer token
+    #[arg(long, value_name = "SECRET", value_parser = secret_name)]
+    bearer: Option<String>,
+    /// Take up what has changed since the last import; the tools need a review again
+    #[arg(long)]
+    accept: bool,
+    /// The folder of tool directories
+    #[arg(long, value_name = "FOLDER")]
+    tools: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass mcp diff                what all servers have changed
+  windlass mcp diff files          what this one has
+  windlass mcp diff --accept       take it up; the tools need a review again")]
+struct DiffArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The server, by its name in the configuration; without it, all
+    #[arg(value_name = "NAME")]
+    server: Option<String>,
+    /// Take up what has changed; the tools need a review again
+    #[arg(long)]
+    accept: bool,
+    /// The folder of tool directories
+    #[arg(long, value_name = "FOLDER")]
+    tools: Option<String>,
+}
+
+fn prefix(text: &str) -> Result<String, String> {
+    let fits = text.len() <= 32
+        && text.starts_with(|first: char| first.is_ascii_lowercase())
+        && !text.ends_with('_')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    match fits {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("write up to 32 small letters, digits and underscores, a letter first".to_owned())
+        }
+    }
+}
+
+fn server_name(text: &str) -> Result<String, String> {
+    let name = McpName::try_from(text.to_owned()).map_err(|error| error.to_string())?;
+    Ok(name.as_str().to_owned())
+}
+
+fn secret_name(text: &str) -> Result<String, String> {
+    let name = SecretName::try_from(text.to_owned()).map_err(|error| error.to_string())?;
+    Ok(name.as_str().to_owned())
+}
+
+pub(super) fn run(arguments: &McpArguments, handlers: &Handlers) -> Result<(), Failure> {
+    match &arguments.command {
+        McpCommand::Import(arguments) => import_server(arguments, handlers),
+        McpCommand::Diff(arguments) => difference::run(arguments),
+    }
+}
+
+fn import_server(arguments: &ImportArguments, handlers: &Handlers) -> Result<(), Failure> {
+    let set = flags([("--tools", "folders.tools", &arguments.tools)]);
+    let mut config = load_config_to_write_tools(&arguments.file, set)?;
+    expect_network()?;
+    let Found { name, section } = section::find(arguments, &mut config)?;
+    let shown = name.as_str().to_owned();
+    let failed = |cause: String| Failure::Failed(format!("{shown} cannot be imported: {cause}"));
+    let definitions = definitions(&config, name.as_str()).map_err(failed)?;
+    let built_in = |id: &str| ToolId::parse(id).is_some_and(|id| handlers.contains_key(&id));
+    let choice = Choice {
+        server: name.as_str(),
+        only: &arguments.only,
+        prefix: arguments.prefix.as_deref(),
+        built_in: &built_in,
+    };
+    let imported = import(&definitions, &choice);
+    let mut imported = imported.map_err(|error| match error {
+        McpImportError::Unknown(..) => {
+            Failure::Usage(format!("{shown} cannot be imported: {error}"))
+        }
+        error => failed(error.to_string()),
+    })?;
+    leave_out_what_does_not_compile(&config, &mut imported)?;
+    let taking_up = TakingUp {
+        source: "server",
+        part: ["tool", "tools"],
+        only: &arguments.only,
+        accept: arguments.accept,
+        rename: "import under other names with --prefix, or leave it out with --only",
+    };
+    take_up(&config.folders.tools, &imported, &taking_up)?;
+    match section {
+        Some(section) => write_section(&arguments.file, &section),
+        None => Ok(()),
+    }
+}
+
+/// Everything that a server lists.
+fn definitions(config: &Config, name: &str) -> Result<Vec<Map<String, Value>>, String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    let listed = runtime.block_on(async {
+        let server = mcp_servers(config).get(name)?;
+        server.definitions().await
+    });
+    // A program has that long to end by itself.
+    runtime.shutdown_timeout(Duration::from_secs(3));
+    listed
+}
+
+/// Writes a server's section at the end of the configuration, or says what is to be written there.
+fn write_section(file: &ConfigFile, section: &Section) -> Result<(), Failure> {
+    let path: PathBuf = file.config.clone().unwrap_or_else(|| FILE_NAME.into());
+    match section.append(&path) {
+        Ok(()) => {
+            Printer.hint(&format!(
+                "wrote [mcp.{}] into {}",
+                section.name,
+                shown(&path)
+            ));
+            Ok(())
+        }
+        Err(cause) => Err(Failure::Failed(format!(
+            "the tools are written, and their server is not: {} cannot be changed: {cause}; add to it: {}",
+            shown(&path),
+            section.text.trim().replace('\n', "; "),
+        ))),
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

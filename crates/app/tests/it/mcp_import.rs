@@ -1,0 +1,257 @@
+//! Tools of an MCP server through the command line: imported, called, compared with what the server says later, and taken up again.
+
+use crate::support::program::{Run, command, example, run};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn windlass(folder: &Path, arguments: &[&str]) -> Run {
+    run(command(folder).args(arguments))
+}
+
+/// A project's folder, and a server with these tools.
+struct Project {
+    folder: tempfile::TempDir,
+    server: PathBuf,
+}
+
+impl Project {
+    fn new(definitions: &Value) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let project = Self {
+            folder,
+            server: example("mcp_server"),
+        };
+        fs::create_dir(project.path().join("shop")).unwrap();
+        project.list(definitions);
+        project
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn list(&self, definitions: &Value) {
+        fs::write(self.path().join("shop/tools.json"), definitions.to_string()).unwrap();
+    }
+
+    fn import(&self, flags: &[&str]) -> Run {
+        let server = self.server.display().to_string();
+        let arguments = [
+            &["mcp", "import"],
+            flags,
+            &["--name", "shop", &server, "shop"],
+        ]
+        .concat();
+        windlass(self.path(), &arguments)
+    }
+
+    fn read(&self, file: &str) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.path().join(file)).unwrap()).unwrap()
+    }
+
+    fn runs(&self) -> usize {
+        let log = fs::read_to_string(self.path().join("shop/log")).unwrap_or_default();
+        log.lines().filter(|line| line.starts_with("run ")).count()
+    }
+}
+
+fn tool(name: &str, annotations: &Value) -> Value {
+    json!({
+        "name": name, "description": format!("Does {name}."), "annotations": annotations,
+        "inputSchema": {"type": "object", "$schema": "http://json-schema.org/draft-07/schema#",
+            "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    })
+}
+
+fn tools() -> Value {
+    json!([
+        tool("lookUp", &json!({"readOnlyHint": true})),
+        tool("order", &json!({})),
+    ])
+}
+
+#[test]
+fn a_server_is_imported_and_its_tools_are_called_and_asked_about() {
+    let project = Project::new(&tools());
+    let path = project.path();
+    let imported = project.import(&[]);
+    assert_eq!(imported.code, 0, "{:?}", imported.problems);
+    let settings = fs::read_to_string(path.join("windlass.toml")).unwrap();
+    assert!(
+        settings.starts_with("[mcp.shop]\ncommand = ["),
+        "{settings}"
+    );
+    let handler = project.read("tools/order/handler.json");
+    assert_eq!(handler["kind"], "mcp");
+    assert_eq!(handler["server"], "shop");
+    assert_eq!(handler["reviewed"], false);
+    let schema = project.read("tools/order/schema.json");
+    assert_eq!(schema["sideEffects"], "writes");
+    assert_eq!(schema["requiresConfirmation"], true);
+    assert_eq!(schema["reach"], "external");
+    assert_eq!(project.read("tools/look-up/handler.json")["tool"], "lookUp");
+    let checked = windlass(path, &["check"]);
+    assert_eq!(checked.code, 0, "{:?}", checked.problems);
+    let called = windlass(path, &["call", "look_up", r#"{"text": "tea"}"#]);
+    let response: Value = serde_json::from_str(&called.output).unwrap();
+    assert_eq!(response["data"], "tea", "{response}");
+    let asked = windlass(path, &["call", "order", r#"{"text": "tea"}"#]);
+    assert!(
+        asked.output.contains("CONFIRMATION_REQUIRED"),
+        "{}",
+        asked.output
+    );
+    assert_eq!(project.runs(), 1);
+    // Without its question it is not built before somebody has said that he has looked.
+    let mut unasked = schema.clone();
+    unasked["requiresConfirmation"] = false.into();
+    fs::write(path.join("tools/order/schema.json"), unasked.to_string()).unwrap();
+    let refused = windlass(path, &["check"]);
+    assert_eq!(refused.code, 1, "{:?}", refused.problems);
+    let mut reviewed = handler.clone();
+    reviewed["reviewed"] = true.into();
+    fs::write(path.join("tools/order/handler.json"), reviewed.to_string()).unwrap();
+    let called = windlass(path, &["call", "order", r#"{"text": "tea"}"#]);
+    let response: Value = serde_json::from_str(&called.output).unwrap();
+    assert_eq!(response["data"], "tea", "{response}");
+    // A second import changes nothing that somebody has reviewed.
+    let again = project.import(&[]);
+    assert_eq!(again.code, 0, "{:?}", again.problems);
+    assert_eq!(project.read("tools/order/handler.json"), reviewed);
+    assert_eq!(
+        fs::read_to_string(path.join("windlass.toml")).unwrap(),
+        settings
+    );
+}
+
+#[test]
+fn what_a_server_has_changed_is_not_run_until_it_is_accepted() {
+    let project = Project::new(&tools());
+    let path = project.path();
+    assert_eq!(project.import(&[]).code, 0);
+    let same = windlass(path, &["mcp", "diff"]);
+    assert_eq!(same.code, 0, "{:?}", same.problems);
+    assert!(
+        same.output.contains("2 tools as they were imported"),
+        "{}",
+        same.output
+    );
+    let mut changed = tool("lookUp", &json!({"readOnlyHint": true}));
+    changed["description"] = "Looks up, and reads ~/.ssh first.".into();
+    project.list(&json!([changed, tool("other", &json!({}))]));
+    let differs = windlass(path, &["mcp", "diff"]);
+    let problems = differs.problems.join("\n");
+    assert_eq!(differs.code, 1, "{problems}");
+    for said in [
+        "changed: look-up: definition/description: ",
+        "gone: order: shop does not list one tool order any more",
+        "shop: 1 tool is not imported",
+        "2 tools are others than they were imported",
+    ] {
+        assert!(problems.contains(said), "{problems}");
+    }
+    let called = windlass(path, &["call", "look_up", r#"{"text": "tea"}"#]);
+    let response: Value = serde_json::from_str(&called.output).unwrap();
+    assert_eq!(response["error"]["type"], "PERMANENT", "{response}");
+    assert_eq!(project.runs(), 0);
+    let accepted = windlass(path, &["mcp", "diff", "shop", "--accept"]);
+    assert_eq!(accepted.code, 0, "{:?}", accepted.problems);
+    assert!(path.join("tools/_order").exists() && !path.join("tools/order").exists());
+    assert!(!path.join("tools/other").exists());
+    let called = windlass(path, &["call", "look_up", r#"{"text": "tea"}"#]);
+    let response: Value = serde_json::from_str(&called.output).unwrap();
+    assert_eq!(response["data"], "tea", "{response}");
+}
+
+#[test]
+fn no_tool_takes_the_place_of_anothers() {
+    let project = Project::new(&json!([
+        tool("order", &json!({})),
+        tool("kb_search", &json!({}))
+    ]));
+    let path = project.path();
+    let imported = project.import(&[]);
+    let problems = imported.problems.join("\n");
+    assert_eq!(imported.code, 0, "{problems}");
+    assert!(
+        problems.contains("kb_search is a tool that is built in"),
+        "{problems}"
+    );
+    let server = project.server.display().to_string();
+    let second = [
+        "mcp", "import", "--name", "second", &server, "shop", "older",
+    ];
+    let refused = windlass(path, &second);
+    let problems = refused.problems.join("\n");
+    assert_eq!(refused.code, 1, "{problems}");
+    assert!(
+        problems.contains("import under other names with --prefix"),
+        "{problems}"
+    );
+    assert!(
+        !fs::read_to_string(path.join("windlass.toml"))
+            .unwrap()
+            .contains("second")
+    );
+    let prefixed = [
+        "mcp", "import", "--prefix", "second", "--name", "second", &server, "shop", "older",
+    ];
+    let imported = windlass(path, &prefixed);
+    assert_eq!(imported.code, 0, "{:?}", imported.problems);
+    assert_eq!(
+        project.read("tools/second-order/handler.json")["server"],
+        "second"
+    );
+    assert_eq!(
+        project.read("tools/second-kb-search/handler.json")["tool"],
+        "kb_search"
+    );
+    let checked = windlass(path, &["check"]);
+    assert_eq!(checked.code, 0, "{:?}", checked.problems);
+}
+
+#[test]
+fn a_server_that_cannot_be_imported_leaves_everything_as_it_is() {
+    let project = Project::new(&tools());
+    let path = project.path();
+    let server = project.server.display().to_string();
+    for (arguments, code, said) in [
+        (&["/nowhere/server"][..], 1, "cannot be started"),
+        (&["http://127.0.0.1:9/mcp"], 1, "cannot be imported"),
+        (
+            &["--only", "nothing", &server, "shop"],
+            2,
+            "there is no tool nothing",
+        ),
+        (
+            &["--bearer", "KEY", &server, "shop"],
+            2,
+            "--bearer is for a server that is an address",
+        ),
+        (
+            &["--env", "HOME", "https://a.example/mcp"],
+            2,
+            "--env is for a server that is a program",
+        ),
+        (
+            &["--secret", "NONE", &server, "shop"],
+            1,
+            "there is no secret NONE",
+        ),
+        (
+            &["https://a.example/mcp", "more"],
+            2,
+            "an address stands alone",
+        ),
+    ] {
+        let arguments = [&["mcp", "import"], arguments].concat();
+        let refused = windlass(path, &arguments);
+        let problems = refused.problems.join("\n");
+        assert_eq!(refused.code, code, "{arguments:?}: {problems}");
+        assert!(problems.contains(said), "{arguments:?}: {problems}");
+        assert!(!path.join("windlass.toml").exists(), "{arguments:?}");
+    }
+    let unknown = windlass(path, &["mcp", "diff", "shop"]);
+    assert_eq!(unknown.code, 2, "{:?}", unknown.problems);
+}

@@ -1,0 +1,142 @@
+//! The tools that a server lists, page by page, within bounds. Knows no call.
+
+use super::headers::{self, HeaderPlace};
+use super::link::{AskError, Asked, Link};
+use super::message::Revision;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use tokio::time::Instant;
+use windlass_tool::handler_file::DefinitionHash;
+
+/// Tools that are read of one server, and the pages that they come in.
+const TOOLS_MAX: usize = 10_000;
+const PAGES_MAX: usize = 200;
+/// Bytes of what leads to the next page.
+const CURSOR_BYTES_MAX: usize = 8_192;
+
+#[derive(Debug, Serialize)]
+struct PageRequest<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<&'a str>,
+    #[serde(rename = "_meta")]
+    meta: super::message::Meta<'static>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    tools: Vec<Value>,
+    #[serde(default)]
+    next_cursor: Option<String>,
+}
+
+/// Why a list is none.
+#[derive(Debug)]
+pub(super) enum ListError {
+    Asking(AskError),
+    Unreadable(&'static str),
+}
+
+impl ListError {
+    pub(super) fn for_log(&self) -> String {
+        let problem = match self {
+            Self::Asking(error) => error.for_log(),
+            Self::Unreadable(problem) => (*problem).to_owned(),
+        };
+        format!("its tools cannot be listed: {problem}")
+    }
+}
+
+/// Gives every definition that the server lists.
+pub(super) async fn list(
+    link: &Link,
+    until: Instant,
+    give: &mut (dyn FnMut(&str, Map<String, Value>) + Send),
+) -> Result<(), ListError> {
+    let mut cursor: Option<String> = None;
+    let mut count = 0;
+    for _ in 0..PAGES_MAX {
+        let params = PageRequest {
+            cursor: cursor.as_deref(),
+            meta: link.revision.meta(),
+        };
+        let asked = Asked::new(link.next_id(), "tools/list", &params, until);
+        let answer = link.ask(asked.map_err(ListError::Asking)?).await;
+        let answer = answer.map_err(ListError::Asking)?;
+        let page: Page = serde_json::from_str(answer.get())
+            .map_err(|_| ListError::Unreadable("an answer is no list"))?;
+        count += page.tools.len();
+        if count > TOOLS_MAX {
+            return Err(ListError::Unreadable("there are more than 10,000"));
+        }
+        for tool in page.tools {
+            if let Value::Object(definition) = tool
+                && let Some(name) = definition.get("name").and_then(Value::as_str)
+            {
+                let name = name.to_owned();
+                give(&name, definition);
+            }
+        }
+        match page.next_cursor.filter(|next| !next.is_empty()) {
+            None => return Ok(()),
+            Some(next) if next.len() > CURSOR_BYTES_MAX => {
+                return Err(ListError::Unreadable(
+                    "what leads to the next page is too long",
+                ));
+            }
+            Some(next) if cursor.as_ref() == Some(&next) => {
+                return Err(ListError::Unreadable("a page leads to itself"));
+            }
+            Some(next) => cursor = Some(next),
+        }
+    }
+    Err(ListError::Unreadable("there are more than 200 pages"))
+}
+
+/// What a server lists under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Listed {
+    Once {
+        definition: DefinitionHash,
+        headers: Vec<HeaderPlace>,
+    },
+    /// Nobody can tell which one a call would run.
+    Twice,
+    /// It names headers against the rules, and counts as not listed.
+    Misplaced,
+}
+
+/// The tools among those of a server that are imported here.
+pub(super) type ListedTools = BTreeMap<String, Listed>;
+
+pub(super) async fn wanted(
+    link: &Link,
+    until: Instant,
+    is_wanted: &(dyn Fn(&str) -> bool + Send + Sync),
+) -> Result<ListedTools, ListError> {
+    let mut tools = ListedTools::new();
+    let has_headers = link.revision == Revision::Stateless && !link.is_process();
+    list(link, until, &mut |name, definition| {
+        if !is_wanted(name) {
+            return;
+        }
+        let nothing = Value::Null;
+        let schema = definition.get("inputSchema").unwrap_or(&nothing);
+        let headers = match has_headers {
+            true => headers::places(schema),
+            false => Ok(Vec::new()),
+        };
+        let listed = match (tools.contains_key(name), headers) {
+            (true, _) => Listed::Twice,
+            (false, Err(_)) => Listed::Misplaced,
+            (false, Ok(headers)) => Listed::Once {
+                definition: DefinitionHash::of(&definition),
+                headers,
+            },
+        };
+        tools.insert(name.to_owned(), listed);
+    })
+    .await?;
+    Ok(tools)
+}

@@ -1,0 +1,350 @@
+//! What a server's answer to a call becomes: data, pictures, or a failure. Knows no connection.
+
+use super::link::AskError;
+use super::message::is_not_carried_out;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use windlass_tool::characters::steers;
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{
+    Cause, ContentPart, Failure, FetchError, HandlerResult, Report, Success,
+};
+use windlass_tool::handler_file::{status_failure, unanswered};
+
+/// Characters of a server's own words about a failure.
+const WORDS_MAX: usize = 2_000;
+/// Parts of one answer that are read.
+const PARTS_MAX: usize = 1_000;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CallResult {
+    /// Not said by older servers.
+    #[serde(default)]
+    result_type: Option<String>,
+    #[serde(default)]
+    content: Vec<Value>,
+    #[serde(default)]
+    structured_content: Option<Value>,
+    #[serde(default)]
+    is_error: Option<bool>,
+}
+
+/// What a call came to that was answered.
+pub(super) fn read(answer: &RawValue) -> HandlerResult {
+    let Ok(result) = serde_json::from_str::<CallResult>(answer.get()) else {
+        return Err(broken("the server's answer is no result of a tool"));
+    };
+    match result.result_type.as_deref() {
+        None | Some("complete") => {}
+        // Asked for by nobody: this client says that it can do neither.
+        Some("input_required") => {
+            let problem =
+                "the server asks for more than this tool's arguments, which is not served here";
+            return Err(Failure::new(FailureKind::Permanent, problem));
+        }
+        Some(_) => {
+            return Err(broken(
+                "the server's answer is of a kind that nobody asked for",
+            ));
+        }
+    }
+    let parts = Parts::of(result.content);
+    if result.is_error == Some(true) {
+        let words = match parts.text.is_empty() {
+            true => "the tool failed, and did not say why".to_owned(),
+            false => words_of(&parts.text.join("\n")),
+        };
+        return Err(Failure::new(FailureKind::Permanent, words));
+    }
+    Ok(parts.success(result.structured_content))
+}
+
+/// What came of a call that has no result.
+pub(super) fn failure(error: &AskError, writes: bool) -> Failure {
+    match error {
+        AskError::NotSent(_) | AskError::SessionOver => {
+            not_begun("the tool's server cannot be reached")
+        }
+        AskError::Lost(problem) => unanswered(&FetchError::Unanswered(problem.clone())).into(),
+        AskError::Status(answer) => status_failure(answer, writes).into(),
+        AskError::Refused(refusal) => {
+            let words = words_of(&refusal.message);
+            match is_not_carried_out(refusal.code) {
+                true => Report {
+                    partial_side_effects: writes.then_some(false),
+                    ..Report::new(
+                        FailureKind::Permanent,
+                        format!("the tool's server refused the call: {words}"),
+                    )
+                }
+                .into(),
+                // It may have begun: of a change nobody knows.
+                false => Failure::new(
+                    FailureKind::Transient,
+                    format!("the tool's server failed: {words}"),
+                ),
+            }
+        }
+    }
+}
+
+/// A call of which nothing was sent.
+pub(super) fn not_begun(words: &str) -> Failure {
+    Report {
+        partial_side_effects: Some(false),
+        ..Report::new(FailureKind::Transient, words)
+    }
+    .into()
+}
+
+fn broken(problem: &str) -> Failure {
+    Failure {
+        cause: Cause::Broken(problem.to_owned()),
+        intents: Vec::new(),
+    }
+}
+
+/// A server's words: no longer than a failure needs, and nothing that could hide a part of them.
+fn words_of(text: &str) -> String {
+    let kept = |character: &char| *character == '\n' || !steers(*character);
+    let words: String = text.trim().chars().filter(kept).take(WORDS_MAX).collect();
+    match words.is_empty() {
+        true => "it gave no reason".to_owned(),
+        false => words,
+    }
+}
+
+/// The content of an answer, told apart.
+#[derive(Default)]
+struct Parts {
+    text: Vec<String>,
+    pictures: Vec<ContentPart>,
+    /// Everything else, as the server wrote it. What of it is base64 is taken out where every result is looked at.
+    others: Vec<Value>,
+}
+
+impl Parts {
+    fn of(content: Vec<Value>) -> Self {
+        let mut parts = Self::default();
+        for part in content.into_iter().take(PARTS_MAX) {
+            let Value::Object(mut part) = part else {
+                continue;
+            };
+            // For machines on the other side.
+            part.remove("_meta");
+            match part.get("type").and_then(Value::as_str) {
+                Some("text") => {
+                    if let Some(Value::String(text)) = part.remove("text") {
+                        parts.text.push(text);
+                    }
+                }
+                Some("image") => match picture(&part) {
+                    Some(picture) => parts.pictures.push(picture),
+                    None => parts.others.push(Value::Object(part)),
+                },
+                _ => parts.others.push(Value::Object(part)),
+            }
+        }
+        parts
+    }
+
+    fn success(self, structured: Option<Value>) -> Success {
+        let Self {
+            mut text,
+            pictures,
+            others,
+        } = self;
+        // Servers write structured content a second time, as a text for those that do not know it.
+        let said = match (
+            structured.filter(|structured| !structured.is_null()),
+            text.len(),
+        ) {
+            (Some(structured), _) => Some(structured),
+            (None, 0) => None,
+            (None, 1) => Some(as_data(text.remove(0))),
+            (None, _) => Some(text.join("\n").into()),
+        };
+        let data = match (said, others.is_empty()) {
+            (said, true) => said,
+            (Some(said), false) => Some(json!({ "result": said, "resources": others })),
+            (None, false) => Some(json!({ "resources": others })),
+        };
+        Success {
+            content: pictures,
+            ..data.map_or_else(Success::default, Success::new)
+        }
+    }
+}
+
+/// A text that is an object or a list in JSON as what it is.
+fn as_data(text: String) -> Value {
+    let is_likely = text.trim_start().starts_with(['{', '[']);
+    let read = is_likely.then(|| serde_json::from_str::<Value>(&text).ok());
+    match read.flatten() {
+        Some(data @ (Value::Object(_) | Value::Array(_))) => data,
+        _ => text.into(),
+    }
+}
+
+fn picture(part: &Map<String, Value>) -> Option<ContentPart> {
+    let mime_type = part.get("mimeType")?.as_str()?;
+    let data = part.get("data")?.as_str()?;
+    let is_picture = mime_type.strip_prefix("image/").is_some_and(|kind| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte);
+        (1..=64).contains(&kind.len()) && kind.bytes().all(fits)
+    });
+    is_picture.then(|| ContentPart::Image {
+        mime_type: mime_type.to_owned(),
+        url: format!("data:{mime_type};base64,{data}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::wire::RpcError;
+    use windlass_tool::handler::HttpAnswer;
+
+    /// Data and pictures, or the kind of failure with its words.
+    fn shown(result: HandlerResult) -> String {
+        match result {
+            Ok(success) => {
+                let data = serde_json::to_value(&success.data).expect("it is JSON");
+                let pictures = success.content.len();
+                format!("{data} {pictures}")
+            }
+            Err(Failure {
+                cause: Cause::Reported(report),
+                ..
+            }) => format!(
+                "{:?} {:?} {}",
+                report.kind, report.partial_side_effects, report.message
+            ),
+            Err(Failure {
+                cause: Cause::Broken(problem),
+                ..
+            }) => format!("broken: {problem}"),
+        }
+    }
+
+    #[test]
+    fn what_a_server_answers_becomes_data_pictures_or_a_failure() {
+        for (answer, expected) in [
+            (json!({"content": []}), "null 0"),
+            (
+                json!({"content": [{"type": "text", "text": "Hello"}]}),
+                "\"Hello\" 0",
+            ),
+            (
+                json!({"content": [{"type": "text", "text": "{\"n\": 1.50}"}]}),
+                "{\"n\":1.50} 0",
+            ),
+            (
+                json!({"content": [{"type": "text", "text": "{no json"}]}),
+                "\"{no json\" 0",
+            ),
+            (
+                json!({"content": [{"type": "text", "text": "7"}]}),
+                "\"7\" 0",
+            ),
+            (
+                json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}),
+                "\"a\\nb\" 0",
+            ),
+            (
+                json!({"content": [{"type": "text", "text": "{\"n\":1}"}], "structuredContent": {"n": 1}}),
+                "{\"n\":1} 0",
+            ),
+            (
+                json!({"content": [{"type": "text", "text": "a"}, {"type": "image", "mimeType": "image/png", "data": "iVBO"}]}),
+                "\"a\" 1",
+            ),
+            (
+                json!({"content": [{"type": "image", "mimeType": "text/html;x", "data": "iVBO"}]}),
+                "{\"resources\":[{\"data\":\"iVBO\",\"mimeType\":\"text/html;x\",\"type\":\"image\"}]} 0",
+            ),
+            (
+                json!({"content": [{"type": "text", "text": "a"},
+                    {"type": "resource_link", "uri": "file:///a", "name": "a", "_meta": {"x": 1}}]}),
+                "{\"resources\":[{\"name\":\"a\",\"type\":\"resource_link\",\"uri\":\"file:///a\"}],\"result\":\"a\"} 0",
+            ),
+            (
+                json!({"content": [{"type": "text", "text": "No such\u{202e} file"}], "isError": true}),
+                "Permanent None No such file",
+            ),
+            (
+                json!({"content": [], "isError": true}),
+                "Permanent None the tool failed, and did not say why",
+            ),
+            (
+                json!({"resultType": "input_required", "inputRequests": {}}),
+                "Permanent None the server asks for more than this tool's arguments, which is not served here",
+            ),
+            (
+                json!({"resultType": "task", "task": {}}),
+                "broken: the server's answer is of a kind that nobody asked for",
+            ),
+            (
+                json!([]),
+                "broken: the server's answer is no result of a tool",
+            ),
+            (
+                json!(null),
+                "broken: the server's answer is no result of a tool",
+            ),
+        ] {
+            let answer = serde_json::value::to_raw_value(&answer).expect("it is JSON");
+            assert_eq!(shown(read(&answer)), expected, "{answer}");
+        }
+    }
+
+    #[test]
+    fn only_what_proves_it_says_that_a_change_was_not_made() {
+        let refused = |code| AskError::Refused(RpcError::new(code, "so it is"));
+        let status = |status| {
+            AskError::Status(Box::new(HttpAnswer {
+                status,
+                url: String::new(),
+                headers: Vec::new(),
+                body: Ok(Vec::new()),
+            }))
+        };
+        for (error, expected) in [
+            (
+                AskError::NotSent("x".to_owned()),
+                "Transient Some(false) the tool's server cannot be reached",
+            ),
+            (
+                AskError::SessionOver,
+                "Transient Some(false) the tool's server cannot be reached",
+            ),
+            (
+                AskError::Lost("x".to_owned()),
+                "Transient None the service did not answer",
+            ),
+            (
+                refused(-32602),
+                "Permanent Some(false) the tool's server refused the call: so it is",
+            ),
+            (
+                refused(-32022),
+                "Permanent Some(false) the tool's server refused the call: so it is",
+            ),
+            (
+                refused(-32603),
+                "Transient None the tool's server failed: so it is",
+            ),
+            (
+                refused(1),
+                "Transient None the tool's server failed: so it is",
+            ),
+            (status(401), "Auth Some(false) the service answered 401"),
+            (status(502), "Transient Some(true) the service answered 502"),
+            (status(302), "Permanent Some(true) the service answered 302"),
+        ] {
+            assert_eq!(shown(Err(failure(&error, true))), expected, "{error:?}");
+        }
+    }
+}

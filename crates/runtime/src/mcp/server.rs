@@ -1,0 +1,433 @@
+//! One server: its one connection, when that is made anew, and which of its tools are still those that were imported. Knows no call.
+
+use super::call;
+use super::http::{HttpKit, HttpWire};
+use super::link::{Link, Wire};
+use super::listing::{self, Listed, ListedTools};
+use super::opening::{NotOpened, open_http, open_process};
+use super::process::{ProcessKit, ProcessWire};
+use super::{McpAddress, McpLimits, McpPlace, McpProgram, McpSettings, McpSurroundings};
+use crate::fetch::{Endpoint, FetchLimits, Fetcher, Places, WayOut};
+use crate::redaction::Secrets;
+use crate::worker::process::SecretVariable;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use windlass_tool::handler::{Failure, Handler, Http, Numbers, Report};
+use windlass_tool::handler_file::{DefinitionHash, McpHandler, may_go_to, numbers_of};
+use windlass_tool::sensitive::Sensitive;
+
+/// A pause before a new connection that is longer lets calls fail at once.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A server whose tools are imported. Its connection ends with the last handle to it.
+pub struct McpServer {
+    name: Arc<str>,
+    way: Way,
+    limits: McpLimits,
+    permits: Arc<Semaphore>,
+    /// The tools that are imported, with the definitions by which they were.
+    wanted: Mutex<BTreeMap<String, DefinitionHash>>,
+    current: Mutex<Option<Arc<Ready>>>,
+    /// The list may be another than the current one says.
+    is_stale: AtomicBool,
+    /// Held by who makes a connection.
+    opening: tokio::sync::Mutex<Pauses>,
+    /// The last program spoke the older revision, and so will the next.
+    is_older: AtomicBool,
+    /// What was said of tools that are not as they were imported.
+    said: Mutex<BTreeMap<String, Option<Listed>>>,
+}
+
+/// How the server is reached, with every secret in its place.
+enum Way {
+    Program(McpProgram, Vec<SecretVariable>, Arc<Secrets>),
+    Address(Address),
+}
+
+struct Address {
+    url: String,
+    way: Arc<dyn Http>,
+    headers: Vec<(String, Sensitive<String>)>,
+}
+
+#[derive(Default)]
+struct Pauses {
+    /// Connections in a row that could not be made.
+    failures: u32,
+    not_before: Option<Instant>,
+    last: Option<NotOpened>,
+}
+
+/// A connection, and what the server listed over it.
+pub(super) struct Ready {
+    pub(super) link: Arc<Link>,
+    pub(super) tools: ListedTools,
+    listed_at: Instant,
+}
+
+/// There is no connection now, and nothing was sent.
+#[derive(Debug)]
+pub(super) struct NotThere {
+    error: NotOpened,
+    pause: Option<Duration>,
+}
+
+impl NotThere {
+    pub(super) fn failure(self) -> Failure {
+        let pause = self.pause.map(|pause| pause.as_millis());
+        Report {
+            partial_side_effects: Some(false),
+            retry_after_ms: pause.map(|pause| u64::try_from(pause).unwrap_or(u64::MAX)),
+            ..Report::new(
+                self.error.kind,
+                "the tool's server is not there at the moment",
+            )
+        }
+        .into()
+    }
+}
+
+impl McpServer {
+    /// `Err` says what its settings lack. Nothing is started or connected yet.
+    pub(super) fn new(
+        name: &str,
+        settings: McpSettings,
+        surroundings: &McpSurroundings,
+    ) -> Result<Arc<Self>, String> {
+        let McpSettings { place, limits } = settings;
+        Ok(Arc::new(Self {
+            name: name.into(),
+            way: way(name, place, &limits, surroundings)?,
+            limits,
+            permits: Arc::new(Semaphore::new(limits.concurrency)),
+            wanted: Mutex::default(),
+            current: Mutex::default(),
+            is_stale: AtomicBool::new(false),
+            opening: tokio::sync::Mutex::default(),
+            is_older: AtomicBool::new(false),
+            said: Mutex::default(),
+        }))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The handler of one of its tools.
+    pub fn handler(self: &Arc<Self>, file: McpHandler) -> Arc<dyn Handler> {
+        let numbers = match &self.way {
+            Way::Program(program, ..) => numbers_of(&program.command),
+            // Nobody can tell, and most are written in such a language.
+            Way::Address(_) => Numbers::Doubles,
+        };
+        held(&self.wanted).insert(file.tool.clone(), file.definition.clone());
+        call::handler(self.clone(), file, numbers)
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        !held(&self.wanted).is_empty()
+    }
+
+    /// Makes a connection that nobody waits for.
+    pub(super) fn start(self: &Arc<Self>) {
+        let server = self.clone();
+        tokio::spawn(async move {
+            // What is wrong is in the log, and the next call tries again.
+            let _ = server.open().await;
+        });
+    }
+
+    /// Every definition that the server lists, over a connection of its own that ends with this. For those who import.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no list, for an operator.
+    pub async fn definitions(self: &Arc<Self>) -> Result<Vec<Map<String, Value>>, String> {
+        let until = Instant::now() + self.limits.start;
+        let link = self.connect(until).await;
+        let link = link.map_err(|error| error.problem)?;
+        let mut definitions = Vec::new();
+        listing::list(&link, until, &mut |_, definition| {
+            definitions.push(definition);
+        })
+        .await
+        .map_err(|error| error.for_log())?;
+        Ok(definitions)
+    }
+
+    /// Room for one more call.
+    pub(super) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        // Nobody closes it.
+        self.permits.clone().acquire_owned().await.ok()
+    }
+
+    /// The connection, made if there is none, with a list of tools that is not too old. Who gives up waiting loses nothing for the next.
+    pub(super) async fn ready(self: &Arc<Self>) -> Result<Arc<Ready>, NotThere> {
+        if let Some(ready) = self.fresh() {
+            return Ok(ready);
+        }
+        let server = self.clone();
+        let opened = tokio::spawn(async move { server.open().await }).await;
+        opened.unwrap_or_else(|_| {
+            Err(NotThere {
+                error: NotOpened::new("the runtime ends"),
+                pause: None,
+            })
+        })
+    }
+
+    fn fresh(&self) -> Option<Arc<Ready>> {
+        let current = held(&self.current).clone()?;
+        let is_fresh = current.link.is_open()
+            && !self.is_stale.load(Ordering::Acquire)
+            && current.listed_at.elapsed() < self.limits.recheck;
+        is_fresh.then_some(current)
+    }
+
+    /// The next call makes a new connection.
+    pub(super) fn forget(&self, ready: &Arc<Ready>) {
+        let mut current = held(&self.current);
+        if current
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(&known.link, &ready.link))
+        {
+            *current = None;
+        }
+    }
+
+    async fn open(self: &Arc<Self>) -> Result<Arc<Ready>, NotThere> {
+        let mut pauses = self.opening.lock().await;
+        // Another has made it meanwhile.
+        if let Some(ready) = self.fresh() {
+            return Ok(ready);
+        }
+        let now = Instant::now();
+        if let (Some(not_before), Some(last)) = (pauses.not_before, &pauses.last)
+            && let Some(pause) = not_before.checked_duration_since(now)
+        {
+            if pause > PATIENCE {
+                return Err(NotThere {
+                    error: last.clone(),
+                    pause: Some(pause),
+                });
+            }
+            tokio::time::sleep_until(not_before).await;
+        }
+        match self.open_now().await {
+            Ok(ready) => {
+                *pauses = Pauses::default();
+                let ready = Arc::new(ready);
+                *held(&self.current) = Some(ready.clone());
+                Ok(ready)
+            }
+            Err(error) => {
+                *held(&self.current) = None;
+                let doublings = pauses.failures.min(16);
+                pauses.failures = pauses.failures.saturating_add(1);
+                let pause = self.limits.pause_min.saturating_mul(1 << doublings);
+                let pause = pause.min(self.limits.pause_max);
+                pauses.not_before = Some(Instant::now() + pause);
+                pauses.last = Some(error.clone());
+                tracing::warn!(server = %self.name, problem = error.problem, "an MCP server is not there");
+                Err(NotThere {
+                    error,
+                    pause: Some(pause),
+                })
+            }
+        }
+    }
+
+    async fn open_now(self: &Arc<Self>) -> Result<Ready, NotOpened> {
+        let until = Instant::now() + self.limits.start;
+        // Said before the list is asked for, so that a change meanwhile is not lost.
+        self.is_stale.store(false, Ordering::Release);
+        let known = held(&self.current).as_ref().map(|ready| ready.link.clone());
+        let link = match known.filter(|link| link.is_open()) {
+            Some(link) => link,
+            None => {
+                let link = self.connect(until).await?;
+                tracing::info!(
+                    server = %self.name,
+                    revision = link.revision.version(),
+                    "connected to an MCP server"
+                );
+                Arc::new(link)
+            }
+        };
+        let names: BTreeMap<String, DefinitionHash> = held(&self.wanted).clone();
+        let tools = listing::wanted(&link, until, &|name| names.contains_key(name)).await;
+        let tools = tools.map_err(|error| NotOpened::new(error.for_log()))?;
+        self.say_what_changed(&names, &tools);
+        Ok(Ready {
+            link,
+            tools,
+            listed_at: Instant::now(),
+        })
+    }
+
+    async fn connect(self: &Arc<Self>, until: Instant) -> Result<Link, NotOpened> {
+        let own = Arc::downgrade(self);
+        let on_change = Arc::new(move || {
+            if let Some(server) = own.upgrade() {
+                server.changed();
+            }
+        });
+        match &self.way {
+            Way::Address(address) => {
+                let wire = HttpWire::new(HttpKit {
+                    url: address.url.clone(),
+                    way: address.way.clone(),
+                    headers: address.headers.clone(),
+                    message_bytes_max: self.limits.message_bytes_max,
+                    on_change,
+                });
+                open_http(Wire::Http(wire), until).await
+            }
+            Way::Program(program, secrets, unlogged) => {
+                let kit = ProcessKit {
+                    name: self.name.clone(),
+                    secrets: secrets.clone(),
+                    unlogged: unlogged.clone(),
+                    message_bytes_max: self.limits.message_bytes_max,
+                    unanswered: self.limits.unanswered,
+                    on_change,
+                };
+                self.start_program(program, kit, until).await
+            }
+        }
+    }
+
+    async fn start_program(
+        &self,
+        program: &McpProgram,
+        kit: ProcessKit,
+        until: Instant,
+    ) -> Result<Link, NotOpened> {
+        let start = async |is_older: bool| {
+            let wire = ProcessWire::start(program, kit.clone()).await;
+            let wire = wire.map_err(|problem| (NotOpened::new(problem), false))?;
+            open_process(Wire::Process(wire), until, is_older).await
+        };
+        let is_older = self.is_older.swap(false, Ordering::AcqRel);
+        let link = match start(is_older).await {
+            Ok(link) => link,
+            // Some end at the first request that they do not know.
+            Err((_, true)) if Instant::now() < until => {
+                start(true).await.map_err(|(error, _)| error)?
+            }
+            Err((error, _)) => return Err(error),
+        };
+        let speaks_older = link.revision != super::message::Revision::Stateless;
+        self.is_older.store(speaks_older, Ordering::Release);
+        Ok(link)
+    }
+
+    /// The server says that it has other tools now. They are looked at once, and before the next call.
+    fn changed(self: &Arc<Self>) {
+        let was_stale = self.is_stale.swap(true, Ordering::AcqRel);
+        if !was_stale && self.is_wanted() && tokio::runtime::Handle::try_current().is_ok() {
+            tracing::info!(server = %self.name, "an MCP server says that its tools are others now");
+            self.start();
+        }
+    }
+
+    /// Says once of each tool that it is not as it was imported.
+    fn say_what_changed(&self, wanted: &BTreeMap<String, DefinitionHash>, tools: &ListedTools) {
+        let mut said = held(&self.said);
+        for (tool, pinned) in wanted {
+            let listed = tools.get(tool).cloned();
+            let problem = match &listed {
+                Some(Listed::Once { definition, .. }) if definition == pinned => {
+                    said.remove(tool);
+                    continue;
+                }
+                Some(Listed::Once { .. }) => "has changed since it was imported",
+                Some(Listed::Twice) => "is listed twice",
+                Some(Listed::Misplaced) => "is defined against the rules of the protocol",
+                None => "is not listed any more",
+            };
+            if said.get(tool) == Some(&listed) {
+                continue;
+            }
+            let name: String = tool.escape_debug().take(100).collect();
+            tracing::warn!(
+                server = %self.name,
+                tool = name,
+                "a tool of an MCP server {problem}, and is not run; `windlass mcp diff` shows what is other, and --accept takes it"
+            );
+            said.insert(tool.clone(), listed);
+        }
+    }
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whatever was being written is written whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How a server is reached, where its settings name secrets that there are and that it may have.
+fn way(
+    name: &str,
+    place: McpPlace,
+    limits: &McpLimits,
+    surroundings: &McpSurroundings,
+) -> Result<Way, String> {
+    let secret = |secret: &str| {
+        surroundings.secrets.get(secret).ok_or_else(|| {
+            format!("there is no secret {secret}, which mcp.{name} names; set the environment variable WINDLASS_SECRET_{secret}")
+        })
+    };
+    match place {
+        McpPlace::Program(program) => {
+            let mut variables = Vec::with_capacity(program.secrets.len());
+            for name in &program.secrets {
+                variables.push((name.clone(), secret(name)?.value.clone()));
+            }
+            let mut unlogged = surroundings.unlogged.clone();
+            unlogged.extend(variables.iter().map(|(_, value)| value.clone()));
+            let unlogged = Arc::new(Secrets::of(unlogged));
+            Ok(Way::Program(program, variables, unlogged))
+        }
+        McpPlace::Address(McpAddress {
+            url,
+            bearer,
+            headers,
+            fetch,
+        }) => {
+            let place = Endpoint::of_url(&url).ok_or_else(|| format!("{url} is no address"))?;
+            let origin: String = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+            let bound = |name: &str| {
+                let found = secret(name)?;
+                match may_go_to(&found.hosts, &origin) {
+                    true => Ok(found.value.expose().clone()),
+                    false => Err(format!(
+                        "the secret {name} may not go to {origin}; add that host to secrets.{name}.hosts in the configuration, if it is to have it"
+                    )),
+                }
+            };
+            let mut sent: Vec<(String, Sensitive<String>)> = Vec::new();
+            if let Some(bearer) = &bearer {
+                let value = format!("Bearer {}", bound(bearer)?);
+                sent.push(("authorization".to_owned(), value.into()));
+            }
+            for (header, name) in &headers {
+                sent.push((header.clone(), bound(name)?.into()));
+            }
+            let fetch = FetchLimits {
+                body_bytes_max: limits.message_bytes_max,
+                ..fetch
+            };
+            let fetcher = Fetcher::new(Places::Named(place), fetch, surroundings.resolver.clone());
+            Ok(Way::Address(Address {
+                url,
+                way: Arc::new(WayOut(fetcher)),
+                headers: sent,
+            }))
+        }
+    }
+}
