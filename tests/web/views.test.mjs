@@ -32,7 +32,7 @@ async function inSession(steps, context = IN_OSLO) {
       const callId = `call-${(calls += 1)}`;
       endpoint.send({ type: "tool_call_started", callId, tool: "tool", args: {}, status: `Looking ${callId}` });
       endpoint.send({ type: "tool_call_finished", callId, tool: "tool", ok: true, durationMs: 1, result: typeof result === "string" ? result : JSON.stringify(result) });
-      const row = page.locator(".call[data-state=done]", { hasText: `Looking ${callId}` }).filter({ has: page.getByText(`Looking ${callId}`, { exact: true }) });
+      const row = page.locator(".call[data-state=done]").nth(calls - 1);
       await row.waitFor();
       return row;
     });
