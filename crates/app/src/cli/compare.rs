@@ -391,9 +391,25 @@ mod tests {
         });
         let tool: Tool = serde_json::from_value(figures).unwrap();
         expect![[r#"
-            book_table             1.2.0                     1.10.0
+            book_table             1.2.0                         1.10.0
             calls                  40000 of 1000 and more users  12 of 1 user
-            "#]]
+            worked                 95.0 % (89.5 to 97.7)         95.0 % (89.5 to 97.7)
+            refused                0.0 % (0.0 to 3.1)            0.0 % (0.0 to 3.1)
+            asked the user         3                             3
+            latency in ms, median  210 (190 to 240)              210 (190 to 240)
+            latency in ms, p95     1200                          1200
+            characters, median     210 (190 to 240)              210 (190 to 240)
+            tokens, median         -                             -
+
+            1.10.0 beside 1.2.0
+              worked: -12.3 points (-20.0 to -1.0): less
+              refused: 0.0 points (-10.0 to +10.0): says nothing yet
+              latency in ms: +30: more
+              characters: not known: says nothing yet
+              tokens: not known: says nothing yet
+              Few users: calls of one user resemble each other, so that the intervals are too narrow.
+
+            Brackets hold the true value in 95 of 100 cases. Of fewer than 20 calls nothing is said."#]]
         .assert_eq(&lines("book_table", &tool, 20).join("\n"));
     }
 }

@@ -178,7 +178,7 @@ fn versions_that_are_none_or_two_of_one_number_are_errors() {
     check(
         &with("some-tool/versions/1.2.0", json!({"/version": "1.3.0"})),
         &expect![[
-            r#"tools/some-tool/versions/1.2.0/schema.json:3:14: error: `version` is `1.3.0`, but the directory is `1.2.0` (write "1.2.0", or rename the directory to 1.3.0)"#
+            r#"tools/some-tool/versions/1.2.0/schema.json:33:3: error: `version` is `1.3.0`, but the directory is `1.2.0` (write "1.2.0", or rename the directory to 1.3.0)"#
         ]],
     );
     check(
@@ -187,20 +187,20 @@ fn versions_that_are_none_or_two_of_one_number_are_errors() {
             json!({"/version": "1.2.0", "/toolId": "other_tool"}),
         ),
         &expect![[
-            r#"tools/some-tool/versions/1.2.0/schema.json:2:13: error: `toolId` is `other_tool`, but the directory is `some-tool` (write "some_tool", or rename the directory to other-tool)"#
+            r#"tools/some-tool/versions/1.2.0/schema.json:32:3: error: `toolId` is `other_tool`, but the directory is `some-tool` (write "some_tool", or rename the directory to other-tool)"#
         ]],
     );
     // The current version has this number.
     check(
         &with("some-tool/versions/1.0.0", json!({})),
         &expect![[
-            r#"tools/some-tool/versions/1.0.0/schema.json:3:14: error: the tool has a version of this number already, in `some-tool` (give one of them another number; what stands behind a + makes no other version)"#
+            r#"tools/some-tool/versions/1.0.0/schema.json:33:3: error: the tool has a version of this number already, in `some-tool` (give one of them another number; what stands behind a + makes no other version)"#
         ]],
     );
     check(
         &folder(&[("2.0.0+a", json!({})), ("2.0.0+b", json!({}))]),
         &expect![[
-            r#"tools/some-tool/versions/2.0.0+b/schema.json:3:14: error: the tool has a version of this number already, in `some-tool/versions/2.0.0+a` (give one of them another number; what stands behind a + makes no other version)"#
+            r#"tools/some-tool/versions/2.0.0+b/schema.json:33:3: error: the tool has a version of this number already, in `some-tool/versions/2.0.0+a` (give one of them another number; what stands behind a + makes no other version)"#
         ]],
     );
     // A version is a whole tool, and every one of its files is looked at.

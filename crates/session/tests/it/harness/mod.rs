@@ -19,7 +19,9 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
-use tools::{changed_registry, profile, registry, registry_with_other_version};
+use tools::{
+    changed_registry, profile, registry, registry_of_other_version, registry_with_other_version,
+};
 use windlass_session::event::EndReason;
 use windlass_session::io::{Input, Output, RateCharge, RateDecision};
 use windlass_session::journal::texts_of;
@@ -303,8 +305,10 @@ impl Bench {
             "killed, other versions" => {
                 return Some(self.restart(Arc::new(registry_with_other_version())));
             }
-            // The other versions are gone.
-            "killed, first versions" => return Some(self.restart(Arc::new(registry()))),
+            // The first versions are gone, and there are the others alone.
+            "killed, first versions gone" => {
+                return Some(self.restart(Arc::new(registry_of_other_version())));
+            }
             _ => return None,
         }
         let mut text = String::new();

@@ -123,14 +123,24 @@ pub(crate) fn changed_registry() -> Registry {
 
 /// The same in another version of each, which has other code, and beside which the first ones lie.
 pub(crate) fn registry_with_other_version() -> Registry {
-    let mut others = tools();
-    for tool in &mut others {
-        (tool.version, tool.code_hash) = ("2.0.0".into(), "2".into());
-    }
+    let others = other_version();
     let ids = others.iter().map(|tool| tool.id.clone());
     let version = Version::parse("2.0.0").unwrap();
     let choice = ids.map(|id| (id, version.clone())).collect();
     registry().beside(others).choosing(&choice)
+}
+
+/// The other versions alone.
+pub(crate) fn registry_of_other_version() -> Registry {
+    Registry::new("1.0.test0002", None, other_version())
+}
+
+fn other_version() -> Vec<Tool> {
+    let mut others = tools();
+    for tool in &mut others {
+        (tool.version, tool.code_hash) = ("2.0.0".into(), "2".into());
+    }
+    others
 }
 
 pub(crate) fn roles(names: &[&str]) -> BTreeSet<Role> {
