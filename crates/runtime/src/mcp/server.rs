@@ -12,11 +12,12 @@ use crate::redaction::Secrets;
 use crate::worker::process::SecretVariable;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Failure, Handler, Http, Numbers, Report};
 use windlass_tool::handler_file::{DefinitionHash, McpHandler, may_go_to, numbers_of};
 use windlass_tool::sensitive::Sensitive;
@@ -33,8 +34,10 @@ pub struct McpServer {
     /// The tools that are imported, with the definitions by which they were.
     wanted: Mutex<BTreeMap<String, DefinitionHash>>,
     current: Mutex<Option<Arc<Ready>>>,
-    /// The list may be another than the current one says.
-    is_stale: AtomicBool,
+    /// How often the server has said that its list is another now.
+    changes: AtomicU64,
+    /// Somebody looks at what has changed.
+    is_looking: AtomicBool,
     /// Held by who makes a connection.
     opening: tokio::sync::Mutex<Pauses>,
     /// The last program spoke the older revision, and so will the next.
@@ -68,6 +71,8 @@ pub(super) struct Ready {
     pub(super) link: Arc<Link>,
     pub(super) tools: ListedTools,
     listed_at: Instant,
+    /// The changes that it was listed after.
+    changes: u64,
 }
 
 /// There is no connection now, and nothing was sent.
@@ -80,13 +85,14 @@ pub(super) struct NotThere {
 impl NotThere {
     pub(super) fn failure(self) -> Failure {
         let pause = self.pause.map(|pause| pause.as_millis());
+        let words = match self.error.kind == FailureKind::Auth {
+            true => "the tool's server does not let this program in",
+            false => "the tool's server is not there at the moment",
+        };
         Report {
             partial_side_effects: Some(false),
             retry_after_ms: pause.map(|pause| u64::try_from(pause).unwrap_or(u64::MAX)),
-            ..Report::new(
-                self.error.kind,
-                "the tool's server is not there at the moment",
-            )
+            ..Report::new(self.error.kind, words)
         }
         .into()
     }
@@ -107,7 +113,8 @@ impl McpServer {
             permits: Arc::new(Semaphore::new(limits.concurrency)),
             wanted: Mutex::default(),
             current: Mutex::default(),
-            is_stale: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
+            is_looking: AtomicBool::new(false),
             opening: tokio::sync::Mutex::default(),
             is_older: AtomicBool::new(false),
             said: Mutex::default(),
@@ -184,7 +191,7 @@ impl McpServer {
     fn fresh(&self) -> Option<Arc<Ready>> {
         let current = held(&self.current).clone()?;
         let is_fresh = current.link.is_open()
-            && !self.is_stale.load(Ordering::Acquire)
+            && current.changes == self.changes.load(Ordering::Acquire)
             && current.listed_at.elapsed() < self.limits.recheck;
         is_fresh.then_some(current)
     }
@@ -244,8 +251,6 @@ impl McpServer {
 
     async fn open_now(self: &Arc<Self>) -> Result<Ready, NotOpened> {
         let until = Instant::now() + self.limits.start;
-        // Said before the list is asked for, so that a change meanwhile is not lost.
-        self.is_stale.store(false, Ordering::Release);
         let known = held(&self.current).as_ref().map(|ready| ready.link.clone());
         let link = match known.filter(|link| link.is_open()) {
             Some(link) => link,
@@ -259,6 +264,8 @@ impl McpServer {
                 Arc::new(link)
             }
         };
+        // Read before the list is asked for, so that a change meanwhile is not lost.
+        let changes = self.changes.load(Ordering::Acquire);
         let names: BTreeMap<String, DefinitionHash> = held(&self.wanted).clone();
         let tools = listing::wanted(&link, until, &|name| names.contains_key(name)).await;
         let tools = tools.map_err(|error| NotOpened::new(error.for_log()))?;
@@ -267,6 +274,7 @@ impl McpServer {
             link,
             tools,
             listed_at: Instant::now(),
+            changes,
         })
     }
 
@@ -329,11 +337,20 @@ impl McpServer {
 
     /// The server says that it has other tools now. They are looked at once, and before the next call.
     fn changed(self: &Arc<Self>) {
-        let was_stale = self.is_stale.swap(true, Ordering::AcqRel);
-        if !was_stale && self.is_wanted() && tokio::runtime::Handle::try_current().is_ok() {
-            tracing::info!(server = %self.name, "an MCP server says that its tools are others now");
-            self.start();
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        if !self.is_wanted()
+            || tokio::runtime::Handle::try_current().is_err()
+            || self.is_looking.swap(true, Ordering::AcqRel)
+        {
+            return;
         }
+        tracing::info!(server = %self.name, "an MCP server says that its tools are others now");
+        let server = self.clone();
+        tokio::spawn(async move {
+            // What is wrong is in the log, and the next call looks again.
+            let _ = server.open().await;
+            server.is_looking.store(false, Ordering::Release);
+        });
     }
 
     /// Says once of each tool that it is not as it was imported.

@@ -78,6 +78,8 @@ fn what_no_compiler_takes_an_editor_marks() {
         r#"{"kind": "http", "method": "GET", "url": "https://a.example/", "query": {"a": {"value": "{title}", "style": "comma"}}}"#,
         r#"{"kind": "http", "method": "GET", "url": "https://a.example/", "errors": {"200": "NOT_FOUND"}}"#,
         r#"{"kind": "webhook", "url": "https://a.example/", "secret": "open"}"#,
+        r#"{"kind": "mcp", "server": "shop", "tool": "say", "definition": "abc"}"#,
+        r#"{"kind": "mcp", "server": "shop", "tool": "say"}"#,
         r#"{"kind": "process", "command": []}"#,
         r#"{"kind": "process", "command": ["node"], "concurrency": 65}"#,
     ] {

@@ -277,8 +277,8 @@ async fn every_revision_on_every_way_comes_to_the_same() {
 
 #[tokio::test]
 async fn a_change_whose_answer_is_lost_is_unknown_and_is_not_made_again() {
-    let quick = json!({"sideEffects": "writes", "idempotent": false, "timeoutMs": 1_500});
-    for way in ["newer", "older", "newer http", "older http", "newer stream"] {
+    let quick = json!({"sideEffects": "writes", "idempotent": false, "timeoutMs": 2_500});
+    for way in ["newer", "older", "older http", "newer stream"] {
         for text in ["dies", "hang", "other", "long", "internal"] {
             let shop = Shop::new(way);
             let mut session = shop.session(&quick);
@@ -308,7 +308,7 @@ async fn a_change_that_was_refused_or_failed_is_known_not_to_be_made() {
 
 #[tokio::test]
 async fn a_server_that_breaks_off_or_says_too_much_is_there_for_the_next_call() {
-    let quick = json!({"timeoutMs": 1_500});
+    let quick = json!({"timeoutMs": 2_500});
     for way in ["newer", "older"] {
         for (text, expected) in [
             ("dies", "TRANSIENT"),
@@ -407,9 +407,9 @@ async fn only_a_change_that_may_be_repeated_carries_its_key() {
 #[tokio::test]
 async fn a_server_hears_that_nobody_waits_for_a_read_and_not_so_of_a_change() {
     for (changes, cancellations) in [
-        (json!({"timeoutMs": 1_000}), 1),
+        (json!({"timeoutMs": 2_500}), 1),
         (
-            json!({"timeoutMs": 1_000, "sideEffects": "writes", "idempotent": false}),
+            json!({"timeoutMs": 2_500, "sideEffects": "writes", "idempotent": false}),
             0,
         ),
     ] {
@@ -503,7 +503,11 @@ async fn a_change_that_nobody_has_reviewed_asks_every_time_or_is_not_built() {
             handler(json!(false)),
             Some("nobody has reviewed it"),
         ),
-        (&asking, handler(json!("yes")), Some("`reviewed` is a text")),
+        (
+            &asking,
+            handler(json!("yes")),
+            Some("`reviewed` is a string"),
+        ),
         (
             &asking,
             json!({"kind": "mcp", "server": "other", "tool": "say", "definition": hash.as_str()}),
