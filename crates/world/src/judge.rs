@@ -747,7 +747,8 @@ impl World {
             return;
         }
         let has_happened = match record.response.expose().meta.accepted_until {
-            Some(_) => self.outside.is_accepted(&effect_id, None),
+            // A service has it, or a handler for which nobody waits.
+            Some(_) => self.outside.is_accepted(&effect_id, None) || self.is_begun(&effect_id),
             None => self.outside.has_happened(&effect_id),
         };
         match record.error_type() {
@@ -858,6 +859,13 @@ impl World {
             let what = format!("life {id} is over, and waits for something");
             self.broken(Rule::NothingAfterTheEnd, what);
         }
+    }
+
+    /// Whether the ledger has it as running, or as done or in doubt since: a lease may end before its run is known here.
+    fn is_begun(&self, effect_id: &EffectId) -> bool {
+        let tenant = &self.conversations[0].tenant;
+        let found = self.any_store().inner().effect(tenant, effect_id);
+        matches!(found, Ok(Some((_, effect))) if effect.state != EffectState::NotDone)
     }
 
     /// What was begun within its retention is in the ledger.
