@@ -3,7 +3,7 @@
 
 use crate::chat::picture::PictureLimits;
 use crate::chat::request;
-use crate::web::{access, cancel, chat, completions, conversations};
+use crate::web::{access, cancel, chat, completions, conversations, revoke};
 
 /// Which request a body is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum BodyKind {
     Confirmation,
     /// `POST /api/cancel`.
     Cancellation,
+    /// `POST /api/revoke`.
+    Revocation,
     /// `POST /api/tickets`.
     Ticket,
     /// `PATCH /api/conversations/{id}`.
@@ -28,6 +30,7 @@ impl BodyKind {
         Self::Completion,
         Self::Confirmation,
         Self::Cancellation,
+        Self::Revocation,
         Self::Ticket,
         Self::Title,
     ];
@@ -41,6 +44,7 @@ pub fn is_understood(kind: BodyKind, body: &[u8]) -> bool {
         BodyKind::Completion => completions::understands(body, limits),
         BodyKind::Confirmation => chat::understands_answer(body),
         BodyKind::Cancellation => cancel::understands(body),
+        BodyKind::Revocation => revoke::understands(body),
         BodyKind::Ticket => access::understands_wish(body),
         BodyKind::Title => conversations::understands_title(body),
     }

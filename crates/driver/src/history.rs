@@ -78,6 +78,7 @@ pub fn find(
             unheard_questions,
             at_work,
             state: KeptState::of_log(&log),
+            standing: conversation.standing,
             ..Began::default()
         },
         log,
@@ -107,6 +108,7 @@ pub fn resumed(ledger: &dyn Ledger, of: &ConversationRef, resumed: Resumed, save
             unheard_questions,
             at_work,
             state: KeptState::of_log(&resumed.log),
+            standing: resumed.conversation.standing,
             ..Began::default()
         },
         log: resumed.log,

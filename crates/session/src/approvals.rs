@@ -8,7 +8,7 @@ use crate::event::{CallRecord, Resolution, SessionEvent};
 use crate::facts::Slot;
 use crate::io::{AnswerRequest, Output};
 use crate::ledger;
-use crate::policy::{Settled, confirm};
+use crate::policy::{RememberOffer, Settled, confirm};
 use crate::projection::result_text;
 use crate::talk::Talk;
 use std::collections::VecDeque;
@@ -164,10 +164,17 @@ fn show(question: &Question, call: CallNumber, talk: &mut Talk) {
         arguments: Sensitive(Arc::new(arguments)),
         preview: (!preview.is_empty()).then(|| question.preview.clone()),
         warning: warning(question),
+        remember: offer_of(question, talk),
         expires_at_unix_ms: question.expires_at_unix_ms,
     };
     talk.step
         .tell_client(ClientUpdate::ConfirmationRequest(Box::new(asked)));
+}
+
+/// What the user can have remembered with an approval of it.
+fn offer_of(question: &Question, talk: &Talk) -> Option<RememberOffer> {
+    let tool = talk.step.config.registry.get(question.tool.as_str())?;
+    ledger::remember_offer(question, tool, &talk.step)
 }
 
 // Which requests are shown.
@@ -259,7 +266,10 @@ impl Approvals {
 /// What the user answered. A reason never approves.
 #[derive(Clone, Debug)]
 pub(crate) enum UserAnswer {
-    Approved,
+    Approved {
+        /// The user wants it to stand for calls with the same values.
+        remember: bool,
+    },
     Denied(Option<Sensitive<String>>),
 }
 
@@ -275,11 +285,11 @@ impl Approvals {
     ) {
         let (nonce, effect_id) = talk.step.mint();
         let number = talk.step.next_call();
-        let is_approval = matches!(answer, UserAnswer::Approved);
+        let is_approval = matches!(answer, UserAnswer::Approved { .. });
         let verdict = match answer {
             UserAnswer::Denied(reason) => AnswerVerdict::Denied { reason },
-            UserAnswer::Approved => {
-                let approval = ledger::approval(None, (number, turn), false, &talk.step);
+            UserAnswer::Approved { .. } => {
+                let approval = ledger::approval(None, (number, turn), (false, None), &talk.step);
                 AnswerVerdict::Approved(Box::new(approval))
             }
         };

@@ -26,6 +26,7 @@ use crate::model::{IncomingCall, UNNAMED};
 use crate::policy::{
     ConsentReason, Deliveries, Delivery, DeliveryState, Gates, Settled, delivery_key, examine,
 };
+use crate::standing::Standing;
 use crate::talk::Talk;
 use crate::turn::Charge;
 use accepted::Accepted;
@@ -45,6 +46,7 @@ pub(crate) struct Calls {
     families: Families,
     deliveries: Deliveries,
     approvals: Approvals,
+    standing: Standing,
     accepted: Accepted,
     /// Calls that the user wanted stopped, the newest ones.
     stopped: VecDeque<CallNumber>,
@@ -60,6 +62,7 @@ impl Calls {
             families: Families::default(),
             deliveries: Deliveries::new(limits),
             approvals: Approvals::default(),
+            standing: Standing::default(),
             accepted: Accepted::default(),
             stopped: VecDeque::new(),
             is_microphone_held: false,

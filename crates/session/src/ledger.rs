@@ -3,12 +3,12 @@
 
 use crate::facts::Completed;
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
-use crate::policy::{self, Settled, confirm, judge, outcome_of};
+use crate::policy::{self, RememberOffer, Settled, confirm, consent, judge, outcome_of};
 use crate::step::Step;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use windlass_store::command::{Approval, CalledBack, ToolFacts};
-use windlass_store::{Effect, EffectState, Question};
+use windlass_store::{Effect, EffectState, NewStanding, Question};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
@@ -90,16 +90,41 @@ pub(crate) fn intent(
 pub(crate) fn approval(
     tool: Option<&Tool>,
     (call, turn): (CallNumber, u64),
-    may_run: bool,
+    (may_run, remember): (bool, Option<NewStanding>),
     step: &Step,
 ) -> Approval {
     Approval {
         tool: tool.map(tool_facts),
         may_run,
+        remember,
         lease_ms: tool.map_or(0, lease_ms),
         question_ms: question_ms(step),
         intent: intent((call, None), turn, true, step),
     }
+}
+
+/// What the user can have remembered with an approval of this request here. How long that stands at most, sessions of its own mode
+/// know.
+pub(crate) fn remember_offer(
+    question: &Question,
+    tool: &Tool,
+    step: &Step,
+) -> Option<RememberOffer> {
+    let minutes_max = step.limits().standing_approval_minutes;
+    let is_here = question.mode == step.config.mode;
+    RememberOffer::of(question, tool, minutes_max).filter(|_| is_here)
+}
+
+/// What the ledger is to remember of an approval of this request, where its tool lets it be remembered.
+pub(crate) fn new_standing(question: &Question, tool: &Tool, step: &Step) -> Option<NewStanding> {
+    let offer = remember_offer(question, tool, step)?;
+    let arguments = arguments_of(question.arguments.expose());
+    Some(NewStanding {
+        values: consent::standing_values(tool, &arguments)?,
+        lasts_ms: offer.minutes.saturating_mul(60_000),
+        // The driver knows whose session this is.
+        client_id: None,
+    })
 }
 
 /// How an effect ended.

@@ -24,6 +24,7 @@ pub mod said;
 pub mod saved;
 pub mod session;
 mod speech;
+mod standing;
 mod state;
 mod step;
 mod talk;
@@ -32,4 +33,4 @@ mod turn;
 mod values;
 
 pub use ledger::called_back;
-pub use policy::names_delivery;
+pub use policy::{RememberOffer, names_delivery};

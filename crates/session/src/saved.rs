@@ -8,7 +8,7 @@ use crate::said::{KeptState, Said};
 use crate::state::PendingEnd;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use windlass_store::{Effect, LegNumber, Question};
+use windlass_store::{Effect, LegNumber, Question, StandingApproval};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::sensitive::Sensitive;
@@ -85,6 +85,9 @@ pub struct Began {
     /// What handlers keep for the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<KeptState>,
+    /// The standing approvals of the conversation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub standing: Vec<StandingApproval>,
 }
 
 fn is_zero(number: &u64) -> bool {

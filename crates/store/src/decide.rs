@@ -5,6 +5,7 @@ mod answer;
 mod heading;
 mod record;
 mod request;
+mod standing;
 
 use crate::StoreLimits;
 use crate::command::{
@@ -92,6 +93,7 @@ pub fn decide(rows: Rows, command: &Command, context: &Context<'_>) -> Decision 
             nonce, question, ..
         } => step.abandon(*nonce, *question),
         Command::Withdraw { leg, questions } => step.withdraw(leg, questions),
+        Command::Revoke { question, leg } => step.revoke(*question, leg.as_ref()),
         Command::Record(record) => step.record(record),
         Command::Found(found) => step.found(found),
         Command::CalledBack(called_back) => step.called_back(called_back),
@@ -145,6 +147,7 @@ impl<'a> Step<'a> {
             begun_at_unix_ms: context.now_unix_ms,
             used_at_unix_ms: context.now_unix_ms,
             heading: Heading::default(),
+            standing: Vec::new(),
         });
         let mut questions = std::mem::take(&mut rows.questions);
         let question = rows.question.take();
@@ -219,6 +222,7 @@ impl<'a> Step<'a> {
             | Command::Found(_)
             | Command::CalledBack(_)
             | Command::LookUp { .. }
+            | Command::Revoke { .. }
             | Command::Rename(_)
             | Command::Erase => Reply::Missing,
             Command::Settle => Reply::Settled(Vec::new()),
@@ -370,6 +374,7 @@ impl<'a> Step<'a> {
             self.forget();
             return Reply::Done;
         }
+        self.end_standing_of(&leg.leg);
         if leg.is_announced {
             self.log(Some(&leg.leg), EntryEvent::Gone);
         }
@@ -740,6 +745,7 @@ impl<'a> Step<'a> {
             nonce,
             lease_ms,
             question,
+            standing,
         } = begin;
         let index = match again.and_then(|effect_id| self.place_of(&effect_id)) {
             Some(index) => index,
@@ -764,6 +770,7 @@ impl<'a> Step<'a> {
             owner: self.context.owner.clone(),
             lease_end_unix_ms,
             question,
+            standing,
             outcome: None,
         });
         effect.receipt = None;
@@ -778,6 +785,7 @@ impl<'a> Step<'a> {
             attempt: number,
             lease_end_unix_ms,
             question: None,
+            standing: None,
         }))
     }
 
@@ -858,6 +866,8 @@ struct Begin {
     nonce: Nonce,
     lease_ms: u64,
     question: Option<QuestionNumber>,
+    /// The standing approval that covers it.
+    standing: Option<QuestionNumber>,
 }
 
 /// What a new effect is made of.

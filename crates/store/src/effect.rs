@@ -86,6 +86,9 @@ pub struct Attempt {
     pub lease_end_unix_ms: u64,
     /// The approval that it runs with.
     pub question: Option<QuestionNumber>,
+    /// The approval that was given before, and that covers it, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<QuestionNumber>,
     /// `None` until its end is known.
     pub outcome: Option<AttemptOutcome>,
 }

@@ -123,6 +123,9 @@ fn print_text(compilation: &Compilation, written: Option<&Path>) {
             Printer.result(&format!("  {}", consent_of(example)));
         }
     }
+    for (tool, words) in artifact.remembers() {
+        Printer.result(&format!("{tool}: an approval may be remembered for {words}"));
+    }
     for (tool, arguments) in artifact.keys() {
         Printer.result(&format!("{tool}: calls that mean one change are known by"));
         for (name, compared) in arguments {
@@ -176,6 +179,10 @@ fn print_json(compilation: &Compilation, written: Option<&Path>) {
             defaults.collect::<BTreeMap<_, _>>()
         }),
         "consent": artifact.map(|_| &compilation.consents),
+        "remember": artifact.map(|artifact| {
+            let remembers = artifact.remembers();
+            remembers.map(|(tool, words)| (tool.to_string(), words)).collect::<BTreeMap<_, _>>()
+        }),
         "problems": compilation.problems,
     });
     Printer.result(&report.to_string());

@@ -212,7 +212,8 @@ impl Visible {
         match news {
             News::Effect(effect) => self.hide_effect(effect),
             News::Question(question) => self.hide_question(question),
-            News::Asked(_) | News::TicketReply(_) | News::State(_) => None,
+            // Sensitive arguments are never among the values of a standing approval.
+            News::Asked(_) | News::TicketReply(_) | News::State(_) | News::Standing(_) => None,
         }
     }
 
@@ -242,6 +243,7 @@ impl Visible {
             | Reply::Conflict
             | Reply::Refused(_)
             | Reply::Missing
+            | Reply::Revoked(_)
             | Reply::InUse
             | Reply::Settled(_) => None,
         }

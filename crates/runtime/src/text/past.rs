@@ -133,7 +133,8 @@ impl Past {
             && began.unheard.is_empty()
             && began.at_work.is_empty()
             && began.unheard_questions.is_empty()
-            && began.state.is_none();
+            && began.state.is_none()
+            && began.standing.is_empty();
         let shown = log.iter().filter(|entry| names_pictures(entry));
         let shown = shown.cloned().collect();
         let log = said_of(&log);

@@ -17,6 +17,7 @@ use windlass_provider::answer::{Ending, ModelAnswer};
 use windlass_provider::failure::FailureClass;
 use windlass_provider::log::Entry;
 use windlass_provider::request::ToolUse;
+use windlass_driver::SaidAnswer;
 use windlass_session::client::{ClientEvent, ErrorCode};
 use windlass_session::io::Input;
 use windlass_session::model::{ModelEvent, RequestEvent};
@@ -206,13 +207,18 @@ impl TextSession {
             token,
             approved,
             reason,
+            remember,
         } = consent;
-        let reason = reason.as_ref().map(|reason| reason.expose().as_str());
+        let said = SaidAnswer {
+            approved,
+            reason: reason.as_ref().map(|reason| reason.expose().as_str()),
+            remember,
+        };
         self.flow.answers = Some(GivenAnswer::Sought);
         let mut inputs = VecDeque::new();
         if let Err(error) = self
             .calls
-            .answer(token.expose(), approved, reason, &mut inputs)
+            .answer(token.expose(), said, &mut inputs)
         {
             tracing::error!(session = %self.id(), %error, "an answer to a question is not taken");
             self.flow.answers = None;

@@ -73,6 +73,7 @@ impl Step<'_> {
         if !tool.writes {
             self.change_question(number, QuestionState::Approved, None);
             self.answered_with(number, answer);
+            self.give_standing(&question, approval);
             return self.run_without_effect(&question, approval);
         }
         let newest = newest.filter(|effect| match effect.state {
@@ -148,6 +149,7 @@ impl Step<'_> {
             nonce: answer.nonce,
             lease_ms: approval.lease_ms,
             question: Some(question.number),
+            standing: None,
         });
         let Reply::Run(mut run) = reply else {
             return reply;
@@ -155,6 +157,7 @@ impl Step<'_> {
         if question.state != QuestionState::Approved {
             let effect_id = run.effect_id.clone();
             self.change_question(question.number, QuestionState::Approved, effect_id);
+            run.standing = self.give_standing(question, approval);
         }
         run.question = Some(question.clone());
         Reply::Run(run)
@@ -171,6 +174,7 @@ impl Step<'_> {
                     attempt: attempt.number,
                     lease_end_unix_ms: attempt.lease_end_unix_ms,
                     question: Some(question.clone()),
+                    standing: self.standing_of(question.number),
                 })));
             }
         }
@@ -241,6 +245,7 @@ impl Step<'_> {
             attempt: AttemptNumber(1),
             lease_end_unix_ms: self.now_unix_ms.saturating_add(approval.lease_ms),
             question: Some(question.clone()),
+            standing: self.standing_of(question.number),
         }))
     }
 

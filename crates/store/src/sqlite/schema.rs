@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     count_parties,
     name_conversations,
     keep_reasons,
+    keep_standing_approvals,
 ];
 
 /// How a file stands to this program.
@@ -367,6 +368,11 @@ fn count_parties(connection: &Connection) -> rusqlite::Result<()> {
 /// Why users denied what they were asked. Those of before said nothing.
 fn keep_reasons(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("ALTER TABLE questions ADD COLUMN reason TEXT")
+}
+
+/// What users have approved for more than one call, as JSON. Those of before have approved each call.
+fn keep_standing_approvals(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("ALTER TABLE conversations ADD COLUMN standing TEXT")
 }
 
 /// What a list shows of each conversation, which those of before get from their logs; and the clients that were ended.

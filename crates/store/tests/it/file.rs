@@ -303,7 +303,7 @@ fn a_newer_schema_is_refused_with_both_versions() {
                 }
             )
         },
-        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 7; \
+        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 8; \
          run the newer one, or name another data folder",
     );
 }
@@ -347,6 +347,7 @@ fn an_older_schema_is_brought_up_to_date_and_keeps_its_rows() {
          ALTER TABLE legs DROP COLUMN is_announced; ALTER TABLE legs ADD COLUMN state TEXT NOT NULL DEFAULT 'live';
          DROP INDEX conversations_by_user; DROP TABLE ended_clients;
          ALTER TABLE conversations DROP COLUMN title; ALTER TABLE conversations DROP COLUMN messages;
+         ALTER TABLE conversations DROP COLUMN standing;
          UPDATE meta SET value = 1 WHERE name = 'schema';
          INSERT INTO blocks VALUES ('t', 'mallory', 1, '');",
     );

@@ -262,6 +262,17 @@ impl Condition {
         }
     }
 
+    /// The arguments that it reads, whole or in part.
+    pub fn arguments(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        self.places(|place| {
+            if let Place::Argument(path) = place {
+                names.extend(path.first().map(|name| &**name));
+            }
+        });
+        names
+    }
+
     /// Whether it reads anything but whether the user has signed in, the configuration and the arguments.
     pub fn reads_more_than_sign_in(&self) -> bool {
         let mut reads_more = false;
