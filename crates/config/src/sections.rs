@@ -914,8 +914,8 @@ section! {
         /// Questions of one conversation that wait for the user's answer; more are refused.
         questions_max: StoreBound = 20,
         /// Standing approvals of one conversation: what users have approved once for all calls with the same values; the oldest make
-        /// room. 0: none is remembered.
-        standing_approvals_max: Whole<0, 100> = 16,
+        /// room.
+        standing_approvals_max: Whole<1, 100> = 16,
         /// Bytes of a question's arguments, and of its text.
         question_bytes_max: StoreBound = 65_536,
         /// Hours for which a conversation is kept without use.

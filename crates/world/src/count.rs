@@ -57,6 +57,7 @@ counted!(
         Cancelled,
         CancelledUnknown,
         CallStoppedByUser,
+        StandingRevoked,
         TurnEndBehindCalls,
         ModelLoops,
         ModelInventsTools,
@@ -136,6 +137,10 @@ counted!(
     State {
         Ran,
         RanApproved,
+        /// An approval that was given before covered the call; and one was given to be remembered.
+        RanByStanding,
+        StandingGiven,
+        StandingEnded,
         RanWithoutEffect,
         RanAgain,
         Asked,
@@ -214,7 +219,7 @@ counted!(
 );
 
 /// The commands whose acknowledgement can get lost, or come too late.
-pub const KINDS: [&str; 18] = [
+pub const KINDS: [&str; 19] = [
     "open",
     "attach",
     "resume",
@@ -225,6 +230,7 @@ pub const KINDS: [&str; 18] = [
     "request",
     "answer",
     "abandon",
+    "revoke",
     "withdraw",
     "record",
     "found",
@@ -248,6 +254,7 @@ pub(crate) fn kind_of(command: &Command) -> &'static str {
         Command::Request(_) => "request",
         Command::Answer(_) => "answer",
         Command::Abandon { .. } => "abandon",
+        Command::Revoke { .. } => "revoke",
         Command::Withdraw { .. } => "withdraw",
         Command::Record(_) => "record",
         Command::Found(_) => "found",
@@ -275,8 +282,15 @@ pub(crate) fn states_of(command: &Command, reply: &Reply) -> Vec<State> {
             if run.attempt.0 > 1 {
                 states.push(State::RanAgain);
             }
+            if run.standing.is_some() {
+                states.push(match command {
+                    Command::Answer(_) => State::StandingGiven,
+                    _ => State::RanByStanding,
+                });
+            }
             return states;
         }
+        (_, Reply::Revoked(_)) => State::StandingEnded,
         (Command::Answer(_), Reply::Ask(_)) => State::AskedAnewAtAnswer,
         (_, Reply::Ask(asked)) if asked.is_repeated => State::AskedRepeated,
         (_, Reply::Ask(asked)) if !asked.question.hazards.earlier.is_empty() => State::AskedNaming,

@@ -6,7 +6,7 @@ use crate::clock::BEGINNING_UNIX_MS;
 use crate::count::{Fault, State};
 use crate::ends::KnownEnd;
 use crate::executor::Attempt;
-use crate::notes::{AskedFacts, ConversationFacts};
+use crate::notes::{AskedFacts, ConversationFacts, StandingFacts};
 use crate::outside::OutsideRequest;
 use crate::shown::Click;
 use crate::slot::Live;
@@ -118,6 +118,12 @@ pub(crate) struct Judge {
     pub(crate) unacknowledged: Vec<u64>,
     /// Questions that their user has approved.
     pub(crate) approved: BTreeSet<(usize, QuestionNumber)>,
+    /// Those that their user wanted remembered with the approval.
+    pub(crate) remembers: BTreeSet<(usize, QuestionNumber)>,
+    /// What users have approved for more than one call, by their own answers.
+    pub(crate) standing: Vec<StandingFacts>,
+    /// Attempts that were covered by one of these when they were granted.
+    pub(crate) covered: BTreeSet<(EffectId, AttemptNumber)>,
     /// What approved questions ran.
     used: BTreeMap<(usize, QuestionNumber), Option<EffectId>>,
     /// Effects that somebody was told have not happened, and how many requests had been sent by then.
@@ -137,6 +143,8 @@ impl Judge {
     /// A conversation is not known any more.
     pub(crate) fn forget(&mut self, conversation: usize) {
         self.approved.retain(|(of, _)| *of != conversation);
+        self.remembers.retain(|(of, _)| *of != conversation);
+        self.standing.retain(|known| known.conversation != conversation);
         self.used.retain(|(of, _), _| *of != conversation);
         self.questions.retain(|(of, _), _| *of != conversation);
         self.clicks.retain(|click| !click.is_of(conversation));
@@ -156,7 +164,7 @@ impl World {
         }
         if let Some(number) = new.question {
             self.runs_what_was_approved(&new, number);
-        } else if new.demands_consent {
+        } else if new.demands_consent && !self.is_covered(&new) {
             let what = format!("nobody approved {new:?}");
             return self.broken(Rule::NothingWithoutConsent, what);
         }
@@ -247,6 +255,13 @@ impl World {
             }
         }
         false
+    }
+
+    /// Whether an approval of the user's that was given before covers a request: it was granted by one, for the place that the user saw.
+    fn is_covered(&self, new: &OutsideRequest) -> bool {
+        self.judge
+            .covered
+            .contains(&(new.effect_id.clone(), new.attempt))
     }
 
     fn runs_what_was_approved(&mut self, new: &OutsideRequest, number: QuestionNumber) {
@@ -423,9 +438,11 @@ impl World {
                         effect.state == EffectState::NotDone
                             && effect.newest_attempt().question.is_some()
                     }
-                    News::Question(_) | News::Asked(_) | News::TicketReply(_) | News::State(_) => {
-                        false
-                    }
+                    News::Question(_)
+                    | News::Asked(_)
+                    | News::TicketReply(_)
+                    | News::State(_)
+                    | News::Standing(_) => false,
                 };
                 live.facts.failed_approvals += news.iter().filter(has_failed).count();
             }

@@ -3,11 +3,14 @@
 use crate::clock::BEGINNING_UNIX_MS;
 use crate::count::{Fault, State};
 use crate::judge::Rule;
-use crate::tools::Edition;
+use crate::tools::{self, Edition};
 use crate::world::World;
-use windlass_store::command::{AnswerVerdict, Command, Reply};
+use serde_json::Value;
+use windlass_session::limits::Limits;
+use windlass_store::command::{AnswerVerdict, Command, Reply, Request};
 use windlass_store::{AttemptNumber, EntryNumber, LegRef, Question, QuestionNumber};
 use windlass_tool::id::{ConversationId, EffectId};
+use windlass_tool::kind::Mode;
 
 const WEEK_MS: u64 = 7 * 24 * 3_600_000;
 
@@ -26,7 +29,11 @@ pub(crate) enum LedgerNote {
     Approved {
         question: QuestionNumber,
         run: Option<(EffectId, AttemptNumber)>,
+        at_unix_ms: u64,
     },
+    /// An attempt is somebody's that needs consent, and was asked about nobody.
+    Covered(Box<CoveredFacts>),
+    Revoked(QuestionNumber),
     Denied(QuestionNumber),
     /// The tool is another one than was asked about.
     Changed(QuestionNumber),
@@ -65,11 +72,28 @@ pub(crate) fn note_of(command: &Command, reply: &Reply) -> Option<LedgerNote> {
                 .effect_id
                 .clone()
                 .map(|effect_id| (effect_id, run.attempt)),
+            at_unix_ms: match &answer.verdict {
+                AnswerVerdict::Approved(approval) => {
+                    run.lease_end_unix_ms.saturating_sub(approval.lease_ms)
+                }
+                AnswerVerdict::Denied { .. } => return None,
+            },
         },
         (Command::Answer(answer), Reply::Denied(_)) => match answer.verdict {
             AnswerVerdict::Denied { .. } => LedgerNote::Denied(answer.token.question),
             AnswerVerdict::Approved(_) => return None,
         },
+        (Command::Request(request), Reply::Run(run)) if request.needs_consent => {
+            LedgerNote::Covered(Box::new(CoveredFacts {
+                run: run
+                    .effect_id
+                    .clone()
+                    .map(|effect_id| (effect_id, run.attempt)),
+                request: (**request).clone(),
+                at_unix_ms: run.lease_end_unix_ms.saturating_sub(request.lease_ms),
+            }))
+        }
+        (Command::Revoke { question, .. }, _) => LedgerNote::Revoked(*question),
         (_, Reply::Run(run)) => match &run.effect_id {
             Some(effect_id) => LedgerNote::Granted(effect_id.clone(), run.attempt),
             None => LedgerNote::Used,
@@ -121,9 +145,22 @@ impl World {
                 self.note_used(of);
                 self.note_asked(of, *question, &by);
             }
-            LedgerNote::Approved { question, run } => {
+            LedgerNote::Covered(covered) => {
+                self.note_used(of);
+                self.judge_covered(of, *covered);
+            }
+            LedgerNote::Revoked(number) => {
+                let standing = &mut self.judge.standing;
+                standing.retain(|known| (known.conversation, known.question.number) != (of, number));
+            }
+            LedgerNote::Approved {
+                question,
+                run,
+                at_unix_ms,
+            } => {
                 self.note_used(of);
                 self.judge.granted.extend(run);
+                self.note_remembered(of, question, at_unix_ms);
                 if let Some(question) = self.judge.questions.get_mut(&(of, question)) {
                     question.is_approved = true;
                 }
@@ -141,6 +178,10 @@ impl World {
                 }
             }
             LedgerNote::Left(leg) => {
+                let standing = &mut self.judge.standing;
+                standing.retain(|known| {
+                    known.question.mode == Mode::Text || known.question.leg != leg.leg
+                });
                 self.judge.left.insert(leg.leg);
             }
             LedgerNote::TakenOver(leg) => {
@@ -150,6 +191,52 @@ impl World {
             }
             LedgerNote::Gone(leg, kind) => self.judge_gone(place, &leg, kind),
         }
+    }
+
+    /// An approval has let its call run for the first time, and its user wanted it remembered: it may stand for the calls that follow.
+    fn note_remembered(&mut self, of: usize, number: QuestionNumber, given_unix_ms: u64) {
+        let is_wanted = self.judge.remembers.contains(&(of, number));
+        let asked = self.judge.questions.get(&(of, number)).cloned();
+        let Some(asked) = asked.filter(|asked| is_wanted && !asked.is_approved) else {
+            return;
+        };
+        // The user saw that it was more than a formality, and was asked about that one call.
+        if asked.question.hazards.is_empty() && asked.question.tool.as_str() == tools::FILE {
+            self.judge.standing.push(StandingFacts {
+                conversation: of,
+                edition: asked.edition,
+                question: asked.question,
+                given_unix_ms,
+            });
+        }
+    }
+
+    /// A call that needs consent runs unasked: only where its user has approved such calls, and has not taken that back.
+    fn judge_covered(&mut self, of: usize, covered: CoveredFacts) {
+        let CoveredFacts {
+            run,
+            request,
+            at_unix_ms,
+        } = covered;
+        let place = place_of(request.arguments.expose());
+        let mut standing = self.judge.standing.iter();
+        let found = standing.any(|known| {
+            let question = &known.question;
+            let minutes = Limits::of(question.mode).standing_approval_minutes;
+            known.conversation == of
+                && question.tool == request.tool.id
+                && place_of(question.arguments.expose()) == place
+                && self.judge.editions.get(&request.leg.leg) == Some(&known.edition)
+                && question.mode == request.mode
+                && (question.mode == Mode::Text || question.leg == request.leg.leg)
+                && at_unix_ms < known.given_unix_ms + minutes * 60_000
+        });
+        if !found {
+            let what = format!("nobody approved such calls as {request:?}");
+            return self.broken(Rule::NothingWithoutConsent, what);
+        }
+        self.judge.covered.extend(run.clone());
+        self.judge.granted.extend(run);
     }
 
     /// A conversation that was forgotten begins anew: what was known of it is not looked for any more.
@@ -277,6 +364,30 @@ impl World {
             .max(used.unwrap_or(0))
             .max(BEGINNING_UNIX_MS)
     }
+}
+
+/// An attempt that the ledger has granted, and the request for it.
+#[derive(Debug)]
+pub(crate) struct CoveredFacts {
+    run: Option<(EffectId, AttemptNumber)>,
+    request: Request,
+    at_unix_ms: u64,
+}
+
+/// What a user has approved for all calls that put things in one place.
+#[derive(Clone, Debug)]
+pub(crate) struct StandingFacts {
+    pub(crate) conversation: usize,
+    pub(crate) question: Question,
+    /// Of the session that asked.
+    edition: Edition,
+    given_unix_ms: u64,
+}
+
+/// Where a call puts things.
+fn place_of(arguments: &str) -> Option<String> {
+    let arguments: Value = serde_json::from_str(arguments).ok()?;
+    Some(arguments.get("note")?.as_str()?.to_owned())
 }
 
 /// What the judge has seen of a request.

@@ -16,10 +16,14 @@ use windlass_tool::kind::{
 };
 pub(crate) use windlass_tool::registry::Tool;
 use windlass_tool::registry::{Declarations, Registry};
+use windlass_tool::remember::{Remember, RememberScope};
 use windlass_tool::validate::Validator;
 
 /// The tools that models ask for, those that change something more often than others.
-pub(crate) const NAMES: [&str; 41] = [
+pub(crate) const NAMES: [&str; 44] = [
+    FILE,
+    FILE,
+    FILE,
     TRIP,
     TRIP,
     TRIP,
@@ -70,6 +74,9 @@ pub(crate) const MEMO: &str = "memo";
 /// Those whose arguments are written in every way that means the same: a moment, and a number.
 pub(crate) const MEET: &str = "meet";
 pub(crate) const WIRE: &str = "wire";
+/// The one whose user may say yes once for all calls with the same note, which says where they put things.
+pub(crate) const FILE: &str = "file";
+pub(crate) const PLACES: [&str; 2] = ["here", "there"];
 /// The one whose handler calls [`STAGE`] for each of its parts, before it does what it does itself.
 pub(crate) const TRIP: &str = "trip";
 /// A change that no model asks for. It names the trip and the part of it.
@@ -200,6 +207,16 @@ fn tools(edition: Edition) -> Vec<Tool> {
             effect_key: Arc::new(["text".into(), "sum".into()]),
             ..found(WIRE)
         },
+        Tool {
+            requires_confirmation: true,
+            remember: Some(Remember {
+                scope: RememberScope::Session,
+                arguments: vec!["/note".to_owned()],
+                minutes: None,
+            }),
+            effect_key: noted.clone(),
+            ..found(FILE)
+        },
         found(MEMO),
         Tool {
             idempotent: true,
@@ -293,6 +310,7 @@ fn tool(id: &str, side_effects: SideEffects, has_lookup: bool, edition: Edition)
         idempotent: side_effects != SideEffects::Writes,
         requires_confirmation: false,
         consent_condition: None,
+        remember: None,
         allowed_modes: vec![Mode::Voice, Mode::Text],
         latency_budget_ms: 500,
         timeout_ms: 5_000,

@@ -222,6 +222,7 @@ fn request(nonce: u8) -> Request {
         onset: None,
         may_run: true,
         needs_consent: false,
+        standing_values: None,
         ignores_external_content: false,
         can_ask: true,
         mode: Mode::Voice,
@@ -245,6 +246,7 @@ fn run(effect: &str) -> Reply {
         attempt: AttemptNumber(1),
         lease_end_unix_ms: u64::MAX,
         question: None,
+        standing: None,
     }))
 }
 
@@ -264,6 +266,7 @@ fn effect(id: &str, arguments: &str) -> Box<Effect> {
             owner: OwnerId("p-0".to_owned()),
             lease_end_unix_ms: 1,
             question: None,
+            standing: None,
             outcome: None,
         }],
         receipt: None,

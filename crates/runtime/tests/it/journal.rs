@@ -269,6 +269,7 @@ fn effect() -> Effect {
             owner: OwnerId("p-1".to_owned()),
             lease_end_unix_ms: 1,
             question: None,
+            standing: None,
             outcome: Some(AttemptOutcome::Succeeded),
         }],
         receipt: Some(Sensitive(serde_json::to_string(&response).unwrap())),
@@ -331,6 +332,7 @@ fn what_the_ledger_says_of_a_call_holds_nothing_that_was_left_out_of_it() {
         question: Some(Box::new(question())),
         approved: false,
         reason: Some(Sensitive("98705 is wrong".to_owned())),
+        remember: false,
     };
     for (kind, input) in [
         ("decided", decided(Reply::Replay(Box::new(effect())))),

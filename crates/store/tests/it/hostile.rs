@@ -730,6 +730,7 @@ impl World {
             onset: leg.onset,
             may_run: !self.random.is(3),
             needs_consent: self.policy.consent,
+            standing_values: None,
             ignores_external_content: false,
             can_ask: !self.random.is(10),
             mode: Mode::Voice,
@@ -832,6 +833,7 @@ impl World {
         let approval = Approval {
             tool: Some(self.tool()),
             may_run: !self.random.is(3),
+            remember: None,
             lease_ms: LEASE_MS,
             question_ms: QUESTION_MS,
             intent: Sensitive("{}".to_owned()),

@@ -330,6 +330,7 @@ impl Ledger {
             onset: self.onset,
             may_run: policy.may_run,
             needs_consent: policy.consent,
+            standing_values: None,
             ignores_external_content: policy.ignores_external,
             can_ask: policy.can_ask,
             mode: Mode::Voice,
@@ -357,6 +358,7 @@ impl Ledger {
         Approval {
             tool: Some(self.tool()),
             may_run: true,
+            remember: None,
             lease_ms: LEASE_MS,
             question_ms: QUESTION_MS,
             intent: Sensitive("{}".to_owned()),

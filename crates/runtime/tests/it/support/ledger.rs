@@ -83,6 +83,7 @@ pub(crate) fn request(effect: &str) -> Command {
         onset: None,
         may_run: true,
         needs_consent: false,
+        standing_values: None,
         ignores_external_content: false,
         can_ask: true,
         mode: Mode::Voice,
