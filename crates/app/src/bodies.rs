@@ -16,12 +16,12 @@ pub enum BodyKind {
     Confirmation,
     /// `POST /api/cancel`.
     Cancellation,
-    /// `POST /api/revoke`.
-    Revocation,
     /// `POST /api/tickets`.
     Ticket,
     /// `PATCH /api/conversations/{id}`.
     Title,
+    /// `POST /api/revoke`.
+    Revocation,
 }
 
 impl BodyKind {
@@ -30,9 +30,9 @@ impl BodyKind {
         Self::Completion,
         Self::Confirmation,
         Self::Cancellation,
-        Self::Revocation,
         Self::Ticket,
         Self::Title,
+        Self::Revocation,
     ];
 }
 
@@ -44,8 +44,8 @@ pub fn is_understood(kind: BodyKind, body: &[u8]) -> bool {
         BodyKind::Completion => completions::understands(body, limits),
         BodyKind::Confirmation => chat::understands_answer(body),
         BodyKind::Cancellation => cancel::understands(body),
-        BodyKind::Revocation => revoke::understands(body),
         BodyKind::Ticket => access::understands_wish(body),
         BodyKind::Title => conversations::understands_title(body),
+        BodyKind::Revocation => revoke::understands(body),
     }
 }

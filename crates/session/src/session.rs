@@ -341,6 +341,7 @@ impl Session {
             ClientEvent::Connected => {
                 talk.step.clear(Deadline::ClientGrace);
                 talk.step.event(SessionEvent::ClientConnected);
+                self.calls.show_standing(talk);
             }
             ClientEvent::Lost => {
                 talk.step.event(SessionEvent::ClientLost);

@@ -23,6 +23,10 @@ impl Standing {
         self.0 = known;
         self.0.retain(|known| is_for(known, talk));
         self.watch(talk);
+    }
+
+    /// The client is there, or there again, and is told what stands, if anything does.
+    pub(crate) fn show(&self, talk: &mut Talk) {
         if self.shown(talk).next().is_some() {
             self.tell(talk);
         }

@@ -611,6 +611,10 @@ impl Calls {
         self.standing.restore(standing, talk);
     }
 
+    pub(crate) fn show_standing(&self, talk: &mut Talk) {
+        self.standing.show(talk);
+    }
+
     pub(crate) fn on_revoked(&mut self, approval: QuestionNumber, talk: &mut Talk) {
         self.standing.revoke(approval, RevokeWay::Socket, talk);
     }
