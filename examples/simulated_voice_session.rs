@@ -242,6 +242,7 @@ impl<'a> Conversation<'a> {
                 | Output::Abandon { .. }
                 | Output::Record { .. }
                 | Output::Withdraw(_)
+                | Output::Revoke(_)
                 | Output::Heard { .. }
                 | Output::DiscardAudio
                 | Output::AcceptAudio

@@ -307,6 +307,7 @@ impl CallPath {
             | Output::Abandon { .. }
             | Output::Record { .. }
             | Output::Withdraw(_)
+            | Output::Revoke(_)
             | Output::Heard { .. }
             | Output::CheckRate { .. }
             | Output::Connect { .. }

@@ -166,6 +166,7 @@ fn request(number: u32) -> Batch {
         onset: None,
         may_run: true,
         needs_consent: false,
+        standing_values: None,
         ignores_external_content: false,
         can_ask: true,
         mode: Mode::Voice,

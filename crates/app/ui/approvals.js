@@ -257,7 +257,8 @@ export class Approvals {
 function rememberWords(offer) {
   if (offer === null || typeof offer !== "object") return "";
   const values = Object.entries(offer.arguments ?? {}).map(([pointer, value]) => `${pointer.slice(1).replaceAll("~1", "/").replaceAll("~0", "~")} ${typeof value === "string" ? `“${visible(value)}”` : textOf(JSON.stringify(value))}`);
-  return `If yes, do not ask again for ${values.join(" and ")} for ${Number(offer.minutes)} minutes, or until the session ends.`;
+  const minutes = Number(offer.minutes) === 1 ? "1 minute" : `${Number(offer.minutes)} minutes`;
+  return `If yes, do not ask again for ${values.join(" and ")} for ${minutes}, or until the session ends.`;
 }
 
 function setChoice(choice, words, key) {

@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use windlass_session::io::{AdmittedCall, AnswerRequest, Input, News, Output, StoreProblem};
-use windlass_store::command::{
-    AnswerVerdict, Command, NewLeg, OpenQuestion, Reply, Request, Run,
-};
+use windlass_store::command::{AnswerVerdict, Command, NewLeg, OpenQuestion, Reply, Request, Run};
 use windlass_store::{
     AttemptNumber, Batch, Beginner, ConversationRef, Effect, Entry, EntryNumber, LegRef, NewEntry,
     Nonce, Question, QuestionNumber, StoreUnavailable, Token, denial_reason,
@@ -274,7 +272,10 @@ impl<E: Executor> Driver<E> {
         inputs.push_back(Input::Answered {
             question: question.map(Box::new),
             approved: said.approved,
-            reason: said.reason.filter(|_| !said.approved).and_then(denial_reason),
+            reason: said
+                .reason
+                .filter(|_| !said.approved)
+                .and_then(denial_reason),
             remember: said.approved && said.remember,
         });
         Ok(())

@@ -186,16 +186,14 @@ impl DirectSession {
         approved: bool,
     ) -> Option<Arc<ToolResponse>> {
         let mut inputs = VecDeque::new();
-        let taken = self
-            .calls
-            .answer(
-                token.expose(),
-                SaidAnswer {
-                    approved,
-                    ..SaidAnswer::default()
-                },
-                &mut inputs,
-            );
+        let taken = self.calls.answer(
+            token.expose(),
+            SaidAnswer {
+                approved,
+                ..SaidAnswer::default()
+            },
+            &mut inputs,
+        );
         if let Err(error) = taken {
             tracing::error!(%error, "an answer to a question is not taken");
             return None;

@@ -159,7 +159,8 @@ impl Standing {
 
     fn tell(&self, talk: &mut Talk) {
         let shown = self.shown(talk).cloned().collect();
-        talk.step.tell_client(ClientUpdate::StandingApprovals(shown));
+        talk.step
+            .tell_client(ClientUpdate::StandingApprovals(shown));
     }
 
     /// A session by voice lasts, and its client sees when the time of one is over. By text the next turn is another session's.

@@ -86,14 +86,20 @@ mod tests {
         let known = text(r#"{"folder": "Reports", "a/b": 1, "name": "x"}"#);
         assert_eq!(known, r#"{"/a~1b":1,"/folder":"Reports"}"#);
         for (arguments, is_same) in [
-            (r#"{"name": "other", "a/b": 1.0, "folder": "Reports"}"#, true),
+            (
+                r#"{"name": "other", "a/b": 1.0, "folder": "Reports"}"#,
+                true,
+            ),
             (r#"{"folder": "Reports", "a/b": 1e0}"#, true),
             (r#"{"folder": "reports", "a/b": 1}"#, false),
             (r#"{"folder": "Reports ", "a/b": 1}"#, false),
             (r#"{"folder": "R\u0065ports", "a/b": 1}"#, true),
             (r#"{"folder": "Re\u0301ports", "a/b": 1}"#, false),
             (r#"{"folder": "Reports", "a/b": "1"}"#, false),
-            (r#"{"folder": "Reports", "a/b": 1.0000000000000000001}"#, false),
+            (
+                r#"{"folder": "Reports", "a/b": 1.0000000000000000001}"#,
+                false,
+            ),
             (r#"{"folder": ["Reports"], "a/b": 1}"#, false),
             (r#"{"folder": "Reports"}"#, false),
             (r#"{"folder": "Reports", "a/b": null}"#, false),

@@ -144,7 +144,8 @@ impl Judge {
     pub(crate) fn forget(&mut self, conversation: usize) {
         self.approved.retain(|(of, _)| *of != conversation);
         self.remembers.retain(|(of, _)| *of != conversation);
-        self.standing.retain(|known| known.conversation != conversation);
+        self.standing
+            .retain(|known| known.conversation != conversation);
         self.used.retain(|(of, _), _| *of != conversation);
         self.questions.retain(|(of, _), _| *of != conversation);
         self.clicks.retain(|click| !click.is_of(conversation));

@@ -151,7 +151,8 @@ impl World {
             }
             LedgerNote::Revoked(number) => {
                 let standing = &mut self.judge.standing;
-                standing.retain(|known| (known.conversation, known.question.number) != (of, number));
+                standing
+                    .retain(|known| (known.conversation, known.question.number) != (of, number));
             }
             LedgerNote::Approved {
                 question,

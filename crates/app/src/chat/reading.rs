@@ -136,9 +136,9 @@ impl ChatHost {
             // Of a conversation that belongs to nobody the token is its asker's alone.
             let shows_tokens = own.whose.owner.is_some();
             let questions = store.open_questions(&own.reference)?;
-            let asked = questions
-                .iter()
-                .map(|asked| question_json(asked, shows_tokens, offer_of(&asked.question).as_ref()));
+            let asked = questions.iter().map(|asked| {
+                question_json(asked, shows_tokens, offer_of(&asked.question).as_ref())
+            });
             let asked: Vec<Value> = asked.collect();
             let tokens = if shows_tokens { &questions[..] } else { &[] };
             let read = read_page(

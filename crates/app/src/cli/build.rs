@@ -124,7 +124,9 @@ fn print_text(compilation: &Compilation, written: Option<&Path>) {
         }
     }
     for (tool, words) in artifact.remembers() {
-        Printer.result(&format!("{tool}: an approval may be remembered for {words}"));
+        Printer.result(&format!(
+            "{tool}: an approval may be remembered for {words}"
+        ));
     }
     for (tool, arguments) in artifact.keys() {
         Printer.result(&format!("{tool}: calls that mean one change are known by"));

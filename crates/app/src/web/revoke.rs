@@ -1,9 +1,9 @@
 //! `POST /api/revoke`: the user wants to be asked again about what a standing approval covers. Knows statuses and the body; which there
 //! are is the chat's to say.
 
+use super::ServerState;
 use super::chat::{Entrance, error};
 use super::ledger::answered;
-use super::ServerState;
 use crate::chat::{WantedRevocation, request};
 use axum::body::Body;
 use axum::extract::{Request, State as Extract};

@@ -224,7 +224,7 @@ async fn hand_over(peer: &mut Peer, words: &str, task: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_gets_no_answer_leaves_no_task_waiting() {
     let changes = Changes::new();
-    let (talk, mut peer) = begin("call_same_for_ever", &changes).await;
+    let (talk, mut peer) = Box::pin(begin("call_same_for_ever", &changes)).await;
     // A second call under an id that has had its answer is given none.
     for (words, task) in [
         ("Change it.", "dlg_1"),

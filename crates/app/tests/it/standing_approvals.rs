@@ -143,12 +143,7 @@ impl Scene {
 
     fn standing(&self) -> Value {
         let headers = [("Cookie", self.mine.as_str())];
-        let read = request(
-            &self.chat.address,
-            "GET",
-            "/api/conversations/c",
-            &headers,
-        );
+        let read = request(&self.chat.address, "GET", "/api/conversations/c", &headers);
         let read: Value = serde_json::from_str(&read.body).unwrap();
         read["standingApprovals"].clone()
     }

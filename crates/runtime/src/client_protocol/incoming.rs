@@ -21,8 +21,7 @@ pub const NO_CALL_ID: &str =
     "callId must be the id of a call as the server told it, such as \"call-3\"";
 
 /// Said of a standing approval that no server has named.
-pub const NO_APPROVAL_ID: &str =
-    "approvalId must be the id of a standing approval as the server told it, such as \"approval-3\"";
+pub const NO_APPROVAL_ID: &str = "approvalId must be the id of a standing approval as the server told it, such as \"approval-3\"";
 
 /// One message of a client, checked.
 #[derive(Clone, Debug, PartialEq)]

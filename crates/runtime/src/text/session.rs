@@ -508,9 +508,9 @@ impl TextSession {
             // In a conversation that belongs to nobody, those of other clients are none of this one's business.
             ClientUpdate::StandingApprovals(mut standing) => {
                 let client_id = &self.calls.identity.client_id;
-                standing.retain(|known| {
-                    matches!(&known.scope, StandingScope::Client(own) if own == client_id)
-                });
+                standing.retain(
+                    |known| matches!(&known.scope, StandingScope::Client(own) if own == client_id),
+                );
                 return sink.client(&ClientUpdate::StandingApprovals(standing));
             }
             ClientUpdate::ConfirmationRequest(question) => {

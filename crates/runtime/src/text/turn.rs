@@ -13,11 +13,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_driver::SaidAnswer;
 use windlass_provider::answer::{Ending, ModelAnswer};
 use windlass_provider::failure::FailureClass;
 use windlass_provider::log::Entry;
 use windlass_provider::request::ToolUse;
-use windlass_driver::SaidAnswer;
 use windlass_session::client::{ClientEvent, ErrorCode};
 use windlass_session::io::Input;
 use windlass_session::model::{ModelEvent, RequestEvent};
@@ -216,10 +216,7 @@ impl TextSession {
         };
         self.flow.answers = Some(GivenAnswer::Sought);
         let mut inputs = VecDeque::new();
-        if let Err(error) = self
-            .calls
-            .answer(token.expose(), said, &mut inputs)
-        {
+        if let Err(error) = self.calls.answer(token.expose(), said, &mut inputs) {
             tracing::error!(session = %self.id(), %error, "an answer to a question is not taken");
             self.flow.answers = None;
             return sink.confirmed(&Confirmed {

@@ -224,6 +224,7 @@ impl Running {
                     | Output::Abandon { .. }
                     | Output::Record { .. }
                     | Output::Withdraw(_)
+                    | Output::Revoke(_)
                     | Output::Heard { .. }
                     | Output::CheckRate { .. }
                     | Output::StartCall(_)
@@ -309,18 +310,15 @@ impl Running {
             .as_ref()
             .map(|reason| reason.expose().as_str());
         let mut inputs = VecDeque::new();
-        if let Err(error) = self
-            .calls
-            .answer(
-                token,
-                SaidAnswer {
-                    approved: answer.approved,
-                    reason,
-                    remember: answer.remember,
-                },
-                &mut inputs,
-            )
-        {
+        if let Err(error) = self.calls.answer(
+            token,
+            SaidAnswer {
+                approved: answer.approved,
+                reason,
+                remember: answer.remember,
+            },
+            &mut inputs,
+        ) {
             tracing::error!(%error, session = %self.calls.identity.session_id, "an answer to a question could not be taken");
             return self.answer_not_taken(token, client);
         }

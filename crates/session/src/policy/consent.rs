@@ -2,8 +2,8 @@
 //! asked, in words for the audit. Whether a call that needs none is asked about all the same, and whether an approval that was given
 //! before covers one that does, the ledger decides.
 
-use std::fmt;
 use serde_json::Value;
+use std::fmt;
 use std::sync::Arc;
 use windlass_store::{
     Certainty, Hazards, Question, QuestionNumber, STANDING_VALUES_BYTES_MAX, StandingApproval,
@@ -135,7 +135,10 @@ impl RememberOffer {
 
 /// The values by which an approval of a call of this tool stands for others; `None` where none may.
 pub(crate) fn standing_values(tool: &Tool, arguments: &Arguments) -> Option<Sensitive<String>> {
-    let remember = tool.remember.as_ref().filter(|_| tool.permissions.approver_roles.is_empty())?;
+    let remember = tool
+        .remember
+        .as_ref()
+        .filter(|_| tool.permissions.approver_roles.is_empty())?;
     let values = Remember::text(&remember.values(arguments));
     (values.len() <= STANDING_VALUES_BYTES_MAX).then_some(Sensitive(values))
 }

@@ -1167,42 +1167,18 @@ fn where_the_limit_is_nought_nothing_is_offered() {
 }
 
 #[test]
-fn a_second_attempt_asks_anew_where_the_first_ones_approval_was_revoked() {
+fn a_second_attempt_asks_anew_where_what_covered_the_first_was_revoked() {
     check(
         Mode::Text,
         expect![[r#"
-            > text settle it
-            turn 1 started
-            > calls function-call-1 archive {"folder":"Reports","name":"a"}
-            client: ModelGenerating
-            request call-1 archive
-            call-1 rejected ConfirmationRequired
-            to model: function-call-1 CONFIRMATION_REQUIRED archive runs only after the user has confirmed it
-            client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 token-1 {"folder":"Reports","name":"a"}, may stand for {"/folder":"Reports"} for 15 minutes
+            > text unlock them
+            > calls function-call-1 unlock {"folder":"Reports","name":"a"}
             > remember token-1
-            answer question-1 yes as call-1
-            approval-1 stands for archive, given with call-1
-            client: standing [approval-1 archive {"/folder":"Reports"}]
-            call-1 Approved
-            start call-1 archive (effect-1) {"folder":"Reports","name":"a"}
-            > returns 1 clean_transient
-            record effect-1 Failed
-            call-1 finished Transient
-            client: confirmation result call-1 TRANSIENT it failed
+            > returns 1 {"open":1}
+            > calls function-call-2 unlock {"folder":"Reports","name":"b"}
+            > returns 2 busy
             > revokes approval-1
-            approval-1 ended: revoked
-            revoke approval-1
-            client: standing []
-            > wait 500
-            > returns 1/2 {"filed":1}
-            call-1 returned late
-            > calls function-call-2 archive {"folder":"Reports","name":"b"}
-            request call-2 archive
-            call-2 rejected ConfirmationRequired
-            to model: function-call-2 CONFIRMATION_REQUIRED archive runs only after the user has confirmed it
-            client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 token-2 {"folder":"Reports","name":"b"}, may stand for {"/folder":"Reports"} for 15 minutes
+            > wait 25000
         "#]],
     );
 }

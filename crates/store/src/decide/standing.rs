@@ -62,14 +62,14 @@ impl Step<'_> {
         let new = approval.remember.as_ref()?;
         let tool = approval.tool.as_ref()?;
         let most = self.context.limits.standing_max;
-        let is_plain = question.hazards.is_empty() && covers(&Hazards::default(), &self.hazards(tool));
+        let is_plain =
+            question.hazards.is_empty() && covers(&Hazards::default(), &self.hazards(tool));
         let scope = match question.mode {
             Mode::Voice => StandingScope::Session(question.leg.clone()),
             Mode::Text => StandingScope::Client(new.client_id.clone()?),
         };
-        let is_kept = most > 0
-            && new.lasts_ms > 0
-            && new.values.expose().len() <= STANDING_VALUES_BYTES_MAX;
+        let is_kept =
+            most > 0 && new.lasts_ms > 0 && new.values.expose().len() <= STANDING_VALUES_BYTES_MAX;
         if !is_plain || !is_kept {
             return None;
         }
@@ -88,7 +88,9 @@ impl Step<'_> {
         });
         while self.conversation.standing.len() >= most {
             let oldest = self.conversation.standing[0].question;
-            self.end_standing(StandingEnd::Replaced, None, |known| known.question == oldest);
+            self.end_standing(StandingEnd::Replaced, None, |known| {
+                known.question == oldest
+            });
         }
         self.log_standing(&given, StandingEvent::Given, Some(&question.leg));
         self.conversation.standing.push(given.clone());
@@ -130,9 +132,11 @@ impl Step<'_> {
 
     /// Ends those that were for a session which is over.
     pub(super) fn end_standing_of(&mut self, leg: &SessionId) {
-        self.end_standing(StandingEnd::SessionEnded, Some(leg), |known| {
-            matches!(&known.scope, StandingScope::Session(own) if own == leg)
-        });
+        self.end_standing(
+            StandingEnd::SessionEnded,
+            Some(leg),
+            |known| matches!(&known.scope, StandingScope::Session(own) if own == leg),
+        );
     }
 
     /// The approval by which it was given has begun nothing.

@@ -425,7 +425,9 @@ impl<'o> Fields<'o, '_, '_> {
             self.report.error(
                 "/remember/arguments",
                 format!("`remember` names {arguments} arguments"),
-                format!("name 1 to {ARGUMENTS_MAX}: a yes holds for calls in which they are the same"),
+                format!(
+                    "name 1 to {ARGUMENTS_MAX}: a yes holds for calls in which they are the same"
+                ),
             );
             return None;
         }

@@ -164,8 +164,14 @@ impl Bench {
     /// The standing approvals of the conversation.
     fn standing(&self) -> Vec<StandingApproval> {
         let of = &self.ledger.of;
-        let known = self.ledger.store.conversation(&of.tenant, &of.conversation_id);
-        known.unwrap().map(|known| known.standing).unwrap_or_default()
+        let known = self
+            .ledger
+            .store
+            .conversation(&of.tenant, &of.conversation_id);
+        known
+            .unwrap()
+            .map(|known| known.standing)
+            .unwrap_or_default()
     }
 
     fn begin(&mut self, name: &str, config: SessionConfig, leg: LegRef, began: Began) -> String {

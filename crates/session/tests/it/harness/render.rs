@@ -413,7 +413,9 @@ fn render_event(event: &SessionEvent, names: &mut Names) -> Option<String> {
         } => {
             let id = standing_id(*approval);
             match note {
-                StandingNote::Given { call, .. } => format!("{id} stands for {tool}, given with {call}"),
+                StandingNote::Given { call, .. } => {
+                    format!("{id} stands for {tool}, given with {call}")
+                }
                 StandingNote::Ended { why, .. } => format!("{id} ended: {}", why.as_str()),
             }
         }

@@ -184,7 +184,12 @@ fn tools() -> Vec<Tool> {
         Tool {
             requires_confirmation: true,
             remember: remembering(None),
-            ..tool("archive", Category::Action, SideEffects::Writes, filing.clone())
+            ..tool(
+                "archive",
+                Category::Action,
+                SideEffects::Writes,
+                filing.clone(),
+            )
         },
         Tool {
             requires_confirmation: true,
