@@ -63,14 +63,35 @@ fn what_is_remembered_is_told_to_whoever_builds() {
 
 #[test]
 fn pointers_name_whole_arguments_that_every_call_has() {
-    check(by(json!(["/foldr"])), json!({}), expect![[r#""#]]);
-    check(by(json!(["folder"])), json!({}), expect![[r#""#]]);
-    check(by(json!(["/to/shelf"])), json!({}), expect![[r#""#]]);
-    check(by(json!(["/note"])), json!({}), expect![[r#""#]]);
+    check(
+        by(json!(["/foldr"])),
+        json!({}),
+        expect![[r#"
+            tools/some-tool/schema.json:43:7: error: `/foldr` names no argument (did you mean "/folder"?)"#]],
+    );
+    check(
+        by(json!(["folder"])),
+        json!({}),
+        expect![[r#"
+            tools/some-tool/schema.json:43:7: error: `folder` is not a JSON pointer to an argument (write a slash and the argument's name, such as "/folder", with ~1 for a slash and ~0 for a tilde in the name)"#]],
+    );
+    check(
+        by(json!(["/to/shelf"])),
+        json!({}),
+        expect![[r#"
+            tools/some-tool/schema.json:43:7: error: `/to/shelf` points into the argument `to`, and whole values are compared (name the whole argument: "/to")"#]],
+    );
+    check(
+        by(json!(["/note"])),
+        json!({}),
+        expect![[r#"
+            tools/some-tool/schema.json:43:7: error: `/note` names an optional argument, which calls may leave out (add it to `required` of the parameters, give it a default, or take it off the list)"#]],
+    );
     check(
         by(json!(["/folder", "/folder"])),
         json!({}),
-        expect![[r#""#]],
+        expect![[r#"
+            tools/some-tool/schema.json:44:7: error: `/folder` is there twice (write it once)"#]],
     );
 }
 
@@ -79,7 +100,8 @@ fn what_nobody_may_see_is_nothing_to_agree_to() {
     check(
         by(json!(["/folder", "/copies"])),
         json!({"/sensitive": ["/folder"]}),
-        expect![[r#""#]],
+        expect![[r#"
+            tools/some-tool/schema.json:43:7: error: `/folder` is sensitive, so that nobody could be shown what was agreed to (take it off this list, or off the list `sensitive`)"#]],
     );
 }
 
@@ -88,7 +110,8 @@ fn what_the_condition_reads_has_to_be_the_same() {
     check(
         by(json!(["/folder"])),
         json!({"/requiresConfirmation": {"condition": "args.copies > 3 && args.folder != 'x'"}}),
-        expect![[r#""#]],
+        expect![[r#"
+            tools/some-tool/schema.json:42:5: error: the condition of `requiresConfirmation` reads the argument `copies`, which may differ from call to call (add "/copies" to the list)"#]],
     );
 }
 
@@ -97,37 +120,62 @@ fn a_tool_whose_user_is_not_asked_remembers_nothing() {
     check(
         by(json!(["/folder"])),
         json!({"/requiresConfirmation": false}),
-        expect![[r#""#]],
+        expect![[r#"
+            tools/some-tool/schema.json:41:3: error: `remember` means nothing for a tool that asks nobody (remove it, or write "requiresConfirmation": true)"#]],
     );
     check(
         by(json!(["/folder"])),
         json!({"/permissions": {"approverRoles": ["manager"]}}),
-        expect![[r#""#]],
+        expect![[r#"
+            tools/some-tool/schema.json:46:3: error: `remember` and `approverRoles` exclude each other: another person approves each call (remove one of them)"#]],
     );
 }
 
 #[test]
 fn its_members_are_few_and_have_limits() {
     let many: Vec<String> = (0..9).map(|number| format!("/a{number}")).collect();
-    check(by(json!([])), json!({}), expect![[r#""#]]);
-    check(by(json!(many)), json!({}), expect![[r#""#]]);
+    check(
+        by(json!([])),
+        json!({}),
+        expect![[r#"
+            tools/some-tool/schema.json:42:5: error: `remember` names 0 arguments (name 1 to 8: a yes holds for calls in which they are the same)"#]],
+    );
+    check(
+        by(json!(many)),
+        json!({}),
+        expect![[r#"
+            tools/some-tool/schema.json:42:5: error: `remember` names 9 arguments (name 1 to 8: a yes holds for calls in which they are the same)"#]],
+    );
     for minutes in [0, 1_441] {
         check(
             json!({"scope": "session", "arguments": ["/folder"], "minutes": minutes}),
             json!({}),
-            expect![[r#""#]],
+            expect![[r#"
+            tools/some-tool/schema.json:45:5: error: `minutes` is no number of minutes for which a user could be taken at their word (write 1 to 1440, or leave it out)"#]],
         );
     }
     check(
         json!({"scope": "forever", "arguments": ["/folder"]}),
         json!({}),
-        expect![[r#""#]],
+        expect![[r#"
+            tools/some-tool/schema.json:41:3: error: `remember` does not say what may be remembered: unknown variant `forever`, expected `session` (write {"scope": "session", "arguments": ["/folder"]} with the arguments whose values have to be the same, and "minutes" where a session is too long)"#]],
     );
     check(
         json!({"scope": "session", "arguments": ["/folder"], "untilRevoked": true}),
         json!({}),
-        expect![[r#""#]],
+        expect![[r#"
+            tools/some-tool/schema.json:41:3: error: `remember` does not say what may be remembered: unknown field `untilRevoked`, expected one of `scope`, `arguments`, `minutes` (write {"scope": "session", "arguments": ["/folder"]} with the arguments whose values have to be the same, and "minutes" where a session is too long)"#]],
     );
-    check(json!({"scope": "session"}), json!({}), expect![[r#""#]]);
-    check(json!(true), json!({}), expect![[r#""#]]);
+    check(
+        json!({"scope": "session"}),
+        json!({}),
+        expect![[r#"
+            tools/some-tool/schema.json:41:3: error: `remember` does not say what may be remembered: missing field `arguments` (write {"scope": "session", "arguments": ["/folder"]} with the arguments whose values have to be the same, and "minutes" where a session is too long)"#]],
+    );
+    check(
+        json!(true),
+        json!({}),
+        expect![[r#"
+            tools/some-tool/schema.json:41:3: error: `remember` does not say what may be remembered: invalid type: boolean `true`, expected struct Remember (write {"scope": "session", "arguments": ["/folder"]} with the arguments whose values have to be the same, and "minutes" where a session is too long)"#]],
+    );
 }
