@@ -1171,14 +1171,41 @@ fn a_second_attempt_asks_anew_where_what_covered_the_first_was_revoked() {
     check(
         Mode::Text,
         expect![[r#"
-            > text unlock them
-            > calls function-call-1 unlock {"folder":"Reports","name":"a"}
+            > text refile them
+            turn 1 started
+            > calls function-call-1 refile {"folder":"Reports","name":"a"}
+            client: ModelGenerating
+            request call-1 refile
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED refile runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 {"folder":"Reports","name":"a"}, may stand for {"/folder":"Reports"} for 15 minutes
             > remember token-1
-            > returns 1 {"open":1}
-            > calls function-call-2 unlock {"folder":"Reports","name":"b"}
+            answer question-1 yes as call-1
+            approval-1 stands for refile, given with call-1
+            client: standing [approval-1 refile {"/folder":"Reports"}]
+            call-1 Approved
+            start call-1 refile (effect-1) {"folder":"Reports","name":"a"}
+            > returns 1 {"filed":1}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            > calls function-call-2 refile {"folder":"Reports","name":"b"}
+            request call-2 refile
+            start call-2 refile (effect-2) {"folder":"Reports","name":"b"}
             > returns 2 busy
+            record effect-2 Failed
+            call-2 attempt 2 in 25000 ms
             > revokes approval-1
+            approval-1 ended: revoked
+            revoke approval-1
+            client: standing []
             > wait 25000
+            request call-2 refile
+            client: confirm call-2 token-2 {"folder":"Reports","name":"b"}, may stand for {"/folder":"Reports"} for 15 minutes
+            call-2 finished ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED refile runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
         "#]],
     );
 }

@@ -193,6 +193,17 @@ fn tools() -> Vec<Tool> {
         },
         Tool {
             requires_confirmation: true,
+            idempotent: true,
+            remember: remembering(None),
+            ..tool(
+                "refile",
+                Category::Action,
+                SideEffects::Writes,
+                filing.clone(),
+            )
+        },
+        Tool {
+            requires_confirmation: true,
             remember: remembering(Some(1)),
             ..tool("unlock", Category::Utility, SideEffects::None, filing)
         },
