@@ -122,7 +122,7 @@ export class Calls {
     announce(row.outcome.textContent);
   }
 
-  /** The user's wish did not reach the server, or not the conversation there. */
+  /** The request to stop did not reach the server, or the conversation was busy. */
   notCancelled(callId, { isBusy = false } = {}) {
     const row = this.#find(callId);
     if (!row) return;

@@ -61,7 +61,7 @@ pub(crate) struct OtherModel {
 /// Models that are remembered; a conversation asks few.
 const MODELS_MAX: usize = 64;
 
-/// Of which models' windows it was said that they are nearly full.
+/// The models that were warned of a nearly full window.
 #[derive(Debug, Default)]
 pub(crate) struct ContextWatch {
     warned: BTreeSet<Arc<str>>,

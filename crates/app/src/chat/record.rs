@@ -64,7 +64,7 @@ impl TurnRecord {
         })
     }
 
-    /// What was written so far, as it is kept: without pieces of results. `None` where it is longer than so many bytes.
+    /// The text that was written so far, without pieces of results. `None` where it is longer than so many bytes.
     pub(crate) fn kept(&self, bytes_max: usize) -> Option<String> {
         let written = self.lock();
         let kept = condensed(std::str::from_utf8(&written.bytes).ok()?);

@@ -75,7 +75,7 @@ fn compile(
     Ok(toolbox::compile(config, artifact, handlers, &vocabularies))
 }
 
-/// What the configuration makes of the tools, where all of them compile.
+/// The tools as the configuration has them, where all of them compile.
 fn in_configuration(compilation: &Compilation, config: &Config) -> Configured {
     let artifact = compilation.artifact.as_ref();
     let of = |artifact| configured(artifact, &config.condition_facts, &config.tightenings);

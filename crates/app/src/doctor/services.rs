@@ -318,10 +318,10 @@ fn search(config: &Config) -> Option<Plan> {
     }
 }
 
-/// What the configuration has of a service behind a built-in tool.
+/// A service behind a built-in tool, as the configuration names it.
 struct BuiltIn<'a> {
     check: &'static str,
-    /// What has to be set before it is asked.
+    /// The cure where a key is missing.
     lacks: Option<&'static str>,
     url: Option<&'a WebAddress>,
     model: Option<&'a Name>,

@@ -66,7 +66,7 @@ pub(crate) enum FolderError {
     Write { path: PathBuf, cause: String },
 }
 
-/// What importing this tool from this source into this folder would do.
+/// The effect that an import of this tool from this source would have on this folder.
 pub(crate) fn step(folder: &Path, source: &str, tool: &ToolDirectory) -> Result<Step, FolderError> {
     let directory = folder.join(tool.name());
     if !directory.exists() {

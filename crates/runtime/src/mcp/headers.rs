@@ -9,7 +9,7 @@ const ANNOTATION: &str = "x-mcp-header";
 const PREFIX: &str = "Mcp-Param-";
 /// Of one tool.
 const HEADERS_MAX: usize = 32;
-/// Beyond these an integer is no other number's neighbour in a double.
+/// The largest integer up to which a double holds every integer.
 const INTEGER_MAX: i64 = (1 << 53) - 1;
 
 /// An argument that goes into a header.

@@ -90,7 +90,7 @@ pub(super) fn failure(error: &AskError, writes: bool) -> Failure {
     }
 }
 
-/// A call of which nothing was sent.
+/// The failure of a call before anything was sent.
 pub(super) fn not_begun(words: &str) -> Failure {
     Report {
         partial_side_effects: Some(false),

@@ -96,7 +96,7 @@ fn imported_tools(tools: &Path) -> ImportedTools {
     imported
 }
 
-/// What a server has changed.
+/// The changes of a server since its import.
 struct Difference {
     server: String,
     imported: Imported,
