@@ -69,7 +69,9 @@ impl Loaded {
         let mut overlay = Overlay::new(keys(), sources);
         let mut config: Config = overlay.read();
         while let Some((path, cause)) = contradiction(&config).filter(|_| !overlay.is_full()) {
-            overlay.refuse_value(&path, cause);
+            if !overlay.refuse_value(&path, cause) {
+                break;
+            }
             config = overlay.read();
         }
         find_keys(&mut config, &mut overlay);

@@ -191,28 +191,21 @@ impl Overlay {
         }
         for own in &refused {
             match path.starts_with(own) {
-                true => self.refuse_value(own, None),
+                true => {
+                    self.refuse_value(own, None);
+                }
                 false => self.take_back(own),
             }
         }
     }
 
-    /// Notes that a key has a value that it does not take, or one that makes no sense beside others, and takes it back.
-    pub(super) fn refuse_value(&mut self, path: &[String], cause: Option<&str>) {
-        // A name of the user's, such as that of a header, may be read in another case than it was written in.
-        let is_it = |own: &&Segments| {
-            let mut pairs = own.iter().zip(path);
-            own.len() == path.len() && pairs.all(|(own, read)| own.eq_ignore_ascii_case(read))
-        };
-        let written = match self.found.contains_key(path) {
-            true => Some(path.to_vec()),
-            false => self.found.keys().find(is_it).cloned(),
-        };
-        let Some(path) = written.as_deref() else {
-            return;
-        };
+    /// Notes that a key has a value that it does not take, or one that makes no sense beside others, and takes it back. False where
+    /// nobody has set the key, so that nothing is taken back.
+    pub(super) fn refuse_value(&mut self, path: &[String], cause: Option<&str>) -> bool {
         let (Some(found), Some(key)) = (self.found.get(path), self.key(path)) else {
-            return;
+            let text = format!("{} {}", dotted(path), cause.unwrap_or("is of no use"));
+            self.problems.push((Origin::Default, text));
+            return false;
         };
         let value = match key.is_secret {
             true => "…".to_owned(),
@@ -223,6 +216,7 @@ impl Overlay {
         let text = format!("{name} has the value {value} ({origin}), which {cause}");
         self.problems.push((origin, text));
         self.take_back(path);
+        true
     }
 
     /// Whether more mistakes were found than are reported. Looking for others would take long.
@@ -496,7 +490,8 @@ impl Overlay {
             if let Some(Value::String(text)) = self.found.get(&path).map(|found| &found.value) {
                 *slot = Secret::try_from(text.clone()).ok();
                 if slot.is_none() {
-                    return self.refuse_value(&path, None);
+                    self.refuse_value(&path, None);
+                    return;
                 }
             }
         }

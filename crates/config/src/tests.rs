@@ -1122,6 +1122,10 @@ fn an_mcp_server_is_an_address_or_a_program_and_never_both() {
             "[mcp.a]\ncommand = [\"a\"]\n[mcp.a.headers]\nX-Key = \"KEY\"",
             "which is for a server with a url",
         ),
+        (
+            "[mcp.a]\ncommand = [\"a\"]\n[mcp.a.headers]\n\" X-Key\" = \"KEY\"",
+            "mcp.a.headers",
+        ),
         ("[mcp.a]\nurl = \"ftp://a.example\"", "mcp.a.url"),
         (
             "[mcp.\"a b\"]\ncommand = [\"a\"]",

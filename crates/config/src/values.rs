@@ -300,13 +300,10 @@ impl FetchPlace {
 }
 
 text!(
-    /// The name of an HTTP header, in small letters.
+    /// The name of an HTTP header, as it was written: a mistake is found in the file by it.
     HeaderLabel,
     "the name of an HTTP header",
-    |text| {
-        let name: http::HeaderName = text.trim().parse().ok()?;
-        Some(name.as_str().to_owned())
-    }
+    |text| text.parse::<http::HeaderName>().ok().map(|_| text.to_owned())
 );
 
 text!(
