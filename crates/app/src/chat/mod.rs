@@ -17,6 +17,7 @@ pub(crate) mod record;
 pub(crate) mod request;
 pub(crate) mod single;
 mod sink;
+pub(crate) mod tasks;
 mod ticket_reply;
 pub(crate) mod view;
 pub(crate) mod whose;

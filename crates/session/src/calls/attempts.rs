@@ -42,7 +42,11 @@ impl Calls {
         call.started.get_or_insert(talk.step.now);
         talk.step
             .set_deadline(Deadline::Attempt(call.call_ref()), timeout);
-        await_patience(&call, talk);
+        let is_answered_now =
+            call.is_task() && !call.is_detached && call.wait_ms(&talk.step.config) == Some(0);
+        if !is_answered_now {
+            await_patience(&call, talk);
+        }
         talk.step.heard_provider();
         if call.attempt == 1 {
             tell_changes(&call, talk);
@@ -55,8 +59,12 @@ impl Calls {
         }));
         let admitted = admitted(&call.facts, call.attempt, run, talk.facts());
         talk.step.push(Output::StartCall(admitted));
+        let number = call.number();
         self.open.open(call);
-        self.hold_microphone(talk);
+        match is_answered_now {
+            true => self.on_waited(number, talk),
+            false => self.hold_microphone(talk),
+        }
     }
 
     pub(crate) fn on_finished(&mut self, attempt: CallRef, result: HandlerResult, talk: &mut Talk) {
@@ -153,6 +161,7 @@ impl Calls {
         talk.step.event(SessionEvent::EffectSettled {
             call,
             tool: tool.id.clone(),
+            version: tool.version.clone(),
             effect_id: late.run.effect_id.clone(),
             succeeded: outcome == AttemptOutcome::Succeeded,
         });

@@ -7,6 +7,7 @@ use crate::config::SessionConfig;
 use crate::event::DuplicateRule;
 use crate::facts::{CallFacts, Delivered, HashedKey, Slot};
 use crate::ledger;
+use crate::limits::LIMIT_MAX;
 use crate::policy::{ConsentReason, EffectRun};
 use crate::time::Timestamp;
 use std::collections::VecDeque;
@@ -175,6 +176,25 @@ impl Call {
         }
     }
 
+    /// Whether the ledger decides about it.
+    pub(crate) fn is_decided_by_ledger(&self) -> bool {
+        match &self.origin {
+            Origin::Handler(_) => ledger::decides_about_nested(self.tool()),
+            Origin::Model | Origin::Approval { .. } => ledger::decides_about(self.tool()),
+        }
+    }
+
+    /// Whether it is answered as soon as it has begun. A handler waits for what it calls.
+    pub(crate) fn is_task(&self) -> bool {
+        self.tool().runs_in_background() && self.nesting().is_none()
+    }
+
+    /// Whether an attempt of it that has begun goes on, whoever waits for it: it may change something, or has a row that says how it
+    /// ends.
+    pub(crate) fn runs_on(&self) -> bool {
+        self.tool().writes() || self.is_task()
+    }
+
     pub(crate) fn is_approved(&self) -> bool {
         self.question().is_some()
     }
@@ -268,7 +288,12 @@ impl Call {
     /// the tools that it calls.
     pub(crate) fn wait_ms(&self, config: &SessionConfig) -> Option<u64> {
         let (tool, wait_ms) = (self.tool(), config.limits.result_wait_ms);
-        let may_take_long = tool.writes() || tool.behavior == Behavior::NonBlocking;
+        // Some callers are nobody whom an end could be told later.
+        let waits_to_the_end = wait_ms >= LIMIT_MAX;
+        if self.is_task() && !waits_to_the_end {
+            return Some(0);
+        }
+        let may_take_long = tool.writes() || tool.behavior != Behavior::Blocking;
         // By text everything is waited for.
         let by_model = self.is_of_message() && (self.blocks || config.mode == Mode::Text);
         let is_waited_for = by_model || self.is_approved();
@@ -293,6 +318,12 @@ impl OpenCalls {
 
     pub(crate) fn len(&self) -> usize {
         self.open.len()
+    }
+
+    /// How many of them somebody waits for. Tasks are counted by the ledger.
+    pub(crate) fn awaited(&self) -> usize {
+        let is_awaited = |call: &&Call| !(call.is_task() && call.is_detached);
+        self.iter().filter(is_awaited).count()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Call> {
@@ -405,7 +436,7 @@ impl OpenCalls {
         for call in &mut self.open {
             let is_like =
                 call.delivered().generation != slot.generation && slot.is_like(&call.slot());
-            call.spoken &= !is_like || call.tool().writes();
+            call.spoken &= !is_like || call.runs_on();
         }
     }
 
@@ -413,6 +444,7 @@ impl OpenCalls {
     pub(crate) fn write_before(&self, delivered: &Delivered) -> bool {
         self.open.iter().any(|call| {
             call.tool().writes()
+                && !call.is_task()
                 && !call.is_approved()
                 && call.delivered().batch == delivered.batch
                 && call.number() < delivered.number
@@ -424,6 +456,7 @@ impl OpenCalls {
         self.iter().find(|call| {
             call.is_detached
                 && call.tool().writes()
+                && !call.is_task()
                 && call.is_of_message()
                 && call.delivered().batch == delivered.batch
                 && call.number() < delivered.number
@@ -436,7 +469,7 @@ impl OpenCalls {
             call.is_detached
                 && call.is_of_message()
                 && !call.is_taken_back
-                && !ledger::decides_about(call.tool())
+                && !call.is_decided_by_ledger()
                 && call.slot().is_like(slot)
         })
     }
