@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use windlass_tool::error::FailureKind;
@@ -18,7 +17,7 @@ use windlass_tool::id::ToolId;
 
 /// Changes something once it may, and counts how often it did.
 struct Change {
-    changes: AtomicUsize,
+    changes: watch::Sender<usize>,
     may_end: watch::Sender<bool>,
     /// How it ends.
     is_lost: bool,
@@ -29,7 +28,8 @@ struct Slow(Arc<Change>);
 impl Handler for Slow {
     fn execute(&self, _: Invocation) -> Execution {
         let change = self.0.clone();
-        let number = change.changes.fetch_add(1, Ordering::SeqCst) + 1;
+        change.changes.send_modify(|changes| *changes += 1);
+        let number = *change.changes.borrow();
         Execution::Pending(Box::pin(async move {
             let mut may_end = change.may_end.subscribe();
             may_end.wait_for(|may_end| *may_end).await.unwrap();
@@ -66,7 +66,7 @@ async fn scene(is_lost: bool) -> Scene {
     std::fs::write(folder.join("schema.json"), schema.to_string()).unwrap();
     std::fs::write(folder.join("guide.md"), "# Change\n\nChanges something.\n").unwrap();
     let change = Arc::new(Change {
-        changes: AtomicUsize::new(0),
+        changes: watch::Sender::new(0),
         may_end: watch::Sender::new(false),
         is_lost,
     });
@@ -92,12 +92,13 @@ fn anew() -> Value {
 }
 
 impl Scene {
-    /// A client asks, and leaves while the change is being made.
-    fn leave(&self) {
-        drop(
-            self.chat
-                .read_until(&message("Change it."), "tool-input-available"),
-        );
+    /// A client asks, and leaves while the change is being made. Its call is shown before it begins.
+    async fn leave(&self) {
+        let asked = message("Change it.");
+        let stream = self.chat.read_until(&asked, "tool-input-available");
+        let mut changes = self.change.changes.subscribe();
+        changes.wait_for(|changes| *changes > 0).await.unwrap();
+        drop(stream);
     }
 
     fn end_change(&self) {
@@ -126,7 +127,7 @@ impl Scene {
     }
 
     fn changes(&self) -> usize {
-        self.change.changes.load(Ordering::SeqCst)
+        *self.change.changes.borrow()
     }
 
     /// What the model was told with the last request.
@@ -156,7 +157,7 @@ fn rest(mut stream: TcpStream) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_comes_again_while_its_change_is_made_hears_what_came_of_it() {
     let scene = scene(false).await;
-    scene.leave();
+    scene.leave().await;
     let mut first = scene.ask_once_free(&anew()).await;
     until_it_waits(&mut first);
     // Another client brings it, too, and hears the same turn.
@@ -190,7 +191,7 @@ async fn a_message_that_comes_again_while_its_change_is_made_hears_what_came_of_
 async fn a_message_is_answered_whenever_it_comes_again() {
     for round in 0..8 {
         let scene = scene(false).await;
-        scene.leave();
+        scene.leave().await;
         if round % 2 == 0 {
             scene.end_change();
         }
@@ -218,7 +219,7 @@ async fn a_message_is_answered_whenever_it_comes_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_whose_change_is_lost_is_told_so() {
     let scene = scene(true).await;
-    scene.leave();
+    scene.leave().await;
     let mut answer = scene.ask_once_free(&anew()).await;
     until_it_waits(&mut answer);
     scene.end_change();
@@ -236,7 +237,7 @@ async fn a_message_whose_change_is_lost_is_told_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_text_in_the_place_of_a_message_that_was_broken_off_is_a_new_one() {
     let scene = scene(false).await;
-    scene.leave();
+    scene.leave().await;
     let edited = rest(scene.ask_once_free(&message("Leave it.")).await);
     assert!(edited.contains("As you like."), "{edited}");
     let told = scene.told();
