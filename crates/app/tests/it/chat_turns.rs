@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
 
@@ -142,12 +143,16 @@ async fn a_message_that_was_refused_can_be_sent_again() {
     assert_eq!(words(&chat.ask(&message)), "It is me.");
 }
 
-/// Changes something, once its gate is open.
-struct SlowChange(Arc<Gate>);
+/// Changes something, once its gate is open, and tells when it begins.
+struct SlowChange {
+    gate: Arc<Gate>,
+    begun: watch::Sender<bool>,
+}
 
 impl Handler for SlowChange {
     fn execute(&self, _: Invocation) -> Execution {
-        let gate = self.0.clone();
+        let gate = self.gate.clone();
+        self.begun.send_replace(true);
         Execution::Pending(Box::pin(async move {
             tokio::task::spawn_blocking(move || gate.pass())
                 .await
@@ -175,7 +180,11 @@ async fn a_change_that_has_begun_ends_although_its_client_has_left() {
     )
     .unwrap();
     let gate = Arc::new(Gate::default());
-    let handler: Arc<dyn Handler> = Arc::new(SlowChange(gate.clone()));
+    let (begun, mut has_begun) = watch::channel(false);
+    let handler: Arc<dyn Handler> = Arc::new(SlowChange {
+        gate: gate.clone(),
+        begun,
+    });
     let handlers = BTreeMap::from([(ToolId::parse("slow_change").unwrap(), handler)]);
     let rule = |last: &Value| match last["content"].to_string().contains("Change.") {
         true => Says::Calls("slow_change", json!({})),
@@ -183,9 +192,11 @@ async fn a_change_that_has_begun_ends_although_its_client_has_left() {
     };
     let keys = [("folders.tools", tools.path().to_str().unwrap())];
     let chat = chat_with(rule, &keys, handlers).await;
-    // The client reads until the call runs, and leaves.
+    // The client stays until the call runs, and leaves.
     let body = json!({"id": "c", "message": "Change."});
-    chat.read_until(&body, "tool-input-available");
+    let stream = chat.read_until(&body, "tool-input-available");
+    has_begun.wait_for(|has_begun| *has_begun).await.unwrap();
+    drop(stream);
     gate.open();
     let audit = chat.data.path().join("audit.jsonl");
     let begun = Instant::now();
