@@ -13,11 +13,13 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use windlass_runtime::declared::SigningKey;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const HOUR_MS: u64 = 60 * 60 * 1_000;
+/// Between two looks at a task: an address may ask only so often.
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -161,7 +163,7 @@ impl Studio {
                 format!(
                     "export async function execute({{ args, context }}) {{
                         context.progress('half way', 0.5);
-                        const answer = await context.http.fetch(`{url}/${{args.what}}`, {{ method: 'POST', body: '{{}}' }});
+                        const answer = await context.http.fetch(`{url}/${{args.what}}`);
                         return {{ ok: true, data: await answer.json() }};
                     }}"
                 ),
@@ -214,11 +216,12 @@ impl Studio {
     /// Has a task begun, and gives its id.
     fn begin(&self, what: &str) -> String {
         self.say(&format!("export {what}"));
-        let data = self.result()["data"].clone();
+        let result = self.result();
+        let data = &result["data"];
         assert_eq!(
             (&data["status"], &data["state"]),
             (&json!("accepted"), &json!("running")),
-            "{data}"
+            "{result}"
         );
         data["backgroundTaskId"].as_str().unwrap().to_owned()
     }
@@ -234,7 +237,7 @@ impl Studio {
             if task["state"] == state {
                 return task;
             }
-            thread::yield_now();
+            thread::sleep(LOOK_PAUSE);
         }
     }
 }
@@ -273,7 +276,7 @@ fn every_kind_of_handler_works_in_the_background_says_how_far_it_is_and_is_told_
         assert_eq!(studio.task(&id)["state"], "running", "{kind:?}");
         if kind != Kind::Http {
             while studio.task(&id)["progress"]["message"] != "half way" {
-                thread::yield_now();
+                thread::sleep(LOOK_PAUSE);
             }
             studio.say(&format!("get {id}"));
             let told = studio.result()["data"]["task"].clone();
