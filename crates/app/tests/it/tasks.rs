@@ -152,7 +152,7 @@ impl Studio {
                 json!({"kind": "webhook", "url": url, "secret": "{secret:HOOK}"}).to_string(),
             ),
             Kind::Process => {
-                fs::write(folder.path().join("worker.mjs"), worker(&url)).unwrap();
+                fs::write(directory.join("worker.mjs"), worker(&url)).unwrap();
                 (
                     "handler.json",
                     json!({"kind": "process", "command": ["node", "worker.mjs"], "concurrency": 4}).to_string(),
@@ -224,6 +224,11 @@ impl Studio {
             "{result}"
         );
         data["backgroundTaskId"].as_str().unwrap().to_owned()
+    }
+
+    /// What has ended is told with the next message, which the model then reads first.
+    fn hear_of_ends(&self) {
+        self.say("hello");
     }
 
     fn task(&self, id: &str) -> Value {
@@ -361,8 +366,7 @@ fn a_list_that_cannot_be_made_is_refused_with_what_is_wrong() {
 #[test]
 fn so_many_tasks_of_a_user_run_at_a_time() {
     let studio = Studio::open(Kind::Http, json!({}), "[tasks]\nrunning_of_user_max = 2\n");
-    let first = studio.begin("a");
-    studio.begin("b");
+    let [first, second] = ["a", "b"].map(|what| studio.begin(what));
     studio.say("export c");
     let refused = studio.result();
     assert_eq!(refused["error"]["type"], "BUDGET_EXCEEDED", "{refused}");
@@ -372,7 +376,10 @@ fn so_many_tasks_of_a_user_run_at_a_time() {
         "{message}"
     );
     studio.service.gate.open();
-    studio.until_state(&first, "done");
+    for id in [&first, &second] {
+        studio.until_state(id, "done");
+    }
+    studio.hear_of_ends();
     studio.begin("c");
     assert_eq!(studio.service.asked().len(), 3);
 }
@@ -397,8 +404,10 @@ fn what_changes_nothing_stops_when_it_is_cancelled_and_what_writes_goes_on() {
         (late.status, &json_of(&late)["outcome"]),
         (409, &json!("ended"))
     );
+    studio.hear_of_ends();
     studio.say(&format!("cancel {second}"));
-    assert_eq!(studio.result()["data"]["outcome"], "stopping");
+    let stopping = studio.result();
+    assert_eq!(stopping["data"]["outcome"], "stopping", "{stopping}");
     studio.until_state(&second, "not_done");
     studio.service.gate.open();
 
