@@ -620,8 +620,8 @@ impl<'a> Step<'a> {
     }
 
     /// Effects that differ from the key by case, width or accents alone, and have happened or still may: those that were begun,
-    /// settled, told or asked of in the same user turn, and those that are not settled. They may be the same change, and only a
-    /// person can tell.
+    /// settled, told or asked of in the same user turn, those that are not settled, and those whose end no model has heard. They may be
+    /// the same change, and only a person can tell.
     fn near<'s>(&'s self, tool: &'s ToolFacts) -> impl Iterator<Item = &'s Effect> {
         let is_in_turn = |entry: EntryNumber| self.rows.onset.is_none_or(|onset| entry >= onset);
         self.rows.near.iter().filter(move |effect| {
@@ -631,7 +631,8 @@ impl<'a> Step<'a> {
             let is_of_turn = effect.onset == self.rows.onset
                 || is_in_turn(effect.last_entry)
                 || is_asked_in_turn;
-            self.may_happen(effect, tool) && (effect.state != EffectState::Done || is_of_turn)
+            let is_known = effect.state == EffectState::Done && effect.is_heard;
+            self.may_happen(effect, tool) && (!is_known || is_of_turn)
         })
     }
 
