@@ -246,7 +246,7 @@ impl Calls {
     }
 
     /// The attempt is this call's.
-    pub(super) fn on_run(&mut self, call: Box<Call>, run: Run, talk: &mut Talk) {
+    pub(super) fn on_run(&mut self, mut call: Box<Call>, run: Run, talk: &mut Talk) {
         let question = call.question().map(|question| question.number);
         let effect_run = run.effect_id.map(|effect_id| EffectRun {
             effect_id,
@@ -261,6 +261,14 @@ impl Calls {
         }
         if !call.may_begin() {
             return self.cancel(call, effect_run, talk);
+        }
+        // What would begin is known to have ended, and somebody may have been told so.
+        if std::mem::take(&mut call.is_over) {
+            call.phase = Phase::Admission;
+            return match call.is_approved() {
+                true => self.send_approval(call, talk),
+                false => self.request(call, talk),
+            };
         }
         // A further attempt has no cost of its own.
         if call.has_begun() {
@@ -610,6 +618,7 @@ impl Calls {
         for number in waiting {
             self.ask_again(number, talk);
         }
+        self.open.note_over(effect.newest_attempt().nonce);
         correct_untold(effect, talk);
         let mut is_told = self.on_accepted_end(effect, talk);
         // A run of this session's own is told when its outcome is stored.

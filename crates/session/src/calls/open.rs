@@ -55,6 +55,8 @@ pub(crate) struct Call {
     pub(crate) is_taken_back: bool,
     /// The user wants it stopped: what runs of it goes on, and no attempt follows.
     pub(crate) is_stopped_by_user: bool,
+    /// The attempt that it waits to be granted has ended in the ledger already: its lease was over on another server's clock.
+    pub(crate) is_over: bool,
     /// Deliveries that share its answer.
     pub(crate) attached: Vec<(Slot, DuplicateRule)>,
 }
@@ -140,6 +142,7 @@ impl Call {
             spoken: true,
             is_taken_back: false,
             is_stopped_by_user: false,
+            is_over: false,
             attached: Vec::new(),
         }
     }
@@ -449,6 +452,15 @@ impl OpenCalls {
                 && call.delivered().batch == delivered.batch
                 && call.number() < delivered.number
         })
+    }
+
+    /// An attempt has ended that a call still waits to be granted.
+    pub(crate) fn note_over(&mut self, attempt: Nonce) {
+        let awaits =
+            |phase: &Phase| matches!(phase, Phase::Deciding { nonce, .. } if *nonce == attempt);
+        for call in self.open.iter_mut().filter(|call| awaits(&call.phase)) {
+            call.is_over = true;
+        }
     }
 
     /// The `writes` call of this message that has still to be done before the given one may start, and that nobody waits for.
