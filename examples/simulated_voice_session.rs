@@ -241,6 +241,9 @@ impl<'a> Conversation<'a> {
                 | Output::Taint
                 | Output::Abandon { .. }
                 | Output::Record { .. }
+                | Output::Progress(_)
+                | Output::CancelTask(_)
+                | Output::Part(_)
                 | Output::Withdraw(_)
                 | Output::Heard { .. }
                 | Output::DiscardAudio
@@ -278,6 +281,7 @@ impl<'a> Conversation<'a> {
                 id: tool.id.clone(),
                 version: tool.version.clone(),
                 idempotent: tool.idempotent,
+                writes: tool.writes(),
             },
             session: call.session().clone(),
             effect_id: call.effect_id().cloned(),

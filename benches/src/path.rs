@@ -116,6 +116,7 @@ pub(crate) fn invocation(number: usize) -> Invocation {
                 id: ToolId::parse("echo").expect("it is an id"),
                 version: "1.0.0".into(),
                 idempotent: true,
+                writes: false,
             },
             session: SessionFacts {
                 is_active: true,
@@ -306,6 +307,9 @@ impl CallPath {
             | Output::Answer { .. }
             | Output::Abandon { .. }
             | Output::Record { .. }
+            | Output::Progress(_)
+            | Output::CancelTask(_)
+            | Output::Part(_)
             | Output::Withdraw(_)
             | Output::Heard { .. }
             | Output::CheckRate { .. }
@@ -335,6 +339,7 @@ impl CallPath {
                     id: tool.id.clone(),
                     version: tool.version.clone(),
                     idempotent: tool.idempotent,
+                    writes: tool.writes(),
                 },
                 session: call.session().clone(),
                 effect_id: call.effect_id().cloned(),

@@ -154,6 +154,8 @@ fn request(number: u32) -> Batch {
             idempotent: false,
             repeatable: false,
             has_lookup: false,
+            is_background: false,
+            is_external: false,
             key_spec: Arc::default(),
         },
         arguments: Sensitive(arguments.clone()),

@@ -31,6 +31,7 @@ mod sessions;
 mod signed_pictures;
 mod simulator;
 mod suggestions;
+mod tasks;
 mod text_provider;
 mod text_simulator;
 mod toolbox;

@@ -17,6 +17,7 @@ use crate::provider::{self, Choice};
 use crate::records::{self, Records};
 use crate::signed_pictures::PictureAddresses;
 use crate::suggestions::suggestions;
+use crate::tasks::TaskEnds;
 use crate::text_provider;
 use crate::toolbox::{self, Toolbox};
 use crate::voice_host::VoiceHost;
@@ -122,6 +123,10 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let records = Records::open(&config, store.clone())?;
     let watching: Vec<Arc<dyn Subscriber>> = vec![world.voice.clone()];
     let shared = records.shared(metrics.clone(), watching);
+    world.ledger = Some(shared.ledger.clone());
+    if let Some(ends) = TaskEnds::of(&config, shared.ledger.clone())? {
+        tokio::spawn(ends.follow(is_over.clone()));
+    }
     let sweeping = sweep(&records, &shared, &world, (&toolbox, &config.text.limits));
     let settings = text_provider::settings(&config, choice, is_over.clone()).await?;
     let provider = provider::settings(&config, choice, &settings, is_over.clone()).await?;
@@ -320,7 +325,7 @@ fn settle_left(store: &SqliteStore) -> Result<(), StoreUnavailable> {
 /// What the store keeps: of conversations nothing for longer than the chat knows them.
 fn kept(config: &Config) -> StoreLimits {
     let idle_ms = config.text.conversation_idle_seconds.get() * 1_000;
-    let limits = config.store.limits(&config.shares);
+    let limits = config.store.limits(&config.shares, &config.tasks);
     StoreLimits {
         conversation_ms: limits.conversation_ms.min(idle_ms),
         ..limits

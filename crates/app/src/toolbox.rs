@@ -32,6 +32,8 @@ use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
 use windlass_tool::problem::Problem;
 use windlass_tool::registry::{DESCRIBE_TOOL, Registry, Tool};
+use windlass_tool::rollout::{Choice, Rollouts};
+use windlass_tool::version::Version;
 
 /// The artifact's name in the data folder.
 pub(crate) const ARTIFACT_FILE: &str = "tool_registry.json";
@@ -270,6 +272,8 @@ impl Workshop {
             scripts: Some(&scripts),
         };
         let registry = artifact.into_registry(&self.handlers, loaders, &self.config.tightenings)?;
+        let (registry, rollouts) = registry.rolled_out(&self.config.rollouts)?;
+        let rollouts = Arc::new(rollouts);
         registry.check_clamps(&[
             Clamp {
                 mode: Mode::Voice,
@@ -287,6 +291,7 @@ impl Workshop {
         let kit = |registry: &Registry, mode, guides_tokens_max, limits: &Limits| {
             Arc::new(ModeKit::new(Recipe {
                 registry: registry.clone(),
+                rollouts: rollouts.clone(),
                 texts: texts.clone(),
                 mode,
                 profile: self.profile.clone(),
@@ -357,7 +362,11 @@ impl Workshop {
             (voice_is_openai, Mode::Voice, "voice", "provider.kind"),
             (text_is_openai, Mode::Text, "text", "text.provider"),
         ] {
-            let count = toolbox.of(mode).all().registry.declared(mode).count();
+            let registry = &toolbox.of(mode).all().registry;
+            let of_mode = registry.all_versions().filter(|tool| tool.allows(mode));
+            // A tool may be for the mode in one of its versions alone.
+            let ids: BTreeSet<&ToolId> = of_mode.map(|tool| &tool.id).collect();
+            let count = ids.len();
             if is_openai && count > OPENAI_TOOLS_MAX {
                 return Err(ToolboxError::TooManyForOpenai {
                     count,
@@ -458,12 +467,14 @@ impl Declared {
     }
 }
 
-/// Sets of tools that are kept ready; there are as many as there are ways to leave tools out.
+/// Sets of tools that are kept ready; there are as many as there are ways to leave tools out, and to choose versions of them.
 const VARIANTS_MAX: usize = 64;
 
 /// What a mode's tools are made ready from.
 struct Recipe {
+    /// Each tool in the version for everybody whom no rule names.
     registry: Registry,
+    rollouts: Arc<Rollouts>,
     texts: Arc<Texts>,
     mode: Mode,
     profile: Arc<ModelProfile>,
@@ -480,8 +491,15 @@ pub(crate) struct ModeKit {
     all: Arc<ModeTools>,
     /// Those that are not for everybody.
     restricted: Vec<Arc<Tool>>,
-    /// By the tools that are left out.
-    variants: Mutex<BTreeMap<BTreeSet<ToolId>, Arc<ModeTools>>>,
+    variants: Mutex<BTreeMap<Variant, Arc<ModeTools>>>,
+}
+
+/// What makes the tools of one session others than those of most.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Variant {
+    withheld: BTreeSet<ToolId>,
+    /// Versions in place of those that most have.
+    choice: Choice,
 }
 
 impl ModeKit {
@@ -490,7 +508,7 @@ impl ModeKit {
         let restricted = tools.filter(|tool| !tool.is_for_everybody()).cloned();
         Self {
             restricted: restricted.collect(),
-            all: Arc::new(recipe.make(&BTreeSet::new())),
+            all: Arc::new(recipe.make(&Variant::default())),
             variants: Mutex::default(),
             recipe,
         }
@@ -511,35 +529,48 @@ impl ModeKit {
 
     /// What a session is offered that begins with these facts.
     pub(crate) fn offered_to(&self, facts: &Facts<'_>) -> Arc<ModeTools> {
-        let withheld = |tool: &&Arc<Tool>| !tool.is_offered(facts);
-        let withheld: BTreeSet<ToolId> = self
-            .restricted
+        let choice = self.recipe.choice(facts);
+        let usual = self.restricted.iter();
+        let usual = usual.filter(|tool| !choice.contains_key(&tool.id));
+        let chosen = choice
             .iter()
-            .filter(withheld)
-            .map(|tool| tool.id.clone())
-            .collect();
-        if withheld.is_empty() {
+            .filter_map(|(id, version)| self.recipe.registry.in_version(id.as_str(), version));
+        let withheld = usual.chain(chosen).filter(|tool| !tool.is_offered(facts));
+        let withheld = withheld.map(|tool| tool.id.clone()).collect();
+        let variant = Variant { withheld, choice };
+        if variant == Variant::default() {
             return self.all.clone();
         }
         let mut variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = variants.get(&withheld) {
+        if let Some(known) = variants.get(&variant) {
             return known.clone();
         }
         if variants.len() >= VARIANTS_MAX {
             variants.clear();
         }
-        let made = Arc::new(self.recipe.make(&withheld));
-        variants.insert(withheld, made.clone());
+        let made = Arc::new(self.recipe.make(&variant));
+        variants.insert(variant, made.clone());
         made
     }
 }
 
 impl Recipe {
-    /// The tools without some of them. Sessions are pinned to all: a call of one that is left out is refused as that.
-    fn make(&self, withheld: &BTreeSet<ToolId>) -> ModeTools {
+    /// Versions in place of those that most have, by the rules.
+    fn choice(&self, facts: &Facts<'_>) -> Choice {
+        let chosen = self.rollouts.iter().filter_map(|(id, rollout)| {
+            let chosen: &Version = rollout.choose(id, facts)?;
+            let is_usual = rollout.version.as_ref() == Some(chosen);
+            (!is_usual).then(|| (id.clone(), chosen.clone()))
+        });
+        chosen.collect()
+    }
+
+    /// The tools without some of them, and some in other versions. Sessions are pinned to all: a call of one that is left out is
+    /// refused as that.
+    fn make(&self, variant: &Variant) -> ModeTools {
         let mode = self.mode;
-        let mut offered = self.registry.only(|tool| !withheld.contains(&tool.id));
-        let mut registry = self.registry.clone();
+        let mut registry = self.registry.choosing(&variant.choice);
+        let mut offered = registry.only(|tool| !variant.withheld.contains(&tool.id));
         if !prompt::guides_fit(&offered, mode, self.guides_tokens_max) {
             registry = registry.with(describer(&offered, mode));
             offered = offered.with(describer(&offered, mode));

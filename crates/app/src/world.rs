@@ -11,16 +11,18 @@ use crate::memory::LoggedCalls;
 use crate::services;
 use crate::sessions::VoiceSessions;
 use crate::signed_pictures::{PictureAddresses, digest_of};
+use crate::tasks::LedgerTasks;
 use crate::users;
 use std::path::Path;
 use std::sync::Arc;
 use windlass_config::Config;
+use windlass_driver::Ledger;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{
     ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CallMemory, CapabilityFuture, Handovers,
-    Http, Images, Knowledge, KnowledgeReader, LocalTime, Page, WebSearch, World,
+    Http, Images, Knowledge, KnowledgeReader, LocalTime, Page, Tasks, WebSearch, World,
 };
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
@@ -40,6 +42,8 @@ pub(crate) struct SharedWorld {
     pub(crate) pictures: Option<(Arc<PictureFiles>, PictureAddresses)>,
     /// Where tickets are kept; a single call has no such place.
     pub(crate) handovers: Option<Arc<HandoverDesk>>,
+    /// What keeps tasks; a single call has none.
+    pub(crate) ledger: Option<Arc<dyn Ledger>>,
     /// Whose conversations those are that are asked about.
     tenant: TenantId,
 }
@@ -77,6 +81,16 @@ impl World for SharedWorld {
             store: self.store.clone(),
             tenant: self.tenant.clone(),
         })
+    }
+
+    fn tasks(&self) -> Arc<dyn Tasks> {
+        match &self.ledger {
+            Some(ledger) => Arc::new(LedgerTasks {
+                ledger: ledger.clone(),
+                tenant: self.tenant.clone(),
+            }),
+            None => windlass_tool::handler::no_tasks(),
+        }
     }
 
     fn images(&self) -> Arc<dyn Images> {
@@ -152,6 +166,7 @@ impl SharedWorld {
             web_search: services::web_search(config),
             pictures: None,
             handovers: None,
+            ledger: None,
             tenant: TenantId::default(),
             knowledge_folder: (*config.folders.knowledge).into(),
         })
@@ -230,6 +245,10 @@ impl World for NamedUsersWorld {
         self.shared.memory()
     }
 
+    fn tasks(&self) -> Arc<dyn Tasks> {
+        self.shared.tasks()
+    }
+
     fn local_time(&self) -> LocalTime {
         self.shared.local_time()
     }
@@ -298,6 +317,10 @@ impl World for PlacedWorld {
 
     fn memory(&self) -> Arc<dyn CallMemory> {
         self.world.memory()
+    }
+
+    fn tasks(&self) -> Arc<dyn Tasks> {
+        self.world.tasks()
     }
 
     fn images(&self) -> Arc<dyn Images> {

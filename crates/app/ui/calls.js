@@ -116,7 +116,8 @@ export class Calls {
     if (!row) return;
     row.canStop = false;
     row.stop.hidden = true;
-    if (outcome === "runs_on") row.outcome.replaceChildren(element("strong", "", "It goes on"), "What it changes has begun. How it ends is told here.");
+    if (outcome === "stopping") row.outcome.replaceChildren(element("strong", "", "Asked to stop"), "What has gone too far comes to its end. How it ends is told here.");
+    else if (outcome === "runs_on") row.outcome.replaceChildren(element("strong", "", "It goes on"), "What it changes has begun. How it ends is told here.");
     else if (outcome !== "stopped") row.outcome.textContent = "It cannot be stopped any more.";
     else return;
     announce(row.outcome.textContent);
@@ -138,17 +139,12 @@ export class Calls {
     const row = this.#find(callId, tool) ?? this.#newRow(callId, tool, parentCallId);
     if (args || argsOmitted) this.#ask(row, args, argsOmitted);
     this.#ran(row, numberOf(durationMs), Date.now());
-    if (accepted === true) {
-      row.bar.hidden = true;
-      row.outcome.replaceChildren(element("strong", "", "Accepted"), "It is at work, and how it ends is told here.");
-      this.#setState(row, "waiting", { isAtWork: true });
-      return;
-    }
-    this.#conclude(row, { ok: ok === true, errorType: textOf(errorType), message: textOf(message), result });
+    if (accepted === true) this.#accept(row);
+    else this.#conclude(row, { ok: ok === true, errorType: textOf(errorType), message: textOf(message), result });
   }
 
-  /** A call that ended before the page was loaded, `at` a time of the server. */
-  recalled({ at, turn, mode, callId, tool, ok, durationMs, errorType, message, args, result, parentCallId }) {
+  /** A call that ended, or was accepted, before the page was loaded, `at` a time of the server. */
+  recalled({ at, turn, mode, callId, tool, ok, durationMs, errorType, message, accepted, args, result, parentCallId }) {
     const key = `${numberOf(turn)} ${textOf(mode)}`;
     if (Number.isFinite(numberOf(turn)) && this.#groups.at(-1)?.key !== key) this.turnBegins();
     const row = this.#find(callId, tool) ?? this.#newRow(callId, tool, parentCallId);
@@ -156,7 +152,16 @@ export class Calls {
     if (args) this.#ask(row, args, false);
     row.runs = row.runs.filter(({ to }) => to !== null);
     this.#ran(row, numberOf(durationMs), unixMs(at) ?? Date.now());
-    this.#conclude(row, { ok: ok === true, errorType: textOf(errorType), message: textOf(message), result });
+    row.canStop = Boolean(callId) && !parentCallId;
+    if (accepted === true) this.#accept(row);
+    else this.#conclude(row, { ok: ok === true, errorType: textOf(errorType), message: textOf(message), result });
+  }
+
+  /** It goes on by itself. */
+  #accept(row) {
+    row.bar.hidden = true;
+    row.outcome.replaceChildren(element("strong", "", "Accepted"), "It is at work, and how it ends is told here.");
+    this.#setState(row, "waiting", { isAtWork: true });
   }
 
   /** Calls of messages before all that are shown, oldest first, as long as there is room. */

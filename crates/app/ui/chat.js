@@ -4,6 +4,7 @@ import { WindlassError } from "./client/index.js";
 import { keep, kept } from "./client/storage.js";
 import { textOf } from "./dom.js";
 import { SEND_AGAIN_NOTICE } from "./notices.js";
+import { taskOf } from "./tasks.js";
 
 const STORAGE_KEY = "windlass.conversation";
 /** Messages that a page of a conversation brings. */
@@ -70,8 +71,8 @@ export class Chat {
 
   /** `onChange({generating})`, `onTurn()` after each answer, `onVoice()` where the conversation goes on by voice,
    * `onTimeout(data)` where the user is paused, `onTicket(data)` where a person was asked, `onUnreachable()` where the server does not answer at all. */
-  constructor({ view, transport, conversation, onChange, onTurn, onVoice, onTimeout, onTicket, onUnreachable }) {
-    Object.assign(this, { onChange, onTurn, onVoice, onTimeout, onTicket, onUnreachable });
+  constructor({ view, transport, conversation, onChange, onTurn, onVoice, onTimeout, onTicket, tasks, onUnreachable }) {
+    Object.assign(this, { onChange, onTurn, onVoice, onTimeout, onTicket, tasks, onUnreachable });
     this.#view = view;
     this.#transport = transport;
     this.#conversation = conversation;
@@ -168,7 +169,7 @@ export class Chat {
     this.#running.abort();
     this.#running = null;
     this.#view.transcript.markInterrupted();
-    this.#view.calls.settle(this.#view.approvals.callIds);
+    this.#view.calls.settle([...this.#view.approvals.callIds, ...this.tasks.callIds]);
     this.onChange({ generating: false });
   }
 
@@ -210,7 +211,7 @@ export class Chat {
     }
     if (isWhole) transcript.closeTurn();
     else transcript.markCut();
-    if (!isWhole) calls.settle(approvals.callIds);
+    if (!isWhole) calls.settle([...approvals.callIds, ...this.tasks.callIds]);
     const title = isWhole && hasWords ? "Something went wrong." : hasWords ? "The answer was cut off." : "There is no answer.";
     const isOver = isWhole && hasWords;
     const onRetry = onEnd || isOver || !this.#message ? null : () => this.#retry();
@@ -245,7 +246,7 @@ export class Chat {
     "tool-approval-request": ({ toolCallId }) => this.#finished(toolCallId, { ok: false, errorType: "CONFIRMATION_REQUIRED" }),
     "tool-output-available": ({ toolCallId, output, preliminary }) => {
       if (preliminary === true) this.#view.calls.output({ callId: toolCallId, data: output });
-      else this.#finished(toolCallId, { ok: true, result: output });
+      else this.#brought(toolCallId, output);
     },
     "tool-output-error": ({ toolCallId, errorText }) => {
       const [, errorType, message] = /^([A-Z_]+)(?:: ([^]*))?$/.exec(textOf(errorText)) ?? ["", "", textOf(errorText)];
@@ -253,8 +254,10 @@ export class Chat {
     },
     "tool-output-denied": ({ toolCallId }) => this.#finished(toolCallId, { ok: false, errorType: "CONFIRMATION_DECLINED" }),
     "data-tool-progress": ({ data }) => this.#view.calls.progress({ ...data, callId: data?.toolCallId }),
-    "data-call-settled": ({ data }) =>
-      this.#view.calls.finished({ callId: data?.effectId, tool: data?.tool, ok: data?.ok, result: data?.output, message: data?.errorText }),
+    "data-call-settled": ({ data }) => {
+      const call = this.tasks.told({ id: textOf(data?.effectId) }) ?? { callId: data?.effectId, tool: data?.tool };
+      this.#view.calls.finished({ ...call, ok: data?.ok, result: data?.output, message: data?.errorText });
+    },
     "data-confirmation-request": ({ data }) => this.#view.approvals.request({ ...data, callId: data?.toolCallId ?? data?.callId }),
     "data-confirmation-replaced": ({ data }) => this.#view.approvals.resolve(data?.toolCallId),
     "data-answer-again": ({ data }) => {
@@ -276,6 +279,16 @@ export class Chat {
   #cite(citation) {
     this.#citations.push(citation);
     this.#view.transcript.receive({ role: "assistant", text: "", final: true, citations: this.#citations });
+  }
+
+  /** A result, or that the call was accepted and goes on by itself. */
+  #brought(callId, output) {
+    const id = taskOf(output);
+    if (id === "" && this.tasks.wasShown(callId)) return;
+    const { tool } = this.#tools.get(callId) ?? {};
+    this.#finished(callId, { ok: true, result: output, accepted: id !== "" });
+    if (id) this.tasks.accepted(id, { callId, tool });
+    else this.tasks.told({ callId });
   }
 
   #finished(callId, outcome) {

@@ -8,6 +8,7 @@ import { button, textOf } from "./dom.js";
 import { numberOf, readJson } from "./json.js";
 import { CONTEXT_NOTICE, ERROR_NOTICES, MICROPHONE_NOTICES, outcomeNotice, SEND_AGAIN_NOTICE, ticketNotice } from "./notices.js";
 import { linesOf, ticketReplyText, Tickets } from "./recalled.js";
+import { taskOf, Tasks } from "./tasks.js";
 
 /** Why voice is over, by the reasons of the client. */
 const ENDINGS = {
@@ -17,6 +18,15 @@ const ENDINGS = {
   refused: { title: "The session could not begin", text: "" },
   server: { title: "Session ended", text: "" },
 };
+
+/** A result as the socket brings it: JSON as text, which may have been cut. */
+function parsed(result) {
+  try {
+    return typeof result === "string" ? readJson(result) : result;
+  } catch {
+    return null;
+  }
+}
 
 export class Session {
   #view;
@@ -28,6 +38,8 @@ export class Session {
   /** What is being read of the conversation: an answer to an older question is not shown. */
   #recalling = null;
   #tickets;
+  #tasks;
+  #server;
 
   /** What is the case, for the view and for tests: the voice's state, and `phase`: idle, connecting, live, reconnecting, ended or blocked. */
   state = { phase: "idle" };
@@ -36,7 +48,12 @@ export class Session {
 
   constructor(view) {
     this.#view = view;
-    const server = new Server({ parse: readJson });
+    const server = (this.#server = new Server({ parse: readJson }));
+    this.#tasks = new Tasks({
+      read: (id) => server.json(this.#taskPath(id)),
+      onProgress: (progress) => view.calls.progress(progress),
+      onEnd: (call) => this.#taskEnded(call),
+    });
     this.conversations = new Conversations({ server });
     this.#voice = new Voice({ server, state: this.state });
     for (const [type, listener] of Object.entries(this.#answers)) this.#voice.on(type, listener);
@@ -50,6 +67,7 @@ export class Session {
       onVoice: () => this.#goOnByVoice(),
       onTimeout: (data) => this.#timeout(data),
       onTicket: (data) => this.#ticket(data),
+      tasks: this.#tasks,
       onUnreachable: () => view.reach.lost(),
     });
     this.#tickets = new Tickets(() => this.#newest(), (reply) => this.#showReply(reply));
@@ -102,17 +120,33 @@ export class Session {
     if (this.#recalling !== recalling) return false;
     for (const line of linesOf(messages)) {
       if (line.kind === "words") transcript.receive({ ...line, final: true, isOld: true });
-      if (line.kind === "call") calls.recalled(line);
+      if (line.kind === "call") calls.recalled(this.#recalledCall(line));
     }
     this.#tickets.recalled(messages);
     const asked = Array.isArray(questions) ? questions : [];
     asked.forEach((question) => approvals.request(question));
-    calls.settle(asked.map(({ callId }) => callId));
+    calls.settle([...asked.map(({ callId }) => callId), ...this.#tasks.callIds]);
     this.#earlier = textOf(next) || null;
     this.#chat.recalled(Array.isArray(messages) ? messages.findLast(({ role }) => role === "user") : null);
     if (running === true && !this.isRunning) this.#chat.resume();
     this.#view.render();
     return true;
+  }
+
+  /** A call that ended before the page was loaded, or that was accepted and may go on still. */
+  #recalledCall(line) {
+    const id = line.ok ? taskOf(line.result) : "";
+    if (id) this.#tasks.accepted(id, line);
+    return { ...line, accepted: id !== "" };
+  }
+
+  #taskPath(id, action = "") {
+    return `api/tasks/${encodeURIComponent(id)}${action}?${new URLSearchParams({ conversationId: this.#conversation.id })}`;
+  }
+
+  #taskEnded(call) {
+    this.#view.calls.finished(call);
+    this.#view.render();
   }
 
   /** Whether the server has more of this conversation than is shown. */
@@ -127,7 +161,7 @@ export class Session {
     if (page === null || this.#recalling !== recalling) return;
     const lines = linesOf(page.messages);
     this.#view.transcript.earlier(lines.filter(({ kind }) => kind === "words"));
-    this.#view.calls.earlier(lines.filter(({ kind }) => kind === "call"));
+    this.#view.calls.earlier(lines.filter(({ kind }) => kind === "call").map((line) => this.#recalledCall(line)));
     this.#tickets.recalled(page.messages);
     this.#earlier = textOf(page.next) || null;
     this.#view.render();
@@ -154,6 +188,7 @@ export class Session {
     this.#chat.forget();
     this.#voice.forgetTyped();
     this.#tickets.forget();
+    this.#tasks.forget();
     this.#view.notices.hide("ticket");
     this.#view.notices.hide("recall");
     this.#recalling = null;
@@ -231,8 +266,25 @@ export class Session {
 
   /** The user wants one call stopped, and the conversation to go on. */
   cancelCall(callId) {
-    if (this.isRunning) this.#voice.cancelCall(callId);
+    const task = this.#tasks.idOf(callId);
+    if (task) this.#cancelTask(task, callId);
+    else if (this.isRunning) this.#voice.cancelCall(callId);
     else this.#chat.cancelCall(callId);
+  }
+
+  /** A task goes on beside its session, so that the server is asked by its id. */
+  async #cancelTask(id, callId) {
+    const { calls } = this.#view;
+    try {
+      await this.#server.json(this.#taskPath(id, "/cancel"), { method: "POST" });
+      calls.cancelled({ callId, outcome: "stopping" });
+    } catch (error) {
+      if (error.status === 401) this.#view.checkSignIn();
+      // It has ended by now, which is shown before long.
+      if (error.status === 409) calls.cancelled({ callId, outcome: "ended" });
+      else calls.notCancelled(callId);
+    }
+    this.#tasks.lookSoon();
   }
 
   /** The user ends the session. */
@@ -268,7 +320,7 @@ export class Session {
     tool_progress: (message) => this.#view.calls.progress(message),
     tool_output: (message) => this.#view.calls.output(message),
     cancel_result: (message) => this.#view.calls.cancelled(message),
-    tool_call_finished: (message) => this.#view.calls.finished(message),
+    tool_call_finished: (message) => this.#callFinished(message),
     tools_complete: () => this.#view.render(),
     confirmation_request: (message) => this.#view.approvals.request(message),
     confirmation_result: (message) => this.#confirmed(message),
@@ -285,6 +337,16 @@ export class Session {
     error: (message) => this.#error(message),
     message: ({ type }) => console.debug("ignored a message of an unknown type", type),
   };
+
+  /** By voice the end of a task comes by itself, and it may be known by then. */
+  #callFinished(message) {
+    const { callId, tool, accepted, result } = message;
+    const id = accepted === true ? taskOf(parsed(result)) : "";
+    if (accepted !== true && this.#tasks.wasShown(callId)) return;
+    this.#view.calls.finished(message);
+    if (id) this.#tasks.accepted(id, { callId, tool });
+    else if (accepted !== true) this.#tasks.told({ callId });
+  }
 
   #connectionChanged({ connection, isProvider = false }) {
     if (connection === "reconnecting" && !isProvider) {
@@ -359,7 +421,7 @@ export class Session {
     const wasBlocked = this.state.phase === "blocked";
     const hadEnded = this.state.phase === "ended";
     if (reason === "lost") this.#view.reach.lost();
-    this.#view.calls.settle(this.canChat ? this.#view.approvals.callIds : []);
+    this.#view.calls.settle([...(this.canChat ? this.#view.approvals.callIds : []), ...this.#tasks.callIds]);
     this.#view.reach.takeOver();
     if (this.canChat && !wasBlocked) {
       // Every session of the conversation can take an answer.

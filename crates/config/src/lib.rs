@@ -15,15 +15,15 @@ pub use sections::{
     EmbedderKind, Folders, GoogleAccount, HandlerSecret, Handlers, ImageService, Images, Journal,
     Knowledge, Log, LogFormat, LogLevel, McpServer, ModelChange, Namespace, NamespaceReaders, Oidc,
     Provider, ProviderKind, RateLimitChange, ReadersKind, Reasons, Scripts, Search, SearchService,
-    Server, Shares, Store, Text, TextProvider, TextProviderKind, Threads, ToolChange, Vertex,
-    Voice, ZoomAccount,
+    Server, Shares, Store, Tasks, Text, TextProvider, TextProviderKind, Threads, ToolChange,
+    VersionChange, Vertex, Voice, ZoomAccount,
 };
 pub use values::{
     AddressRange, AllowedHost, AllowedOrigin, Argument, CalendarName, ConditionValue, FetchPlace,
     FilePath, Header, HeaderLabel, IssuerAddress, ListenAddress, McpName, McpUrl, ModelId, Name,
-    NamespaceName, NoMcpName, NoNamespace, NoSecretName, ProfileRow, ProviderUrl, ProxyAddress,
-    RoleName, Secret, SecretName, Temperature, Unfit, ValueName, VariableName, WebAddress, Whole,
-    Words, WorkingTimes, ZoneName,
+    NamespaceName, NoMcpName, NoNamespace, NoSecretName, NoVersion, ProfileRow, ProviderUrl,
+    ProxyAddress, RoleName, Secret, SecretName, Temperature, Unfit, ValueName, VariableName,
+    VersionName, WebAddress, Whole, Words, WorkingTimes, ZoneName,
 };
 
 use overlay::Overlay;
@@ -84,6 +84,9 @@ impl Loaded {
         config.tightenings = tools
             .map(|(id, change)| (id.clone(), change.tightening()))
             .collect();
+        let tools = config.tools.iter();
+        let rollouts = tools.filter_map(|(id, change)| Some((id.clone(), change.rollout()?)));
+        config.rollouts = rollouts.collect();
         let listed = config.condition_values.iter();
         let listed = listed.map(|(name, value)| (name.as_str().to_owned(), value.get().clone()));
         config.condition_facts = Arc::new(Values::new(listed));
@@ -160,6 +163,21 @@ fn contradiction(config: &Config) -> Option<(Vec<String>, Option<&'static str>)>
             let mut path: Vec<String> = path("knowledge.namespaces");
             path.extend([name.as_str().to_owned(), key.to_owned()]);
             return Some((path, Some(cause)));
+        }
+    }
+    for (id, change) in &config.tools {
+        if let Some((version, key)) = change.second_of_number() {
+            let cause = "is of a version that another one has the number of; what stands behind a + makes no other version";
+            let mut path: Vec<String> = path("tools");
+            path.extend([id.as_str(), "versions", version.as_str(), key].map(str::to_owned));
+            return Some((path, Some(cause)));
+        }
+        let flaw = change.rollout().and_then(|rollout| rollout.flaw(None));
+        if let Some(flaw) = flaw {
+            let mut path: Vec<String> = path("tools");
+            let version = flaw.version.as_str();
+            path.extend([id.as_str(), "versions", version, flaw.key].map(str::to_owned));
+            return Some((path, Some(flaw.cause)));
         }
     }
     for (name, server) in &config.mcp {

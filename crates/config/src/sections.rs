@@ -6,8 +6,8 @@ use super::values::{
     AddressRange, AllowedHost, AllowedOrigin, Argument, CalendarName, ConditionValue, FetchPlace,
     FilePath, Header, HeaderLabel, IssuerAddress, ListenAddress, McpName, McpUrl, ModelId, Name,
     NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName,
-    Temperature, ValueName, VariableName, WebAddress, Whole, Words, WorkingTimes, ZoneName,
-    choices,
+    Temperature, ValueName, VariableName, VersionName, WebAddress, Whole, Words, WorkingTimes,
+    ZoneName, choices,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,14 +24,16 @@ use windlass_runtime::shares::{Share, ShareLimits};
 use windlass_runtime::worker::WorkerLimits;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, Thinking};
-use windlass_store::{ConversationShares, StoreLimits};
+use windlass_store::{ConversationShares, StoreLimits, TaskShares};
 use windlass_tool::artifact::Tightening;
 use windlass_tool::condition::Values;
 use windlass_tool::handler_file::{BoundSecret, Permissions};
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::{Mode, RateLimit};
 use windlass_tool::rights::Role;
+use windlass_tool::rollout::{Recipients, Rollout, Rollouts};
 use windlass_tool::sensitive::Sensitive;
+use windlass_tool::version::Version;
 
 /// The default of a list.
 const NO_ITEMS: [&str; 0] = [];
@@ -77,6 +79,8 @@ section! {
         calendar: Calendar,
         /// Conversations that are handed over to people.
         escalation: Escalation,
+        /// Work in the background.
+        tasks: Tasks,
         /// Pictures.
         images: Images,
         /// The web.
@@ -97,6 +101,8 @@ section! {
         reasons: Reasons,
         /// What makes tools stricter.
         tightenings: BTreeMap<ToolId, Tightening>,
+        /// Who gets which version of the tools for which something says so.
+        rollouts: Rollouts,
         /// The values of `condition_values`, as conditions read them.
         condition_facts: Arc<Values>,
     }
@@ -386,6 +392,23 @@ section! {
         tickets_max: Whole<1, 100_000> = 2_000,
         /// Days that a ticket is kept after its last change.
         keep_days: Whole<1, 3_650> = 90,
+    }
+}
+
+section! {
+    /// Calls of [`background` tools](tools.md#work-in-the-background), which are tasks of their user's.
+    pub struct Tasks {
+        /// Tasks of one user that may run at a time; more are refused.
+        running_of_user_max: Whole<1, 100_000> = 20,
+        /// The same of one tenant.
+        running_of_tenant_max: Whole<1, 1_000_000> = 1_000,
+        /// Days that a task is kept after its end, not less than `store.effect_hours`. Its conversation is kept as long, so that whoever comes
+        /// back is told.
+        keep_days: Whole<1, 365> = 7,
+        /// Where the end of each task is posted as JSON, signed as Standard Webhooks has it, such as `https://example.com/hook`.
+        webhook: Option<WebAddress>,
+        /// The secret that signs what is posted: `whsec_` and 24 to 64 random bytes in base64.
+        webhook_secret: Option<Secret>,
     }
 }
 
@@ -791,7 +814,7 @@ section! {
         /// A part of the tool's own modes: `["text"]`, `["voice"]`.
         allowed_modes: Option<Vec<Mode>>,
         /// Milliseconds of one attempt, at most the tool's own.
-        timeout_ms: Option<Whole<1, 600_000>>,
+        timeout_ms: Option<Whole<1, 86_400_000>>,
         /// Both of its keys are set, or none.
         rate_limit: Option<RateLimitChange>,
         /// `true` keeps the tool from callers that have not signed in.
@@ -806,6 +829,26 @@ section! {
         /// Names of secrets that the tool's script or process may have as they are, with `context.secret(NAME)`; see
         /// [tools.md](tools.md#secrets-in-code). No list of hosts bounds what it does with them.
         secrets: Option<BTreeSet<SecretName>>,
+        /// The version of the tool for everybody whom no other rule names; without, the one in the tool's own folder. See
+        /// [tools.md](tools.md#versions).
+        version: Option<Version>,
+        /// Who gets another version, by its number in quotes: `[tools.TOOL.versions."1.2.0"]`.
+        versions: Option<BTreeMap<VersionName, VersionChange>>,
+    }
+}
+
+section! {
+    /// Who gets one version of a tool: the most personal rule counts, in this order.
+    pub struct VersionChange {
+        /// Ids of users, as the audit has them.
+        users: Option<BTreeSet<Words>>,
+        /// Roles whose users get it. Of two versions with a role of one user, the user gets the higher one.
+        roles: Option<BTreeSet<RoleName>>,
+        /// Tenants whose users get it.
+        tenants: Option<BTreeSet<Words>>,
+        /// Of 100 other users so many get it, always the same ones. The percentages of a tool add up to 100 at most; the rest gets
+        /// `tools.TOOL.version`.
+        percent: Option<Whole<0, 100>>,
     }
 }
 
@@ -829,7 +872,7 @@ section! {
         /// in a `handler.json` needs no line here. `--allow-fetch` sets it, too.
         allow_fetch: BTreeSet<FetchPlace> = NO_ITEMS,
         /// Seconds that such a request may take; never more than its call has left.
-        fetch_seconds: Whole<1, 600> = 600,
+        fetch_seconds: Whole<1, 86_400> = 600,
         /// Bytes of an answer to such a request.
         fetch_bytes_max: Whole<1_024, 67_108_864> = 8_388_608,
         /// Whether the proxy finds the addresses of those hosts, on networks where this machine cannot. Then the proxy has
@@ -1265,6 +1308,7 @@ impl Config {
             &self.text.api_key,
             &self.knowledge.embedder_key,
             &self.escalation.webhook_secret,
+            &self.tasks.webhook_secret,
             &self.images.api_key,
             &self.search.api_key,
             &self.calendar.google.client_secret,
@@ -1447,7 +1491,49 @@ impl ToolChange {
             requires_auth: self.requires_auth,
             roles: roles(self.roles.as_ref()),
             approver_roles: roles(self.approver_roles.as_ref()),
+            versions: BTreeMap::new(),
         }
+    }
+
+    /// A version that has its number for the second time, and one of its keys.
+    pub(super) fn second_of_number(&self) -> Option<(&VersionName, &'static str)> {
+        let mut known = BTreeSet::new();
+        let mut versions = self.versions.iter().flatten();
+        let (name, change) = versions.find(|(name, _)| !known.insert(name.get()))?;
+        let key = match change {
+            VersionChange { users: Some(_), .. } => "users",
+            VersionChange { roles: Some(_), .. } => "roles",
+            VersionChange {
+                tenants: Some(_), ..
+            } => "tenants",
+            VersionChange { .. } => "percent",
+        };
+        Some((name, key))
+    }
+
+    /// `None` where nothing speaks of versions.
+    pub(super) fn rollout(&self) -> Option<Rollout> {
+        let texts = |named: &Option<BTreeSet<Words>>| {
+            let named = named.iter().flatten();
+            named.map(|text| text.as_str().to_owned()).collect()
+        };
+        let versions = self.versions.iter().flatten();
+        let versions = versions.map(|(name, change)| {
+            let recipients = Recipients {
+                users: texts(&change.users),
+                tenants: texts(&change.tenants),
+                roles: roles(change.roles.as_ref()).unwrap_or_default(),
+                percent: change
+                    .percent
+                    .map_or(0, |percent| u8::try_from(percent.get()).unwrap_or(0)),
+            };
+            (name.get().clone(), recipients)
+        });
+        let rollout = Rollout {
+            version: self.version.clone(),
+            versions: versions.collect(),
+        };
+        (rollout != Rollout::default()).then_some(rollout)
     }
 }
 
@@ -1456,10 +1542,15 @@ fn roles(named: Option<&BTreeSet<RoleName>>) -> Option<BTreeSet<Role>> {
 }
 
 impl Store {
-    pub fn limits(&self, shares: &Shares) -> StoreLimits {
+    pub fn limits(&self, shares: &Shares, tasks: &Tasks) -> StoreLimits {
         const HOUR_MS: u64 = 60 * 60 * 1_000;
         StoreLimits {
             effect_ms: self.effect_hours.get() * HOUR_MS,
+            task_ms: tasks.keep_days.get() * 24 * HOUR_MS,
+            tasks: TaskShares {
+                user_max: tasks.running_of_user_max.count(),
+                tenant_max: tasks.running_of_tenant_max.count(),
+            },
             effects_max: self.effects_max.count(),
             receipt_bytes_max: self.receipt_bytes_max.count(),
             questions_max: self.questions_max.count(),

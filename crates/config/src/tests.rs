@@ -519,6 +519,83 @@ fn a_key_of_the_provider_comes_from_the_variables_that_others_use_too() {
 }
 
 #[test]
+fn versions_of_a_tool_have_their_users() {
+    let file = "
+        [tools.book_table]
+        version = \"1.0.0\"
+        timeout_ms = 1000
+        [tools.book_table.versions.\"1.2.0\"]
+        users = [\"user:ada\"]
+        roles = [\"beta\"]
+        tenants = [\"acme\"]
+        percent = 10
+        [tools.kb_get]
+        timeout_ms = 1000
+    ";
+    let loaded = load(&Case { file, ..NOTHING }).unwrap();
+    let rollouts = &loaded.config.rollouts;
+    assert_eq!(rollouts.len(), 1);
+    let rollout = &rollouts["book_table"];
+    assert_eq!(rollout.version.as_ref().unwrap().as_str(), "1.0.0");
+    let (version, recipients) = rollout.versions.first_key_value().unwrap();
+    assert_eq!((version.as_str(), recipients.percent), ("1.2.0", 10));
+    assert!(recipients.users.contains("user:ada") && recipients.tenants.contains("acme"));
+    assert_eq!(recipients.roles.len(), 1);
+    let printed = loaded.to_toml();
+    assert!(
+        printed.contains("[tools.book_table.versions.\"1.2.0\"]\n"),
+        "{printed}"
+    );
+    let again = load(&Case {
+        file: &printed,
+        ..NOTHING
+    });
+    assert_eq!(&again.unwrap().config.rollouts, rollouts);
+}
+
+#[test]
+fn rules_for_versions_that_make_no_sense_are_refused() {
+    for (file, expected) in [
+        (
+            "[tools.book]\nversion = \"1.0\"",
+            "tools.book.version has the value \"1.0\" (from windlass.toml:2), which is not a semantic version, such as 1.2.0",
+        ),
+        (
+            "[tools.book.versions.v2]\npercent = 10",
+            "tools.book.versions.v2 (from windlass.toml:2): \"v2\" is not a semantic version; write one in quotes, as in \"1.2.0\"",
+        ),
+        (
+            "[tools.book.versions.\"2.0.0\"]\npercent = 101",
+            "tools.book.versions.\"2.0.0\".percent has the value 101 (from windlass.toml:2), which is not a whole number from 0 to 100",
+        ),
+        (
+            "[tools.book.versions.\"2.0.0\"]\npercent = 60\n[tools.book.versions.\"3.0.0\"]\npercent = 41",
+            "tools.book.versions.\"3.0.0\".percent has the value 41 (from windlass.toml:4), which makes more than 100 together with the \
+             percentages of the tool's other versions; lower one of them",
+        ),
+        (
+            "[tools.book]\nversion = \"1.0.0\"\n[tools.book.versions.\"1.0.0\"]\npercent = 60\n[tools.book.versions.\"2.0.0\"]\npercent = 30",
+            "tools.book.versions.\"1.0.0\".percent has the value 60 (from windlass.toml:4), which does not make 100 together with the \
+             percentages of the tool's other versions, although the version for everybody else has a percentage, too; let them add up to \
+             100, or leave that one out",
+        ),
+        (
+            "[tools.book.versions.\"1.0.0\"]\nusers = [\"ada\"]\n[tools.book.versions.\"2.0.0\"]\nusers = [\"bob\", \"ada\"]",
+            "tools.book.versions.\"2.0.0\".users has the value [\"bob\", \"ada\"] (from windlass.toml:4), which names one whom another \
+             version of the tool names, too; name each once",
+        ),
+        (
+            "[tools.book.versions.\"2.0.0+a\"]\npercent = 10\n[tools.book.versions.\"2.0.0+b\"]\npercent = 10",
+            "tools.book.versions.\"2.0.0+b\".percent has the value 10 (from windlass.toml:4), which is of a version that another one has \
+             the number of; what stands behind a + makes no other version",
+        ),
+    ] {
+        let said = refusal(&Case { file, ..NOTHING });
+        assert_eq!(said, expected);
+    }
+}
+
+#[test]
 fn what_is_printed_is_a_configuration_that_means_the_same() {
     let file = "
         [server]

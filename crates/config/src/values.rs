@@ -3,6 +3,7 @@
 use super::key::{Kind, Leaf, Named, whole};
 use serde::Deserialize;
 use serde::de::value::StrDeserializer;
+use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -19,6 +20,7 @@ use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
 use windlass_tool::rights::Role;
 use windlass_tool::sensitive::Sensitive;
+use windlass_tool::version::Version;
 
 /// A value that its key refuses. What would fit is said by the key.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -493,6 +495,56 @@ impl TryFrom<String> for NamespaceName {
     }
 }
 
+/// The number of a tool's version, where it is the name of a table: two spellings of one number are two tables.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub struct VersionName(Version);
+
+impl PartialEq for VersionName {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for VersionName {}
+
+impl PartialOrd for VersionName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for VersionName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+/// A name that is no number of a version.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("\"{0}\" is not a semantic version; write one in quotes, as in \"1.2.0\"")]
+pub struct NoVersion(String);
+
+impl VersionName {
+    pub fn get(&self) -> &Version {
+        &self.0
+    }
+
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl TryFrom<String> for VersionName {
+    type Error = NoVersion;
+
+    fn try_from(text: String) -> Result<Self, NoVersion> {
+        let version = Version::parse(&text);
+        let refuse = || NoVersion(text.chars().take(64).collect());
+        version.map(Self).ok_or_else(refuse)
+    }
+}
+
 /// The name of an HTTP header.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -832,6 +884,16 @@ impl Named for ModelId {
 
 impl Named for ToolId {
     const PLACEHOLDER: &str = "TOOL";
+}
+
+impl Named for VersionName {
+    const PLACEHOLDER: &str = "VERSION";
+}
+
+impl Leaf for Version {
+    fn takes() -> String {
+        "a semantic version, such as 1.2.0".to_owned()
+    }
 }
 
 impl Named for CalendarName {

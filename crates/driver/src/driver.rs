@@ -247,6 +247,8 @@ impl<E: Executor> Driver<E> {
             Output::Heard { effects, questions } => {
                 self.tell([Command::Heard { effects, questions }]);
             }
+            Output::Progress(told) => self.tell([Command::Progress(told)]),
+            Output::CancelTask(effect_id) => self.tell([Command::CancelTask { effect_id }]),
             Output::StartCall(call) => self.start(&call, inputs),
             Output::AbortCall { call, drop } => self.executor.abort(call, drop),
             Output::AnswerHandler { reply, response } => {

@@ -20,10 +20,10 @@ const ENTRIES_MAX: usize = 500;
 /// Characters of a found result's data that the ledger is given; it is shortened as results of calls are.
 const RESULT_CHARACTERS_MAX: usize = 262_144;
 
-/// The question to the handler. `None` where none can say anything of the effect: its tool is gone, has no lookup, or does not read
-/// its arguments any more.
+/// The question to the handler of the version that ran. `None` where none can say anything of the effect: its tool is gone, has no
+/// lookup, or does not read its arguments any more.
 pub(crate) fn lookup_of(effect: &Effect, registry: &Registry) -> Option<EffectLookup> {
-    let tool = registry.get(effect.tool.as_str())?;
+    let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version)?;
     tool.handler.outcome_lookup()?;
     let arguments: Arguments = serde_json::from_str(effect.arguments.expose()).ok()?;
     Some(EffectLookup {
@@ -46,20 +46,21 @@ pub(crate) struct LookedUp<'a> {
 }
 
 impl LookedUp<'_> {
-    /// What the ledger is told of a finding; and what came of its intents, to be told where the finding is news.
+    /// What the ledger is told of a finding; and what came of its intents, to be told where the finding is news. That nothing has
+    /// happened, only the version that ran can say: another one may ask another service.
     pub(crate) fn found(&self, finding: &Finding) -> (Command, Vec<SessionEvent>) {
         let (effect, registry) = (self.effect, self.registry);
+        let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version);
+        let is_what_ran = tool.is_some_and(|tool| *tool.version == *effect.tool_version);
         let mut set = SetApart::default();
         let (finding, receipt) = match finding {
             Finding::Happened(success) => {
                 set = self.set(success);
-                let receipt = registry
-                    .get(effect.tool.as_str())
-                    .map(|tool| receipt(tool, success, registry, self.began_unix_ms));
+                let receipt = tool.map(|tool| receipt(tool, success, registry, self.began_unix_ms));
                 (FoundState::Happened, receipt)
             }
-            Finding::NotHappened => (FoundState::NotHappened, None),
-            Finding::Unknown => (FoundState::Unknown, None),
+            Finding::NotHappened if is_what_ran => (FoundState::NotHappened, None),
+            Finding::NotHappened | Finding::Unknown => (FoundState::Unknown, None),
         };
         let found = Command::Found(Box::new(Found {
             effect_id: effect.effect_id.clone(),

@@ -49,6 +49,9 @@ pub fn must_not_be_lost(command: &Command) -> bool {
         | Command::CalledBack(_)
         | Command::Settle
         | Command::LookUp { .. }
+        | Command::Progress(_)
+        | Command::CancelTask { .. }
+        | Command::TasksSent(_)
         | Command::Audited(_)
         | Command::Rename(_)
         | Command::Erase => false,
@@ -80,6 +83,8 @@ fn never_has_a_waiter(command: &Command) -> bool {
         | Command::Save { .. }
         | Command::Withdraw { .. }
         | Command::Heard { .. }
+        | Command::Progress(_)
+        | Command::TasksSent(_)
         | Command::Audited(_) => true,
         Command::Open(_)
         | Command::Attach(_)
@@ -92,6 +97,7 @@ fn never_has_a_waiter(command: &Command) -> bool {
         | Command::CalledBack(_)
         | Command::Settle
         | Command::LookUp { .. }
+        | Command::CancelTask { .. }
         | Command::Rename(_)
         | Command::Erase => false,
     }
@@ -122,6 +128,9 @@ pub fn begins_change(command: &Command) -> bool {
         | Command::CalledBack(_)
         | Command::Settle
         | Command::LookUp { .. }
+        | Command::Progress(_)
+        | Command::CancelTask { .. }
+        | Command::TasksSent(_)
         | Command::Heard { .. }
         | Command::Audited(_)
         | Command::Rename(_)

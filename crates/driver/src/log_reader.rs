@@ -186,6 +186,10 @@ impl LogReader {
                         news.extend(question.map(|question| News::Question(Box::new(question))));
                     }
                 }
+                // Whoever runs it stops it. For all others it says nothing yet.
+                EntryEvent::CancelRequested(effect_id) if self.own.contains_key(effect_id) => {
+                    news.push(News::CancelRequested(effect_id.clone()));
+                }
                 EntryEvent::Asked(request) if request.leg == self.leg && !request.is_rejected => {
                     news.push(News::Asked(request.clone()));
                 }
@@ -206,6 +210,7 @@ impl LogReader {
                 EntryEvent::Asked(_)
                 | EntryEvent::Onset
                 | EntryEvent::Replayed(_)
+                | EntryEvent::CancelRequested(_)
                 | EntryEvent::Attached(_)
                 | EntryEvent::Gone => {}
             }

@@ -131,6 +131,8 @@ impl Concerned {
                 | Command::Discard
                 | Command::Taint
                 | Command::LookUp { .. }
+                | Command::Progress(_)
+                | Command::TasksSent(_)
                 | Command::Heard { .. }
                 | Command::Audited(_)
                 | Command::Rename(_)
@@ -143,6 +145,7 @@ impl Concerned {
                 | Command::Record(_)
                 | Command::Found(_)
                 | Command::CalledBack(_)
+                | Command::CancelTask { .. }
                 | Command::Settle => all = true,
             }
         }

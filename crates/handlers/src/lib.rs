@@ -25,6 +25,7 @@ mod record;
 mod send_image;
 mod service;
 mod start_voice_session;
+mod tasks;
 mod web_search;
 
 pub use describe_tool::describe_tool;
@@ -38,7 +39,7 @@ use windlass_tool::id::ToolId;
 /// among them: it has no directory, and what it describes is the caller's to give.
 pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
     use calendar_change::Changer;
-    let handlers: [(&str, Arc<dyn Handler>); 20] = [
+    let handlers: [(&str, Arc<dyn Handler>); 23] = [
         ("calendar_cancel_event", Arc::new(Changer::Cancel)),
         ("calendar_create_event", Arc::new(Changer::Create)),
         (
@@ -50,16 +51,19 @@ pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
             Arc::new(calendar_list_events::Lister),
         ),
         ("calendar_move_event", Arc::new(Changer::Move)),
+        ("cancel_task", Arc::new(tasks::Tasks::Cancel)),
         ("end_voice_session", Arc::new(end_voice_session::Ender)),
         ("escalate", Arc::new(escalate::Escalator)),
         ("extract_contacts", Arc::new(extract_contacts::Extractor)),
         ("format_datetime", Arc::new(format_datetime::Formatter)),
         ("get_context", Arc::new(get_context::Teller)),
+        ("get_task", Arc::new(tasks::Tasks::Get)),
         ("ignore_user", Arc::new(ignore_user::Blocker)),
         ("image_draft_prompt", Arc::new(image_draft_prompt::Drafter)),
         ("image_generate", Arc::new(image_generate::Generator)),
         ("kb_get", Arc::new(kb_get::KbGet)),
         ("kb_search", Arc::new(kb_search::Searcher)),
+        ("list_tasks", Arc::new(tasks::Tasks::List)),
         ("query_tool_memory", Arc::new(query_tool_memory::Rememberer)),
         ("rank_results", Arc::new(rank_results::Ranker)),
         ("send_image", Arc::new(send_image::Sender)),

@@ -31,7 +31,7 @@ use windlass_tool::handler::{
     Report, RunWrites, SessionContext, SessionFacts, StateValues, ToolFacts, World, judged,
     may_hold_pictures,
 };
-use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
+use windlass_tool::id::{CallNumber, CallRef, EffectId, SessionId, TenantId};
 use windlass_tool::registry::Tool;
 
 /// Runs the handlers of one session's calls, and lookups on its behalf.
@@ -137,12 +137,13 @@ impl Executor {
                 id: tool.id.clone(),
                 version: tool.version.clone(),
                 idempotent: tool.idempotent,
+                writes: tool.writes(),
             },
             session: circumstances.session,
             effect_id: circumstances.effect_id.cloned(),
             writes: match circumstances.effect_id {
-                Some(_) => RunWrites::default(),
-                None => RunWrites::none(),
+                Some(_) if tool.writes() => RunWrites::default(),
+                Some(_) | None => RunWrites::none(),
             },
             deadline_unix_ms: self.context.world.now_unix_ms().saturating_add(time_ms),
             cancellation: circumstances.cancellation,
@@ -230,7 +231,7 @@ impl windlass_driver::Executor for Executor {
                 }),
             },
             Placement::Elsewhere => {
-                let work = self.work(&call.tool().id, time);
+                let work = self.work(call.tool(), call.parent().is_none(), time);
                 let seats = self.threads.seats().clone();
                 // It would wait for the seat of the very call that waits for it.
                 let is_under_seat = call.parent().is_some_and(|parent| self.is_seated(parent));
@@ -256,7 +257,7 @@ impl windlass_driver::Executor for Executor {
                 })
             }
             Placement::Apart => {
-                let work = self.work(&call.tool().id, time);
+                let work = self.work(call.tool(), call.parent().is_none(), time);
                 let gate = StartGate::default();
                 let own = gate.clone();
                 let attempt = async move {
@@ -406,7 +407,7 @@ impl Executor {
                 }
             }
             Placement::Apart => {
-                let work = self.work(&lookup.tool.id, lookup.timeout);
+                let work = self.work(&lookup.tool, false, lookup.timeout);
                 let asked = async move {
                     let finding = match find_out(&*handler, invocation) {
                         Lookup::Found(finding) => finding,
@@ -436,11 +437,22 @@ impl Executor {
         })
     }
 
-    fn work(&self, tool: &ToolId, time: Duration) -> Work {
+    /// Tasks may hold what they have for hours, so that they have shares of their own: what else their session and their tenant do
+    /// has the usual ones.
+    fn work(&self, tool: &Tool, may_be_task: bool, time: Duration) -> Work {
+        let (session, tenant) = (&self.identity.session_id, &self.identity.tenant);
+        let is_task = may_be_task && tool.runs_in_background();
+        let (session, tenant) = match is_task {
+            true => (
+                SessionId::new(format!("{session}/tasks")),
+                TenantId::new(format!("{tenant}/tasks")),
+            ),
+            false => (session.clone(), tenant.clone()),
+        };
         Work {
-            tool: tool.clone(),
-            session: self.identity.session_id.clone(),
-            tenant: self.identity.tenant.clone(),
+            tool: tool.id.clone(),
+            session,
+            tenant,
             time,
         }
     }

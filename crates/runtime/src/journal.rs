@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use visible::{Shown, Visible};
 use windlass_session::io::{Input, Output};
-use windlass_session::journal::{Header, JOURNAL_VERSION, Line, Step, settings_of, texts_of};
+use windlass_session::journal::{
+    Header, JOURNAL_VERSION, Line, Step, settings_of, texts_of, versions_of,
+};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_tool::private;
@@ -121,6 +123,7 @@ impl RecordedSession {
                 version: JOURNAL_VERSION,
                 registry_version: config.registry.version().to_string(),
                 tools: settings_of(&config.registry),
+                versions: versions_of(&config.registry),
                 session: config,
                 outputs: texts_of(&out[before..]),
             };

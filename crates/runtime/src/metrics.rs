@@ -1,6 +1,8 @@
 //! Metrics of all sessions, in memory and bounded: per tool over its last responses, and sums. A subscriber; knows no HTTP,
 //! but both forms in which an endpoint shows them.
 
+mod compare;
+mod interval;
 mod samples;
 mod show;
 
@@ -9,7 +11,8 @@ use crate::pump::AudioCounts;
 use crate::subscriber::{SessionIdentity, Subscriber};
 use samples::Samples;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_session::context::{ContextEstimate, ContextUse};
@@ -32,6 +35,13 @@ const MODELS_MAX: usize = 64;
 const OTHER_MODELS: &str = "(other)";
 /// Calls of tools that do not exist are counted under one name, because models invent names without end.
 const NO_SUCH_TOOL: &str = "(unknown)";
+/// Such a tool has no version.
+const NO_VERSION: &str = "";
+/// Versions of a tool that are counted each by itself. A server that builds its tools again may see any number of them.
+const VERSIONS_MAX: usize = 32;
+const OTHER_VERSIONS: &str = "(other)";
+/// Users of a version that are told apart; beyond there are more.
+const USERS_MAX: usize = 1_000;
 
 /// Counts everything that sessions say.
 #[derive(Debug, Default)]
@@ -41,7 +51,8 @@ pub struct Metrics {
 
 #[derive(Debug, Default)]
 struct Counted {
-    tools: BTreeMap<Arc<str>, ToolCounts>,
+    /// Of each tool by its version, which is empty where there is no such tool.
+    tools: BTreeMap<Arc<str>, BTreeMap<Arc<str>, ToolCounts>>,
     /// Of the session that began last.
     context: ContextEstimate,
     windows: BTreeMap<Arc<str>, WindowCounts>,
@@ -78,10 +89,16 @@ struct ToolCounts {
     asked: u64,
     duplicates: u64,
     errors: BTreeMap<ErrorType, u64>,
+    /// Calls that were refused before they ran. They are among the errors, too.
+    refused: u64,
     /// Calls that took longer than the tool's own budget, or were refused because the turn's was spent.
     budget_violations: u64,
     response_characters: Samples,
     latency_ms: Samples,
+    /// The same of the calls that ran to their end.
+    run_ms: Samples,
+    /// Whose calls they were, by hashes that mean nothing elsewhere.
+    users: BTreeSet<u64>,
     /// Whether the p95 of its responses was too long when it was looked at last.
     is_long: bool,
 }
@@ -101,6 +118,11 @@ impl Metrics {
         show::json(&self.lock())
     }
 
+    /// How each version of each tool has done, and how they differ, as JSON.
+    pub fn versions_json(&self) -> serde_json::Value {
+        compare::by_version(&self.lock())
+    }
+
     /// How each tool has done, by its id, as JSON.
     pub fn tools_json(&self) -> serde_json::Value {
         show::by_tool(&self.lock())
@@ -113,7 +135,7 @@ impl Metrics {
 }
 
 impl Subscriber for Metrics {
-    fn event(&self, _session: &SessionIdentity, _now_unix_ms: u64, event: &SessionEvent) {
+    fn event(&self, session: &SessionIdentity, _now_unix_ms: u64, event: &SessionEvent) {
         let mut counted = self.lock();
         match event {
             SessionEvent::SessionStarted => {
@@ -127,15 +149,24 @@ impl Subscriber for Metrics {
             SessionEvent::TurnEnded { summary, .. } if summary.wound_up => {
                 counted.turns_wound_up += 1;
             }
-            SessionEvent::CallFinished(record) | SessionEvent::CallRejected(record) => {
-                counted.answered(record);
+            SessionEvent::CallFinished(record) => {
+                if let Some(tool) = counted.answered(session, record) {
+                    tool.run_ms.add(duration_ms(record));
+                }
+            }
+            SessionEvent::CallRejected(record) => {
+                if let Some(tool) = counted.answered(session, record) {
+                    tool.refused += 1;
+                }
             }
             SessionEvent::CallCancelled(record) => {
                 counted.tool(record).cancelled += 1;
-                counted.answered(record);
+                counted.answered(session, record);
             }
-            SessionEvent::CallDeduplicated { tool, .. } => {
-                if let Some(tool) = counted.tools.get_mut(tool) {
+            SessionEvent::CallDeduplicated { tool, version, .. } => {
+                let versions = counted.tools.get_mut(tool);
+                let version = version.as_deref().unwrap_or(NO_VERSION);
+                if let Some(tool) = versions.and_then(|versions| versions.get_mut(version)) {
                     tool.duplicates += 1;
                 }
             }
@@ -192,24 +223,39 @@ impl Counted {
     }
 
     fn tool(&mut self, record: &CallRecord) -> &mut ToolCounts {
-        let name: &str = if record.tool().is_some() {
-            record.shown_name()
-        } else {
-            NO_SUCH_TOOL
+        let (name, version) = match record.tool() {
+            Some(tool) => (record.shown_name(), &*tool.version),
+            None => (NO_SUCH_TOOL, NO_VERSION),
         };
         if !self.tools.contains_key(name) {
-            self.tools.insert(name.into(), ToolCounts::default());
+            self.tools.insert(name.into(), BTreeMap::new());
         }
-        self.tools
+        let versions = self
+            .tools
             .get_mut(name)
-            .expect("the tool was inserted where it was missing")
+            .expect("the tool was inserted where it was missing");
+        let version = match versions.contains_key(version) || versions.len() < VERSIONS_MAX {
+            true => version,
+            false => OTHER_VERSIONS,
+        };
+        if !versions.contains_key(version) {
+            versions.insert(version.into(), ToolCounts::default());
+        }
+        versions
+            .get_mut(version)
+            .expect("the version was inserted where it was missing")
     }
 
-    fn answered(&mut self, record: &CallRecord) {
+    /// The counts of the tool; `None` where the answer was that the user has to confirm the call.
+    fn answered(
+        &mut self,
+        session: &SessionIdentity,
+        record: &CallRecord,
+    ) -> Option<&mut ToolCounts> {
         let response = record.response.expose();
         if response.error_type() == Some(ErrorType::ConfirmationRequired) {
             self.tool(record).asked += 1;
-            return;
+            return None;
         }
         let characters = match &response.outcome {
             Outcome::Success { data, .. } => match data.as_ref().and_then(Data::text) {
@@ -218,7 +264,6 @@ impl Counted {
             },
             Outcome::Failure(error) => characters(error),
         };
-        let duration_ms = response.meta.duration_ms;
         let latency_budget_ms = record.tool().map(|tool| tool.latency_budget_ms);
         let tool = self.tool(record);
         tool.calls += 1;
@@ -226,21 +271,63 @@ impl Counted {
             None => tool.succeeded += 1,
             Some(error_type) => *tool.errors.entry(error_type).or_default() += 1,
         }
-        let is_late = latency_budget_ms.is_some_and(|budget_ms| duration_ms > budget_ms);
+        if tool.users.len() < USERS_MAX {
+            tool.users.insert(hash_of_user(session));
+        }
+        let is_late =
+            latency_budget_ms.is_some_and(|budget_ms| response.meta.duration_ms > budget_ms);
         if is_late || response.error_type() == Some(ErrorType::BudgetExceeded) {
             tool.budget_violations += 1;
         }
         tool.response_characters.add(characters);
-        tool.latency_ms
-            .add(u32::try_from(duration_ms).unwrap_or(u32::MAX));
+        tool.latency_ms.add(duration_ms(record));
         if let Some(p95) = tool.p95_that_became_long() {
             let tool = record.shown_name();
             tracing::warn!(%tool, p95, "the responses of a tool are long for a model to read");
         }
+        Some(tool)
     }
 }
 
+fn duration_ms(record: &CallRecord) -> u32 {
+    let duration_ms = record.response.expose().meta.duration_ms;
+    u32::try_from(duration_ms).unwrap_or(u32::MAX)
+}
+
+/// Tells users apart, and is known nowhere else.
+fn hash_of_user(session: &SessionIdentity) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    session.tenant.as_str().hash(&mut hasher);
+    session.user_id.as_str().hash(&mut hasher);
+    hasher.finish()
+}
+
 impl ToolCounts {
+    /// Those of all versions of a tool.
+    fn merged(versions: &BTreeMap<Arc<str>, Self>) -> Self {
+        let samples = |of: fn(&Self) -> &Samples| Samples::merged(versions.values().map(of));
+        let sum = |of: fn(&Self) -> u64| versions.values().map(of).sum();
+        let mut errors = BTreeMap::new();
+        for (error_type, count) in versions.values().flat_map(|version| &version.errors) {
+            *errors.entry(*error_type).or_default() += count;
+        }
+        Self {
+            calls: sum(|version| version.calls),
+            succeeded: sum(|version| version.succeeded),
+            cancelled: sum(|version| version.cancelled),
+            asked: sum(|version| version.asked),
+            duplicates: sum(|version| version.duplicates),
+            errors,
+            refused: sum(|version| version.refused),
+            budget_violations: sum(|version| version.budget_violations),
+            response_characters: samples(|version| &version.response_characters),
+            latency_ms: samples(|version| &version.latency_ms),
+            run_ms: samples(|version| &version.run_ms),
+            users: BTreeSet::new(),
+            is_long: false,
+        }
+    }
+
     /// The p95 of its responses, where that is too long now and was not when it was looked at before.
     fn p95_that_became_long(&mut self) -> Option<u32> {
         let is_checked = (RESPONSES_CHECKED_MIN..=RESPONSES_BETWEEN_CHECKS).contains(&self.calls)

@@ -153,7 +153,7 @@ impl Worker {
             script: script.clone(),
             args: execute.args.get().to_owned(),
             deadline: facts.deadline(),
-            writes: facts.effect_id.is_some(),
+            writes: facts.effect_id.is_some() && !facts.read_only,
             context: context.to_owned(),
             messages,
             cancelled: cancelled.clone(),
@@ -173,6 +173,7 @@ impl Worker {
 struct Facts {
     deadline: Option<u64>,
     effect_id: Option<String>,
+    read_only: bool,
 }
 
 impl Facts {

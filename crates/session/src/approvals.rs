@@ -443,6 +443,10 @@ impl Approvals {
                 ErrorType::BudgetExceeded,
                 format!("{tool} was not started: this conversation has changed too much today"),
             ),
+            Reply::Refused(Refusal::TooManyTasks { of, most }) => (
+                ErrorType::BudgetExceeded,
+                confirm::so_many_tasks(tool, of, most),
+            ),
             Reply::Refused(Refusal::TooManyQuestions) => (
                 ErrorType::ConfirmationRequired,
                 "too many questions wait for you already; answer those first".to_owned(),
@@ -522,12 +526,12 @@ impl Approvals {
 
 // What the log says of requests.
 impl Approvals {
-    /// An effect has ended: where a request of this session was approved another way, this is what came of it.
-    pub(crate) fn on_effect(&mut self, effect: &Effect, talk: &mut Talk) {
+    /// An effect has ended: where a request of this session was approved another way, this is what came of it. Whether it was told.
+    pub(crate) fn on_effect(&mut self, effect: &Effect, talk: &mut Talk) -> bool {
         let is_of = |asked: &&AskedQuestion| asked.effect_id.as_ref() == Some(&effect.effect_id);
         let asked = self.asked.iter().find(is_of).map(|asked| asked.number);
         let Some(number) = asked.or(effect.newest_attempt().question) else {
-            return;
+            return false;
         };
         // What has failed may be tried again by the same approval.
         let asked = match effect.state {
@@ -537,11 +541,12 @@ impl Approvals {
             }
         };
         let Some(asked) = asked else {
-            return;
+            return false;
         };
         let settled = ledger::settled_of(effect, talk.turns.last_number(), &talk.step);
         tell(Some(asked.slot.number), &settled.response, talk);
         notify_of_approved(number, &asked.tool, asked.slot.turn, &settled, talk);
+        true
     }
 
     /// A request was answered or closed; `is_running` where a call of this session runs by its approval.

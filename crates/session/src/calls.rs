@@ -148,7 +148,7 @@ impl Calls {
             registry: &talk.step.config.registry,
             facts: talk.step.facts(),
             top_k_max: talk.step.limits().turn.top_k_max,
-            open: self.open.len(),
+            open: self.open.awaited(),
             open_max: talk.step.limits().open_calls_max,
         };
         let facts = match examine(&gates, delivered, arguments) {
@@ -168,7 +168,7 @@ impl Calls {
     fn pass_budgets(&mut self, mut call: Box<Call>, talk: &mut Talk) {
         // Step 7: budgets, which the ledger's answers from the record do not need.
         if let Err(error) = spend(&mut call, talk) {
-            if !ledger::decides_about(call.tool()) {
+            if !call.is_decided_by_ledger() {
                 return self.refuse_call(call, error, Charge::Now, talk);
             }
             call.refusal = Some(error);
@@ -182,7 +182,7 @@ impl Calls {
             && !call.is_outside_turn()
             && let Err(error) = talk.turns.check_loops(&call.facts)
         {
-            if !ledger::decides_about(call.tool()) {
+            if !call.is_decided_by_ledger() {
                 return self.refuse_call(call, error, Charge::Already, talk);
             }
             call.refusal = Some(error);
@@ -198,7 +198,7 @@ impl Calls {
         };
         call.phase = Phase::CheckingRate;
         // What the ledger may answer from the record is charged once it runs.
-        let charge = match ledger::decides_about(call.tool()) {
+        let charge = match call.is_decided_by_ledger() {
             true => RateCharge::Peek,
             false => RateCharge::Charge,
         };
@@ -227,7 +227,7 @@ impl Calls {
                 format!("{} was called too often by this user", call.tool().id),
             );
             error.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
-            if !ledger::decides_about(call.tool()) {
+            if !call.is_decided_by_ledger() {
                 return self.refuse_call(call, error, Charge::Already, talk);
             }
             call.refusal = Some(error);
@@ -253,7 +253,7 @@ impl Calls {
     }
 
     fn decide(&mut self, mut call: Box<Call>, talk: &mut Talk) {
-        if ledger::decides_about(call.tool()) {
+        if call.is_decided_by_ledger() {
             // What was before it in its message has run meanwhile.
             if call.refusal.is_none() {
                 let capped = talk.turns.check_cap(call.turn(), call.tool());
@@ -534,6 +534,12 @@ impl Calls {
         self.open.len() > 0 || self.approvals.pending() > 0
     }
 
+    /// Whether nothing is open but tasks that have begun.
+    pub(crate) fn has_only_tasks(&self) -> bool {
+        let is_begun_task = |call: &Call| call.is_task() && call.is_detached && call.has_begun();
+        self.approvals.pending() == 0 && self.open.iter().all(is_begun_task)
+    }
+
     /// Whether the user is asked about this call and has not answered, as far as this session knows.
     pub(crate) fn is_asked(&self, call: CallNumber) -> bool {
         self.approvals.open().any(|asked| asked == call)
@@ -542,7 +548,7 @@ impl Calls {
     /// How many calls, attempts that called others, approval requests and recorded deliveries are held.
     pub(crate) fn held(&self) -> [usize; 4] {
         [
-            self.open.len(),
+            self.open.awaited(),
             self.families.len(),
             self.approvals.len(),
             self.deliveries.recorded(),
@@ -595,7 +601,7 @@ impl Calls {
         let cancelled = self.open.numbers_of(|call| {
             call.is_of_message()
                 && !call.is_detached
-                && match call.tool().writes() {
+                && match call.runs_on() {
                     true => !call.has_begun(),
                     false => is_text || call.tool().on_interrupt == OnInterrupt::Cancel,
                 }
@@ -624,7 +630,10 @@ impl Calls {
         call.spoken &= is_answer_owed;
         let is_running = matches!(call.phase, Phase::Running(_));
         let runs_on = match call.phase {
-            Phase::Running(_) => call.tool().writes(),
+            // A task that changes nothing is stopped by its user alone.
+            Phase::Running(_) => {
+                call.tool().writes() || (call.is_task() && !call.is_stopped_by_user)
+            }
             // The ledger's answer comes, and with it what is to be done about it.
             Phase::Deciding { .. } | Phase::Recording(_) => true,
             Phase::Admission
@@ -717,6 +726,7 @@ fn deduplicated(slot: &Slot, rule: DuplicateRule, talk: &mut Talk) {
         call: slot.number,
         rule,
         tool: slot.name.clone(),
+        version: slot.tool().map(|tool| tool.version.clone()),
         parent: slot.parent(),
     });
 }

@@ -83,6 +83,8 @@ pub enum CancelWay {
     Socket,
     /// `POST /api/cancel`.
     Http,
+    /// The task was cancelled by its id: by the model, or by `POST /api/tasks/{id}/cancel`.
+    Task,
 }
 
 impl CancelWay {
@@ -90,6 +92,7 @@ impl CancelWay {
         match self {
             Self::Socket => "socket",
             Self::Http => "http",
+            Self::Task => "task",
         }
     }
 }

@@ -16,6 +16,8 @@ enum Lifecycle {
     Running,
     /// Over but for the started `writes` calls, which run to their end, and answers that the ledger has not taken yet.
     Draining(EndReason),
+    /// Over but for tasks, which may run for hours: client and provider are gone.
+    Parted(EndReason),
     Over,
 }
 
@@ -104,13 +106,27 @@ impl Ending {
         self.lifecycle = Lifecycle::Draining(reason);
     }
 
-    /// What had begun has come to its end.
-    pub(crate) fn drained(&mut self, step: &mut Step) {
+    /// Nothing of what had begun is left but tasks.
+    pub(crate) fn parted(&mut self, step: &mut Step) {
         let Lifecycle::Draining(reason) = &self.lifecycle else {
             return;
         };
         let reason = reason.clone();
         if reason == EndReason::Stopped {
+            step.tell_client(ClientUpdate::Stopped);
+        }
+        step.push(Output::Part(reason.clone()));
+        self.lifecycle = Lifecycle::Parted(reason);
+    }
+
+    /// What had begun has come to its end.
+    pub(crate) fn drained(&mut self, step: &mut Step) {
+        let (reason, has_parted) = match &self.lifecycle {
+            Lifecycle::Running | Lifecycle::Over => return,
+            Lifecycle::Draining(reason) => (reason.clone(), false),
+            Lifecycle::Parted(reason) => (reason.clone(), true),
+        };
+        if reason == EndReason::Stopped && !has_parted {
             step.tell_client(ClientUpdate::Stopped);
         }
         step.event(SessionEvent::SessionEnded {
@@ -173,5 +189,21 @@ mod tests {
         ending.drained(&mut step);
         assert!(ending.is_over());
         assert_eq!(step.take_names(), ["Stopped", "SessionEnded", "Close"]);
+    }
+
+    #[test]
+    fn a_client_is_told_once_that_its_session_has_stopped() {
+        let mut step = Step::for_tests();
+        let mut ending = Ending::default();
+        ending.parted(&mut step);
+        assert!(ending.is_running() && step.take_names().is_empty());
+        ending.begin(EndReason::Stopped, &mut step);
+        ending.parted(&mut step);
+        ending.parted(&mut step);
+        assert!(!ending.is_running() && !ending.is_over());
+        assert_eq!(step.take_names(), ["Stopped", "Part"]);
+        ending.drained(&mut step);
+        assert!(ending.is_over());
+        assert_eq!(step.take_names(), ["SessionEnded", "Close"]);
     }
 }

@@ -56,6 +56,8 @@ pub enum SessionEvent {
         call: CallNumber,
         rule: DuplicateRule,
         tool: Arc<str>,
+        /// That of the tool in this session; `None` where there is no such tool.
+        version: Option<Arc<str>>,
         /// The call whose handler asks.
         parent: Option<CallNumber>,
     },
@@ -76,6 +78,8 @@ pub enum SessionEvent {
     EffectSettled {
         call: CallNumber,
         tool: ToolId,
+        /// Of the tool that ran.
+        version: Arc<str>,
         effect_id: EffectId,
         succeeded: bool,
     },
@@ -100,6 +104,8 @@ pub enum SessionEvent {
     CancelRequested {
         call: CallNumber,
         tool: ToolId,
+        /// Of the tool that the call has.
+        version: Arc<str>,
         way: CancelWay,
         outcome: CancelOutcome,
     },

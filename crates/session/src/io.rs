@@ -9,7 +9,9 @@ use crate::saved::Began;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_store::command::{ApprovalAnswer, Record, Reply, Request, WithdrawnQuestion};
+use windlass_store::command::{
+    ApprovalAnswer, Record, Reply, Request, TaskProgress, WithdrawnQuestion,
+};
 use windlass_store::log::LegRequest;
 use windlass_store::{AttemptNumber, Effect, LegNumber, NewEntry, Nonce, Question, QuestionNumber};
 use windlass_tool::envelope::ToolResponse;
@@ -91,6 +93,8 @@ pub enum News {
         kept: Box<KeptState>,
         own: Option<LegNumber>,
     },
+    /// The user wants no more of a task that this session runs.
+    CancelRequested(EffectId),
 }
 
 /// Why the store has not answered. For the log.
@@ -152,6 +156,10 @@ pub enum Output {
         limit: RateLimit,
         charge: RateCharge,
     },
+    /// Keep how far a task is.
+    Progress(Box<TaskProgress>),
+    /// Keep that the user wants no more of a task.
+    CancelTask(EffectId),
     /// Run the handler. There is no other way to one.
     StartCall(AdmittedCall),
     /// Tell the attempt that nobody waits for it. With `drop`, stop it; else let it run to its end.
@@ -184,6 +192,9 @@ pub enum Output {
     /// Hold the microphone back, or let it through.
     HoldMicrophone(bool),
     Event(SessionEvent),
+    /// The session is over for its client and its provider, which nothing that follows concerns. Tasks that it has begun still run:
+    /// the rest is to be fed on until [`Output::Close`]. Only by voice.
+    Part(EndReason),
     /// The session is over. No further output follows.
     Close(EndReason),
 }

@@ -12,11 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_store::command::AnswerVerdict;
 use windlass_tool::artifact::Tightening;
-use windlass_tool::registry::Registry;
+use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::rights::Role;
+use windlass_tool::version::Version;
 
 /// The version of this form. A journal of another version is not read: the core that wrote it was another one.
-pub const JOURNAL_VERSION: u32 = 11;
+pub const JOURNAL_VERSION: u32 = 12;
 
 /// Characters of an output's text. What is longer is cut, and is compared by a sum of the rest.
 const OUTPUT_CHARACTERS_MAX: usize = 2_000;
@@ -44,6 +45,9 @@ pub struct Header {
     /// What the configuration had made of each tool, by its id. Without, nothing is known of it.
     #[serde(default)]
     pub tools: BTreeMap<String, Tightening>,
+    /// The session's version of each tool that has several, by its id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<String, Version>,
     /// Without its registry. The clock's reading at timestamp zero is in it.
     pub session: SessionConfig,
     /// What came out before the first input.
@@ -64,22 +68,42 @@ pub struct Step {
 /// What of tools the configuration may have changed, as they are.
 pub fn settings_of(registry: &Registry) -> BTreeMap<String, Tightening> {
     let settings = registry.tools().map(|tool| {
-        let tightening = Tightening {
-            // A condition stands in the tool's own files, and would be lost by being made stricter.
-            requires_confirmation: match tool.consent_condition {
-                Some(_) => None,
-                None => Some(tool.requires_confirmation),
-            },
-            allowed_modes: Some(tool.allowed_modes.clone()),
-            timeout_ms: Some(tool.timeout_ms),
-            rate_limit: tool.rate_limit,
-            requires_auth: Some(tool.permissions.requires_auth),
-            roles: named(&tool.permissions.roles),
-            approver_roles: named(&tool.permissions.approver_roles),
-        };
-        (tool.id.to_string(), tightening)
+        let versions: Vec<&Arc<Tool>> = registry.versions_of(tool.id.as_str()).collect();
+        let mut settings = setting_of(tool);
+        if versions.len() > 1 {
+            let each = versions
+                .into_iter()
+                .filter_map(|tool| Some((Version::parse(&tool.version)?, setting_of(tool))));
+            settings.versions = each.collect();
+        }
+        (tool.id.to_string(), settings)
     });
     settings.collect()
+}
+
+/// The versions that a registry has of the tools that have several.
+pub fn versions_of(registry: &Registry) -> BTreeMap<String, Version> {
+    let chosen = registry.chosen();
+    chosen
+        .filter_map(|tool| Some((tool.id.to_string(), Version::parse(&tool.version)?)))
+        .collect()
+}
+
+fn setting_of(tool: &Tool) -> Tightening {
+    Tightening {
+        // A condition stands in the tool's own files, and would be lost by being made stricter.
+        requires_confirmation: match tool.consent_condition {
+            Some(_) => None,
+            None => Some(tool.requires_confirmation),
+        },
+        allowed_modes: Some(tool.allowed_modes.clone()),
+        timeout_ms: Some(tool.timeout_ms),
+        rate_limit: tool.rate_limit,
+        requires_auth: Some(tool.permissions.requires_auth),
+        roles: named(&tool.permissions.roles),
+        approver_roles: named(&tool.permissions.approver_roles),
+        versions: BTreeMap::new(),
+    }
 }
 
 /// No roles are said by saying nothing: an empty list would be nobody.

@@ -27,8 +27,14 @@ const LEASE_MARGIN_MS: u64 = 5_000;
 /// Characters of a result that a service calls back with.
 const CALLED_BACK_CHARACTERS_MAX: usize = 262_144;
 
-/// Whether the ledger decides about a tool's calls: whatever changes something outside, and whatever needs consent.
+/// Whether the ledger decides about a tool's calls: whatever changes something outside, whatever nobody waits for, and whatever needs
+/// consent.
 pub(crate) fn decides_about(tool: &Tool) -> bool {
+    tool.runs_in_background() || decides_about_nested(tool)
+}
+
+/// The same of calls that handlers make, and wait for.
+pub(crate) fn decides_about_nested(tool: &Tool) -> bool {
     has_effects(tool) || tool.requires_confirmation
 }
 
@@ -42,6 +48,8 @@ pub(crate) fn tool_facts(tool: &Tool) -> ToolFacts {
         version: tool.version.to_string(),
         handler_hash: Some(tool.code_hash.to_string()),
         writes: has_effects(tool),
+        is_background: tool.runs_in_background(),
+        is_external: tool.reach == Reach::External,
         idempotent: tool.idempotent,
         repeatable: tool.repeatable,
         has_lookup: tool.handler.outcome_lookup().is_some(),
@@ -107,7 +115,8 @@ pub(crate) fn approval(
 
 /// How an effect ended.
 pub(crate) fn settled_of(effect: &Effect, turn: u64, step: &Step) -> Settled {
-    let tool = step.config.registry.get(effect.tool.as_str());
+    let registry = &step.config.registry;
+    let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version);
     let reach = tool.map_or(Reach::External, |tool| tool.reach);
     let response = response_of(effect, step);
     Settled::outcome(response, turn, reach, Some(effect.effect_id.clone()))
@@ -186,16 +195,36 @@ pub(crate) fn response_of(effect: &Effect, step: &Step) -> Arc<ToolResponse> {
             content: Vec::new(),
         },
         EffectState::NotDone => failure(ErrorType::Cancelled, format!("{id} was not done")),
-        EffectState::Running | EffectState::Unknown => failure(
-            ErrorType::OutcomeUnknown,
-            format!("{id} was started, and how it ended is not known"),
-        ),
+        EffectState::Running | EffectState::Unknown => {
+            failure(ErrorType::OutcomeUnknown, in_doubt(effect))
+        }
     };
     Arc::new(ToolResponse {
         outcome,
         intents: Vec::new(),
         meta: step.meta_by_name(id.as_str()),
     })
+}
+
+/// That nobody knows how an effect ended, and what follows from that.
+fn in_doubt(effect: &Effect) -> String {
+    let id = &effect.tool;
+    let Some(task) = &effect.task else {
+        return format!("{id} was started, and how it ended is not known");
+    };
+    if task.is_read_only {
+        return format!(
+            "{id} was started, and whoever worked on it is gone without an answer; it has changed nothing, and may be called again if its result is still wanted"
+        );
+    }
+    match task.cancel_requested_at_unix_ms {
+        Some(_) => format!(
+            "{id} was cancelled while it was at work; whether it happens all the same is not known, and if that becomes known, it is told"
+        ),
+        None => format!(
+            "{id} was started, and how it ended is not known; if that becomes known, it is told"
+        ),
+    }
 }
 
 /// What the record of a question says of its call: its arguments where its tool would still take them.
@@ -209,7 +238,9 @@ pub(crate) fn slot_of(question: &Question, call: CallNumber, turn: u64, step: &S
         turn,
         generation: 0,
     };
-    let Some(tool) = step.config.registry.get(question.tool.as_str()) else {
+    let registry = &step.config.registry;
+    let tool = registry.of_record(question.tool.as_str(), &question.tool_version);
+    let Some(tool) = tool else {
         return Slot::unreadable(delivered);
     };
     let arguments = arguments_of(question.arguments.expose());

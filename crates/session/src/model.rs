@@ -248,7 +248,8 @@ impl CallSupport {
         match self {
             Self::BlockingOnly => true,
             Self::NonBlockingOnly => false,
-            Self::Both => behavior == Behavior::Blocking,
+            // A call that is answered as soon as it has begun is waited for.
+            Self::Both => behavior != Behavior::NonBlocking,
         }
     }
 }

@@ -234,8 +234,11 @@ impl Session {
         self.end_if_due();
         self.talk.deliver_late();
         self.rotate_if_quiet();
-        if !self.calls.is_working() {
-            self.talk.ending.drained(&mut self.talk.step);
+        let Self { talk, calls } = self;
+        if !calls.is_working() {
+            talk.ending.drained(&mut talk.step);
+        } else if calls.has_only_tasks() && talk.step.config.mode == Mode::Voice {
+            talk.ending.parted(&mut talk.step);
         }
     }
 

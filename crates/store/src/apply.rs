@@ -163,6 +163,9 @@ fn load(
                 rows.onset = tables.entry_of_leg(&request.leg.leg, onset)?;
             }
             rows.counts = tables.counts(now_unix_ms)?;
+            if request.tool.is_background {
+                rows.running_tasks = tables.running_tasks()?;
+            }
         }
         Command::Answer(answer) => {
             rows.is_abandoned = tables.is_abandoned(&answer.nonce)?;
@@ -177,6 +180,9 @@ fn load(
                     AnswerVerdict::Approved(approval) => approval.tool.as_ref(),
                     AnswerVerdict::Denied { .. } => None,
                 };
+                if tool.is_some_and(|tool| tool.is_background) {
+                    rows.running_tasks = tables.running_tasks()?;
+                }
                 match tool {
                     Some(tool) => {
                         let arguments = question.arguments.clone();
@@ -213,7 +219,15 @@ fn load(
                 rows.questions = tables.questions_of_key(&question.key)?;
             }
         }
-        Command::LookUp { effect_id } => rows.effects.extend(tables.effect(effect_id)?),
+        Command::LookUp { effect_id } | Command::CancelTask { effect_id } => {
+            rows.effects.extend(tables.effect(effect_id)?);
+        }
+        Command::Progress(told) => rows.effects.extend(tables.effect(&told.effect_id)?),
+        Command::TasksSent(sent) => {
+            for sent in sent {
+                rows.effects.extend(tables.effect(&sent.effect_id)?);
+            }
+        }
         Command::Record(record) => {
             load_effect(tables, &record.effect_id, rows)?;
             if let Some(asks) = &record.asks {

@@ -6,9 +6,10 @@ use crate::id::{
     AttemptNumber, EntryNumber, Epoch, LegNumber, LegRef, Nonce, QuestionNumber, Token,
 };
 use crate::leg::{Conversation, Leg, Presented};
-use crate::log::{LegRequest, NewEntry};
+use crate::log::{EffectState, LegRequest, NewEntry};
 use crate::party::{Beginner, PartyKind};
 use crate::question::Question;
+use crate::task::Progress;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use windlass_tool::condition::LocalClock;
@@ -68,6 +69,15 @@ pub enum Command {
     LookUp {
         effect_id: EffectId,
     },
+    /// A running attempt at a task says how far it is.
+    Progress(Box<TaskProgress>),
+    /// The user wants no more of a task. Where an attempt of this process runs, the conversation's sessions learn of it; where a
+    /// service has it, nobody waits for that any more.
+    CancelTask {
+        effect_id: EffectId,
+    },
+    /// Whoever is told of the ends of tasks has taken these ends.
+    TasksSent(Vec<SentTask>),
     /// A model has heard how these ended.
     Heard {
         effects: Vec<EffectId>,
@@ -114,11 +124,22 @@ pub struct ToolFacts {
     pub version: String,
     pub handler_hash: Option<String>,
     pub writes: bool,
+    /// Nobody waits for its end, so that its calls are tasks.
+    pub is_background: bool,
+    /// Its results hold what others wrote.
+    pub is_external: bool,
     pub idempotent: bool,
     pub repeatable: bool,
     pub has_lookup: bool,
     /// How the arguments are compared that say which effect is meant.
     pub key_spec: Arc<KeySpec>,
+}
+
+impl ToolFacts {
+    /// Whether a run that has happened, or may have, is something to warn of.
+    pub(crate) fn has_hazards(&self) -> bool {
+        self.writes || !self.is_background
+    }
 }
 
 /// A model, or a handler, wants a tool run.
@@ -246,6 +267,33 @@ pub struct Found {
     pub values: Option<ValuesEntry>,
 }
 
+/// How far an attempt at a task is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskProgress {
+    pub effect_id: EffectId,
+    pub attempt: AttemptNumber,
+    /// Its time is the ledger's.
+    pub progress: Progress,
+}
+
+/// An end of a task that was told: a later end of the same task is another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentTask {
+    pub effect_id: EffectId,
+    pub state: EffectState,
+    pub changed_at_unix_ms: u64,
+}
+
+impl SentTask {
+    pub fn of(effect: &Effect) -> Self {
+        Self {
+            effect_id: effect.effect_id.clone(),
+            state: effect.state,
+            changed_at_unix_ms: effect.changed_at_unix_ms,
+        }
+    }
+}
+
 /// How the newest attempt at an effect ended, as its service tells it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CalledBack {
@@ -314,7 +362,8 @@ pub enum Reply {
     Refused(Refusal),
     /// The effect as the record left it.
     Recorded(Box<Effect>),
-    /// The end of the effect was told before, or its service had time until now: nothing has changed.
+    /// The end of the effect was told before, its service had time until now, or it is no more to be cancelled: nothing has
+    /// changed.
     TooLate(Box<Effect>),
     /// There is no such effect, no such attempt, or no such conversation.
     Missing,
@@ -340,7 +389,7 @@ pub struct Resumed {
 /// An attempt that the asker may start, once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// `None` of a tool without side effects.
+    /// `None` of a tool without side effects that is waited for.
     pub effect_id: Option<EffectId>,
     pub attempt: AttemptNumber,
     pub lease_end_unix_ms: u64,
@@ -372,6 +421,8 @@ pub enum Refusal {
     NestedConsent,
     /// The conversation has as many effects as are kept of one.
     Full,
+    /// So many tasks of this user, or of this tenant, run already.
+    TooManyTasks { of: PartyKind, most: usize },
     /// The conversation has as many open questions as it may have.
     TooManyQuestions,
     /// Arguments or preview are longer than the store keeps.

@@ -5,6 +5,7 @@ mod answer;
 mod heading;
 mod record;
 mod request;
+mod task;
 
 use crate::StoreLimits;
 use crate::command::{
@@ -22,6 +23,7 @@ use crate::log::{
 use crate::party::make_room;
 use crate::question::{Earlier, Hazards, Question};
 use crate::rows::{Change, Rows};
+use crate::task::Task;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_tool::effect_key::KeySpec;
@@ -100,6 +102,9 @@ pub fn decide(rows: Rows, command: &Command, context: &Context<'_>) -> Decision 
             Reply::Settled(settled)
         }
         Command::LookUp { .. } => step.look_up(),
+        Command::Progress(told) => step.progress(told),
+        Command::CancelTask { .. } => step.cancel_task(),
+        Command::TasksSent(sent) => step.tasks_sent(sent),
         Command::Heard { .. } => step.heard(),
         Command::Audited(_) => step.audited(),
         Command::Rename(title) => step.rename(title),
@@ -219,12 +224,15 @@ impl<'a> Step<'a> {
             | Command::Found(_)
             | Command::CalledBack(_)
             | Command::LookUp { .. }
+            | Command::CancelTask { .. }
             | Command::Rename(_)
             | Command::Erase => Reply::Missing,
             Command::Settle => Reply::Settled(Vec::new()),
             Command::Discard
             | Command::Taint
             | Command::Abandon { .. }
+            | Command::Progress(_)
+            | Command::TasksSent(_)
             | Command::Heard { .. }
             | Command::Audited(_) => Reply::Done,
         };
@@ -520,6 +528,9 @@ impl<'a> Step<'a> {
         effect.changed_at_unix_ms = now_unix_ms;
         // The end of a nested call goes to the handler that made it, never to a model.
         effect.is_heard = effect.parent.is_some();
+        if let Some(task) = &mut effect.task {
+            task.is_sent = false;
+        }
         let attempt = effect.newest_attempt();
         let change = EffectChange {
             effect_id: effect.effect_id.clone(),
@@ -595,7 +606,7 @@ impl<'a> Step<'a> {
         };
         let effects = self.effects.iter().filter(is_named);
         let mut earlier = Vec::new();
-        if !tool.repeatable {
+        if !tool.repeatable && tool.has_hazards() {
             earlier.extend(effects.map(Earlier::of));
             keep_newest(&mut earlier, EARLIER_MAX);
             let mut near: Vec<Earlier> = self.near(tool).map(Earlier::of).collect();
@@ -609,8 +620,8 @@ impl<'a> Step<'a> {
     }
 
     /// Effects that differ from the key by case, width or accents alone, and have happened or still may: those that were begun,
-    /// settled, told or asked of in the same user turn, and those that are not settled. They may be the same change, and only a
-    /// person can tell.
+    /// settled, told or asked of in the same user turn, those that are not settled, and those whose end no model has heard. They may be
+    /// the same change, and only a person can tell.
     fn near<'s>(&'s self, tool: &'s ToolFacts) -> impl Iterator<Item = &'s Effect> {
         let is_in_turn = |entry: EntryNumber| self.rows.onset.is_none_or(|onset| entry >= onset);
         self.rows.near.iter().filter(move |effect| {
@@ -620,14 +631,16 @@ impl<'a> Step<'a> {
             let is_of_turn = effect.onset == self.rows.onset
                 || is_in_turn(effect.last_entry)
                 || is_asked_in_turn;
-            self.may_happen(effect, tool) && (effect.state != EffectState::Done || is_of_turn)
+            let is_known = effect.state == EffectState::Done && effect.is_heard;
+            self.may_happen(effect, tool) && (!is_known || is_of_turn)
         })
     }
 
     /// Whether an earlier request may still land, although a lookup found nothing. A further run is safe only where the tool is
-    /// idempotent.
+    /// idempotent, and is the version that ran: what another one asks may know nothing of the earlier request.
     fn may_arrive(&self, effect: &Effect, tool: &ToolFacts) -> bool {
-        effect.lookup == LookupState::NotHappened && !tool.idempotent
+        let is_same_run = tool.idempotent && effect.tool_version == tool.version;
+        effect.lookup == LookupState::NotHappened && !is_same_run
     }
 
     /// Whether an effect has happened, or still may.
@@ -765,6 +778,7 @@ impl<'a> Step<'a> {
             owner: self.context.owner.clone(),
             lease_end_unix_ms,
             question,
+            tool_version: Some(effect.tool_version.clone()),
             outcome: None,
         });
         effect.receipt = None;
@@ -874,6 +888,7 @@ struct NewEffect<'a> {
     generation: u64,
     onset: Option<EntryNumber>,
     parent: Option<(EffectId, u32)>,
+    task: Option<Box<Task>>,
     intent: &'a Sensitive<String>,
     now_unix_ms: u64,
 }
@@ -899,6 +914,7 @@ impl NewEffect<'_> {
             last_entry: EntryNumber::default(),
             is_heard: false,
             lookup: LookupState::NONE,
+            task: self.task,
             is_audited: false,
             intent: self.intent.clone(),
             begun_at_unix_ms: self.now_unix_ms,

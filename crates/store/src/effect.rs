@@ -2,6 +2,7 @@
 
 use crate::id::{AttemptNumber, EffectKey, EntryNumber, Nonce, OwnerId, QuestionNumber};
 use crate::log::EffectState;
+use crate::task::Task;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use windlass_tool::effect_key::KeySpec;
@@ -41,6 +42,9 @@ pub struct Effect {
     /// A model has heard how it ended.
     pub is_heard: bool,
     pub lookup: LookupState,
+    /// Of a call that nobody waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Box<Task>>,
     /// The audit has a line of its end.
     pub is_audited: bool,
     /// What the audit is to know of the intention, as JSON.
@@ -86,6 +90,9 @@ pub struct Attempt {
     pub lease_end_unix_ms: u64,
     /// The approval that it runs with.
     pub question: Option<QuestionNumber>,
+    /// Of the tool that runs. `None` of attempts from a time when it was not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_version: Option<String>,
     /// `None` until its end is known.
     pub outcome: Option<AttemptOutcome>,
 }
@@ -121,6 +128,19 @@ impl Effect {
         self.attempts
             .last()
             .expect("an effect is made with its first attempt")
+    }
+
+    /// Whether every attempt that may have done something was of the version that ran last. What that one's service knows
+    /// nothing of, another one's may have done.
+    pub(crate) fn is_of_one_version(&self) -> bool {
+        let mut in_doubt = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.outcome != Some(AttemptOutcome::Failed));
+        in_doubt.all(|attempt| {
+            let version = attempt.tool_version.as_ref();
+            version.is_none_or(|version| *version == self.tool_version)
+        })
     }
 
     /// Whether a service has taken its newest attempt on.

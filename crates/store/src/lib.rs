@@ -15,6 +15,7 @@ pub mod party;
 pub mod question;
 pub mod rows;
 mod sqlite;
+mod task;
 
 pub use effect::{Attempt, AttemptOutcome, Effect, LookupState};
 pub use id::{
@@ -30,6 +31,7 @@ pub use question::{Certainty, Earlier, Hazards, Question, REASON_CHARACTERS_MAX,
 pub use sqlite::{
     DATABASE_FILE, HeldFolder, LOCK_FILE, OpenError, SqliteStore, check_database, copy_database,
 };
+pub use task::{Progress, RunningTasks, Task, TaskShares, WantedTasks};
 
 use command::{Command, OpenQuestion, Reply};
 use std::path::PathBuf;
@@ -148,6 +150,18 @@ pub trait Store: Blocks + Send + Sync {
 
     /// Effects of a conversation whose end is known and no model has heard.
     fn unheard(&self, conversation: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable>;
+
+    /// Tasks of a user, running and ended ones, the one that began last first.
+    fn tasks_of(
+        &self,
+        wanted: &WantedTasks<'_>,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable>;
+
+    /// Tasks that have ended, or are unknown, and of whose end nobody outside has been told; oldest first, at most `tasks_max`.
+    fn unsent_tasks(
+        &self,
+        tasks_max: usize,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable>;
 
     /// The leg that a resume token leads to, and its conversation.
     fn leg(&self, resume_token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable>;

@@ -1,12 +1,17 @@
 //! How much is kept, and for how long.
 
 use crate::party::ConversationShares;
+use crate::task::TaskShares;
 
 /// Bounds of a store. Whatever is over one of them is refused, or the oldest make room, as is said of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
     /// How long an effect and a question are kept after their last change.
     pub effect_ms: u64,
+    /// How long a task that has ended is kept; not less than other effects. Its conversation stays as long.
+    pub task_ms: u64,
+    /// Tasks that run at a time; more are refused.
+    pub tasks: TaskShares,
     /// Effects of one conversation; more are refused.
     pub effects_max: usize,
     /// Bytes of a receipt; a longer one is not kept.
@@ -32,10 +37,22 @@ pub struct StoreLimits {
 
 const HOUR_MS: u64 = 60 * 60 * 1_000;
 
+impl StoreLimits {
+    /// How long an effect is kept that has ended.
+    pub(crate) fn kept_ms(&self, is_task: bool) -> u64 {
+        match is_task {
+            true => self.task_ms.max(self.effect_ms),
+            false => self.effect_ms,
+        }
+    }
+}
+
 impl Default for StoreLimits {
     fn default() -> Self {
         Self {
             effect_ms: 24 * HOUR_MS,
+            task_ms: 7 * 24 * HOUR_MS,
+            tasks: TaskShares::default(),
             effects_max: 1_000,
             receipt_bytes_max: 256 * 1024,
             questions_max: 20,

@@ -36,6 +36,8 @@ pub enum EntryEvent {
     Question(QuestionChange),
     /// A model was told again what had been done.
     Replayed(EffectId),
+    /// The user wants no more of a task that runs.
+    CancelRequested(EffectId),
     /// A run that no session of its own had wants something of a session.
     Asked(LegRequest),
     Attached(Mode),

@@ -12,6 +12,7 @@ use crate::log::{EffectState, Entry, EntryEvent, QuestionState, SaidWords};
 use crate::party::{Beginner, Crowd, Parties, PartyKind, ROOM_MAX, make_room};
 use crate::question::Question;
 use crate::rows::{Change, Counts, Tables};
+use crate::task::{RunningTasks, WantedTasks};
 use crate::{
     ABANDONED_MS, Batch, DUE_MAX, Due, ENDED_CLIENTS_MAX, Hash, Searched, Store, StoreLimits,
     StoreSettings, StoreUnavailable, TIME_MAX_UNIX_MS, Wanted,
@@ -302,6 +303,57 @@ impl Store for MemoryStore {
         Ok(unheard.unwrap_or_default())
     }
 
+    fn tasks_of(
+        &self,
+        wanted: &WantedTasks<'_>,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        let place = |effect: &Effect| (Reverse(effect.begun_at_unix_ms), effect.effect_id.clone());
+        let behind = wanted
+            .behind
+            .map(|(begun, id)| (Reverse(begun), id.clone()));
+        let kept = self.kept();
+        let talks = kept.conversations.values().filter(|talk| {
+            let known = &talk.conversation;
+            known.tenant == *wanted.tenant
+                && wanted.is_users(&known.user_id)
+                && wanted
+                    .conversation_id
+                    .is_none_or(|id| known.conversation_id == *id)
+        });
+        let mut listed = Vec::new();
+        for talk in talks {
+            let is_meant = |effect: &&Effect| {
+                effect.task.is_some()
+                    && (!wanted.only_running || effect.state == EffectState::Running)
+                    && behind.as_ref().is_none_or(|behind| place(effect) > *behind)
+            };
+            let meant = talk.effects.iter().filter(is_meant);
+            listed.extend(meant.map(|effect| (talk.reference(), effect.clone())));
+        }
+        listed.sort_by_key(|(_, effect)| place(effect));
+        listed.truncate(wanted.tasks_max);
+        Ok(listed)
+    }
+
+    fn unsent_tasks(
+        &self,
+        tasks_max: usize,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        let kept = self.kept();
+        let mut unsent = Vec::new();
+        for talk in kept.conversations.values() {
+            let is_unsent = |effect: &&Effect| {
+                effect.state != EffectState::Running
+                    && effect.task.as_ref().is_some_and(|task| !task.is_sent)
+            };
+            let of_talk = talk.effects.iter().filter(is_unsent);
+            unsent.extend(of_talk.map(|effect| (talk.reference(), effect.clone())));
+        }
+        unsent.sort_by_key(|(_, effect)| effect.changed_at_unix_ms);
+        unsent.truncate(tasks_max);
+        Ok(unsent)
+    }
+
     fn leg(&self, resume_token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable> {
         let kept = self.kept();
         let mut talks = kept.conversations.values();
@@ -509,17 +561,10 @@ impl Talk {
     fn is_in_use(&self, owner: &OwnerId, now_unix_ms: u64) -> bool {
         let is_live = |leg: &Leg| now_unix_ms < leg.expires_at_unix_ms || leg.owner == *owner;
         let mut questions = self.questions.values();
-        !self.running().is_empty()
+        let mut effects = self.effects.iter();
+        effects.any(|effect| effect.state == EffectState::Running || effect.task.is_some())
             || questions.any(|question| question.is_open(now_unix_ms))
             || self.legs.values().any(is_live)
-    }
-
-    fn running(&self) -> Vec<Effect> {
-        let effects = self.effects.iter();
-        effects
-            .filter(|effect| effect.state == EffectState::Running)
-            .cloned()
-            .collect()
     }
 
     fn unheard(&self, tool: Option<&ToolId>) -> Vec<Effect> {
@@ -560,7 +605,10 @@ impl Talk {
             |at_unix_ms: u64, kept_ms: u64| at_unix_ms.saturating_add(kept_ms) <= now_unix_ms;
         self.effects.retain(|effect| {
             effect.state == EffectState::Running
-                || !has_run_out(effect.changed_at_unix_ms, limits.effect_ms)
+                || !has_run_out(
+                    effect.changed_at_unix_ms,
+                    limits.kept_ms(effect.task.is_some()),
+                )
         });
         self.questions
             .retain(|_, question| !has_run_out(question.expires_at_unix_ms, limits.effect_ms));
@@ -769,6 +817,24 @@ impl Tables for TalkRows<'_> {
                 .filter(|question| question.is_open(now_unix_ms))
                 .count(),
         })
+    }
+
+    fn running_tasks(&mut self) -> Result<RunningTasks, StoreUnavailable> {
+        let user_id = self.talk().map(|talk| talk.conversation.user_id.clone());
+        let mut running = RunningTasks::default();
+        for talk in self.kept.conversations.values() {
+            if talk.conversation.tenant != self.place.0 {
+                continue;
+            }
+            let runs =
+                |effect: &&Effect| effect.task.is_some() && effect.state == EffectState::Running;
+            let count = talk.effects.iter().filter(runs).count();
+            running.of_tenant += count;
+            if Some(&talk.conversation.user_id) == user_id.as_ref() {
+                running.of_user += count;
+            }
+        }
+        Ok(running)
     }
 
     fn write(&mut self, change: Change) -> Result<(), StoreUnavailable> {

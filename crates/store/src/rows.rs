@@ -7,6 +7,7 @@ use crate::leg::{Conversation, Delivery, Leg};
 use crate::log::Entry;
 use crate::party::{ConversationPlace, Crowd, Parties};
 use crate::question::Question;
+use crate::task::RunningTasks;
 use crate::{Hash, StoreLimits, StoreUnavailable};
 use windlass_tool::id::{EffectId, SessionId, ToolId};
 
@@ -43,6 +44,8 @@ pub struct Rows {
     /// Effects of the same tool that have begun since the question was asked that an answer is about.
     pub begun_since: Vec<Effect>,
     pub counts: Counts,
+    /// Of the user and the tenant that a task is asked for by.
+    pub running_tasks: RunningTasks,
     /// Entries of an append that the log has already, by their place in the command.
     pub known_entries: Vec<Option<EntryNumber>>,
     /// The log has the entry already that a record brings along.
@@ -150,6 +153,8 @@ pub(crate) trait Tables {
     fn newest_entries(&mut self, entries_max: usize) -> Result<Vec<Entry>, StoreUnavailable>;
     fn is_abandoned(&mut self, nonce: &Nonce) -> Result<bool, StoreUnavailable>;
     fn counts(&mut self, now_unix_ms: u64) -> Result<Counts, StoreUnavailable>;
+    /// Of the conversation's user, and of its tenant.
+    fn running_tasks(&mut self) -> Result<RunningTasks, StoreUnavailable>;
     fn write(&mut self, change: Change) -> Result<(), StoreUnavailable>;
     /// Deletes everything of the conversation.
     fn forget(&mut self) -> Result<(), StoreUnavailable>;

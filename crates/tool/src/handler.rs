@@ -19,6 +19,7 @@ mod response;
 mod search;
 mod service;
 mod state;
+mod tasks;
 
 use crate::arguments::Arguments;
 pub use crate::content::ContentPart;
@@ -64,6 +65,10 @@ use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
+pub use tasks::{
+    ListedTasks, TaskAsker, TaskCancel, TaskFacts, TaskList, TaskState, Tasks, TasksUnavailable,
+    ToldProgress, no_tasks,
+};
 
 /// A tool's code.
 pub trait Handler: Send + Sync {
@@ -233,7 +238,7 @@ pub struct Context {
     pub turn: u64,
     pub tool: ToolFacts,
     pub session: SessionFacts,
-    /// `writes` tools only. Outside APIs that take an idempotency key get one derived from it.
+    /// Of tools that write, or that work in the background. Outside APIs that take an idempotency key get one derived from it.
     pub effect_id: Option<EffectId>,
     /// The requests that the attempt has sent so far and that may change something.
     pub writes: RunWrites,
@@ -255,6 +260,8 @@ pub struct ToolFacts {
     pub id: ToolId,
     pub version: Arc<str>,
     pub idempotent: bool,
+    /// Whether it says that it changes something outside.
+    pub writes: bool,
 }
 
 /// A read-only picture of the session at the moment of admission.
@@ -322,6 +329,11 @@ impl Context {
     /// Sends one object with a `type` field to the client.
     pub fn send_message(&self, message: Value) -> Result<(), OutboxClosed> {
         self.outbox.send(self.call, HandlerMessage::Client(message))
+    }
+
+    /// Whether the attempt may change something outside, for which it has an effect.
+    pub fn may_change(&self) -> bool {
+        self.tool.writes && self.effect_id.is_some()
     }
 
     /// Whether what is sent to the client would be taken now; for tools that must not do what they cannot tell.
@@ -464,6 +476,11 @@ pub trait World: Send + Sync {
     /// Earlier calls of conversations. By default none are kept.
     fn memory(&self) -> Arc<dyn CallMemory> {
         Arc::new(memory::NoMemory)
+    }
+
+    /// Calls that nobody waits for. By default none are kept.
+    fn tasks(&self) -> Arc<dyn Tasks> {
+        no_tasks()
     }
 
     /// What makes pictures. By default there is nothing.

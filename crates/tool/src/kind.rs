@@ -45,16 +45,18 @@ pub enum SideEffects {
     Writes,
 }
 
-/// Whether the model waits for the result.
+/// Whether the model waits for the result, and whether anybody does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Behavior {
     #[default]
     Blocking,
     NonBlocking,
+    /// The call is answered as soon as it has begun, and its end is told apart, to whoever is there by then.
+    Background,
 }
 
-/// When the model speaks of the result of a non-blocking call.
+/// When the model speaks of the result of a call that it does not wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scheduling {

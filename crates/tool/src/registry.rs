@@ -1,5 +1,5 @@
-//! The registry as sessions hold it: tools by id, each with its compiled validators and its handler. Immutable; a
-//! session pins the one it began with.
+//! The registry as sessions hold it: tools by id, each in the version that the session has, with its compiled validators and its
+//! handler; and beside them the other versions, which records of the ledger name. Immutable; a session pins the one it began with.
 
 use crate::arguments::Arguments;
 use crate::condition::{ArgumentsOf, Availability, ConsentCondition, Constant, Facts};
@@ -11,7 +11,9 @@ use crate::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
 };
 use crate::rights::Permissions;
+use crate::rollout::Choice;
 use crate::validate::Validator;
+use crate::version::Version;
 use crate::wording::edit_distance;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -34,7 +36,7 @@ pub const STEERING_TOOLS: [&str; 2] = ["end_voice_session", "start_voice_session
 /// The program's own tool, which has no directory: it returns the guides for which a prompt has no room.
 pub const DESCRIBE_TOOL: &str = "describe_tool";
 
-/// One tool as it runs.
+/// One version of a tool as it runs.
 pub struct Tool {
     pub id: ToolId,
     pub version: Arc<str>,
@@ -136,6 +138,11 @@ impl Tool {
         self.side_effects == SideEffects::Writes
     }
 
+    /// Whether its calls are answered as soon as they have begun, and their ends told apart.
+    pub fn runs_in_background(&self) -> bool {
+        self.behavior == Behavior::Background
+    }
+
     /// Whether somebody may use it, and finds it available.
     pub fn is_offered(&self, facts: &Facts<'_>) -> bool {
         self.permissions.allow(facts.rights) && self.is_available(facts)
@@ -214,6 +221,8 @@ pub struct Registry {
     version: Arc<str>,
     git_commit: Option<String>,
     tools: BTreeMap<ToolId, Arc<Tool>>,
+    /// All versions of the tools that have several, the lowest first.
+    versions: Arc<BTreeMap<ToolId, Vec<Arc<Tool>>>>,
 }
 
 impl Registry {
@@ -226,6 +235,42 @@ impl Registry {
             version: version.into(),
             git_commit,
             tools,
+            versions: Arc::default(),
+        }
+    }
+
+    /// The same registry with other versions of its tools beside them, which no session has unless it is [chosen](Self::choosing).
+    #[must_use]
+    pub fn beside(&self, others: Vec<Tool>) -> Self {
+        let mut versions = (*self.versions).clone();
+        for other in others {
+            let Some(current) = self.tools.get(&other.id) else {
+                continue;
+            };
+            let known = versions.entry(other.id.clone());
+            let known = known.or_insert_with(|| vec![current.clone()]);
+            known.push(Arc::new(other));
+            known.sort_by_key(|tool| Version::parse(&tool.version));
+        }
+        Self {
+            versions: Arc::new(versions),
+            ..self.clone()
+        }
+    }
+
+    /// The same registry with these versions in place of those that it has. A tool that does not have its version is left out.
+    #[must_use]
+    pub fn choosing(&self, choice: &Choice) -> Self {
+        let mut tools = self.tools.clone();
+        for (id, version) in choice {
+            match self.in_version(id.as_str(), version) {
+                Some(tool) => tools.insert(id.clone(), tool.clone()),
+                None => tools.remove(id),
+            };
+        }
+        Self {
+            tools,
+            ..self.clone()
         }
     }
 
@@ -239,6 +284,7 @@ impl Registry {
             version: self.version.clone(),
             git_commit: self.git_commit.clone(),
             tools,
+            versions: self.versions.clone(),
         }
     }
 
@@ -246,10 +292,15 @@ impl Registry {
     #[must_use]
     pub fn only(&self, keeps: impl Fn(&Tool) -> bool) -> Self {
         let kept = self.tools.iter().filter(|(_, tool)| keeps(tool));
+        let versions = self.versions.iter().map(|(id, versions)| {
+            let kept = versions.iter().filter(|tool| keeps(tool));
+            (id.clone(), kept.cloned().collect())
+        });
         Self {
             version: self.version.clone(),
             git_commit: self.git_commit.clone(),
             tools: kept.map(|(id, tool)| (id.clone(), tool.clone())).collect(),
+            versions: Arc::new(versions.collect()),
         }
     }
 
@@ -266,14 +317,62 @@ impl Registry {
         self.tools.get(name)
     }
 
-    /// The schema of a value of the conversation; `None` where no tool declares it. Tools that declare the same agree on it.
+    /// The tool of a record of the ledger: in the version that the record names, or where that is gone in the one of this registry.
+    pub fn of_record(&self, name: &str, version: &str) -> Option<&Arc<Tool>> {
+        let own = self.tools.get(name);
+        if own.is_some_and(|tool| *tool.version == *version) {
+            return own;
+        }
+        let mut versions = self.versions.get(name).into_iter().flatten();
+        versions.find(|tool| *tool.version == *version).or(own)
+    }
+
+    /// The tool that runs exactly what a user was asked about; `None` where it is gone or runs something else by now.
+    pub fn as_shown(
+        &self,
+        name: &str,
+        version: &str,
+        code_hash: Option<&str>,
+    ) -> Option<&Arc<Tool>> {
+        let tool = self.of_record(name, version)?;
+        (*tool.version == *version && code_hash == Some(&*tool.code_hash)).then_some(tool)
+    }
+
+    pub fn in_version(&self, name: &str, version: &Version) -> Option<&Arc<Tool>> {
+        let mut versions = self.versions_of(name);
+        versions.find(|tool| Version::parse(&tool.version).as_ref() == Some(version))
+    }
+
+    /// All versions of a tool, the lowest first.
+    pub fn versions_of(&self, name: &str) -> impl Iterator<Item = &Arc<Tool>> {
+        let versions = self.versions.get(name);
+        let only = self.tools.get(name).filter(|_| versions.is_none());
+        versions.into_iter().flatten().chain(only)
+    }
+
+    /// All versions of all tools.
+    pub fn all_versions(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        let single = self.tools.iter();
+        let single = single.filter(|(id, _)| !self.versions.contains_key(*id));
+        let several = self.versions.values().flatten();
+        single.map(|(_, tool)| tool).chain(several)
+    }
+
+    /// The versions that this registry has of the tools that have several.
+    pub fn chosen(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        let several = self.versions.keys();
+        several.filter_map(|id| self.tools.get(id))
+    }
+
+    /// The schema of a value of the conversation; `None` where no tool declares it. Tools and versions that declare the same agree
+    /// on it.
     pub fn state(&self, key: &str) -> Option<&Validator> {
-        self.tools().find_map(|tool| tool.state.get(key))
+        self.all_versions().find_map(|tool| tool.state.get(key))
     }
 
     /// Whether a tool declares a value of the conversation.
     pub fn keeps_state(&self) -> bool {
-        self.tools().any(|tool| !tool.state.is_empty())
+        self.all_versions().any(|tool| !tool.state.is_empty())
     }
 
     /// In the order of their ids.

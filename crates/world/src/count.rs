@@ -57,6 +57,8 @@ counted!(
         Cancelled,
         CancelledUnknown,
         CallStoppedByUser,
+        TaskCancelled,
+        AcceptedTaskCancelled,
         TurnEndBehindCalls,
         ModelLoops,
         ModelInventsTools,
@@ -102,6 +104,10 @@ counted!(
         CodeChanged,
         SchemaChanged,
         VersionChanged,
+        /// A session begins with the version beside the current one.
+        VersionBeside,
+        /// An approval is given in a session that has another version than the one that was asked about.
+        OtherVersionAnswered,
         /// An answer is given where the tools are others than those that were asked about.
         ToolsChangedUnderRequest,
         DaysPassed,
@@ -258,6 +264,9 @@ pub(crate) fn kind_of(command: &Command) -> &'static str {
         Command::Settle => "settle",
         Command::LookUp { .. } => "look_up",
         Command::CalledBack(_) => "called_back",
+        Command::Progress(_) => "progress",
+        Command::CancelTask { .. } => "cancel_task",
+        Command::TasksSent(_) => "tasks_sent",
         Command::Heard { .. } => "heard",
         Command::Audited(_) => "audited",
         Command::Rename(_) => "rename",

@@ -46,6 +46,11 @@ pub(crate) struct AttemptRun {
 }
 
 impl Attempt {
+    /// What only reads has an effect of its own where nobody waits for it.
+    pub(crate) fn may_change(&self) -> bool {
+        self.run.is_some() && self.tool.writes()
+    }
+
     pub(crate) fn text(&self, name: &str) -> String {
         let arguments = self.arguments.to_map();
         let text = arguments.get(name).and_then(|value| value.as_str());

@@ -6,7 +6,7 @@ use crate::clock::BEGINNING_UNIX_MS;
 use crate::count::{Fault, State};
 use crate::executor::{Attempt, Work};
 use crate::judge::Rule;
-use crate::outside::RequestFate;
+use crate::outside::{RequestFate, Service};
 use crate::slot::{Live, PlannedFate};
 use crate::tools;
 use crate::world::World;
@@ -57,7 +57,8 @@ impl World {
                     self.start(id, live, *attempt);
                 }
                 Work::LookUp(lookup) => {
-                    let (after_us, finding) = self.look_up(&lookup.effect_id);
+                    let at = (lookup.effect_id.clone(), Service::of(&lookup.tool));
+                    let (after_us, finding) = self.look_up(&at);
                     let what = Of::LookedUp(lookup.effect_id, finding);
                     self.within_live(id, live.process, after_us, what);
                 }
@@ -75,7 +76,7 @@ impl World {
     fn start(&mut self, id: usize, live: &mut Live, attempt: Attempt) {
         let call = attempt.call;
         let is_trip = attempt.tool.id.as_str() == tools::TRIP;
-        let changes = attempt.run.is_some();
+        let changes = attempt.may_change();
         if let Some(run) = &attempt.run {
             live.runs.insert(call.call, run.clone());
         }
@@ -132,7 +133,7 @@ impl World {
         let Some((call, stage)) = live.asked.remove(&reply) else {
             return;
         };
-        let has_run = live.running.get(&call).map(|attempt| attempt.run.is_some());
+        let has_run = live.running.get(&call).map(Attempt::may_change);
         let Some(changes) = has_run else {
             return;
         };
@@ -337,7 +338,12 @@ impl World {
             return;
         };
         let run = attempt.run.as_ref();
-        let has_happened = run.is_none_or(|run| self.outside.has_happened(&run.effect_id));
+        let service = Service::of(&attempt.tool);
+        let has_happened = !attempt.may_change()
+            || run.is_none_or(|run| {
+                let at = (run.effect_id.clone(), service);
+                self.outside.has_happened_at(&at)
+            });
         let is_accepted = run.is_some_and(|run| {
             let number = Some(run.attempt);
             self.outside.is_accepted(&run.effect_id, number)

@@ -12,7 +12,7 @@ use crate::outside::OutsideRequest;
 use crate::shown::Click;
 use crate::slot::Live;
 use crate::storefront::FaultyStore;
-use crate::tools::{self, Edition};
+use crate::tools::{self, Edition, Offer};
 use crate::world::World;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,7 +109,7 @@ pub(crate) struct Judge {
     /// As they were committed last.
     pub(crate) questions: BTreeMap<(usize, QuestionNumber), AskedFacts>,
     /// The tools of each leg, its newest epoch, and those that were ended.
-    pub(crate) editions: BTreeMap<SessionId, Edition>,
+    pub(crate) offers: BTreeMap<SessionId, Offer>,
     pub(crate) epochs: BTreeMap<SessionId, Epoch>,
     pub(crate) left: BTreeSet<SessionId>,
     /// Until when services were given time, by the steady clock of the process that took their promise.
@@ -447,7 +447,8 @@ impl World {
                     News::Question(_)
                     | News::Asked(_)
                     | News::TicketReply(_)
-                    | News::State { .. } => false,
+                    | News::State { .. }
+                    | News::CancelRequested(_) => false,
                 };
                 live.facts.failed_approvals += news.iter().filter(has_failed).count();
             }
@@ -742,8 +743,12 @@ impl World {
         let Some(effect_id) = record.effect_id.clone() else {
             return;
         };
+        if &**record.tool_name() == tools::CRAWL {
+            return;
+        }
         let has_happened = match record.response.expose().meta.accepted_until {
-            Some(_) => self.outside.is_accepted(&effect_id, None),
+            // A service has it, or a handler for which nobody waits.
+            Some(_) => self.outside.is_accepted(&effect_id, None) || self.is_begun(&effect_id),
             None => self.outside.has_happened(&effect_id),
         };
         match record.error_type() {
@@ -801,7 +806,10 @@ impl World {
     }
 
     fn hears_one_end(&mut self, id: usize, live: &mut Live, record: &CallRecord) {
-        if !live.facts.settled.insert(record.call()) {
+        let is_in_doubt = record.error_type() == Some(ErrorType::OutcomeUnknown);
+        let before = live.facts.settled.insert(record.call(), is_in_doubt);
+        // Of a task that was given up, an end may still become known.
+        if before == Some(false) {
             let what = format!("life {id} hears of {record:?} once more");
             self.broken(Rule::AServiceTellsOneEnd, what);
         }
@@ -853,6 +861,13 @@ impl World {
         }
     }
 
+    /// Whether the ledger has it as running, or as done or in doubt since: a lease may end before its run is known here.
+    fn is_begun(&self, effect_id: &EffectId) -> bool {
+        let tenant = &self.conversations[0].tenant;
+        let found = self.any_store().inner().effect(tenant, effect_id);
+        matches!(found, Ok(Some((_, effect))) if effect.state != EffectState::NotDone)
+    }
+
     /// What was begun within its retention is in the ledger.
     pub(crate) fn nothing_is_forgotten_early(&mut self) {
         let store = self.any_store();
@@ -902,6 +917,9 @@ impl World {
             });
             if effect.state == EffectState::Unknown {
                 self.is_in_doubt(&effect);
+            }
+            if effect.tool.as_str() == tools::CRAWL {
+                continue;
             }
             let lease_end_unix_ms = effect.lease_end_unix_ms();
             let contradicted = self.landed_of(&effect_id, |_, at_us| {

@@ -6,7 +6,7 @@ use crate::count::{Fault, State};
 use crate::judge::Rule;
 use crate::prove::Journal;
 use crate::slot::{Live, SessionFacts};
-use crate::tools::{self, Edition};
+use crate::tools::{Edition, Offer};
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::{Context, Poll, Waker};
@@ -154,11 +154,17 @@ impl World {
         let of = self.conversations[seat.conversation].clone();
         let ledger = self.processes[process].ledger.clone();
         let (limits, profile, can_ask) = (seat.limits.clone(), seat.profile.clone(), seat.can_ask);
-        let registry = tools::registry(self.edition);
+        // As a hash of the user would have it: some are given the other version, always the same ones.
+        let offer = Offer {
+            current: self.edition,
+            chooses_beside: slot % 2 == 1,
+        };
+        let registry = offer.registry();
         if self.edition != Edition::First {
             self.fault(Fault::RegistryReloaded);
         }
-        self.judge.editions.insert(leg.0.clone(), self.edition);
+        self.fault_if(offer.edition() == Edition::Beside, Fault::VersionBeside);
+        self.judge.offers.insert(leg.0.clone(), offer);
         let newest = self.judge.epochs.entry(leg.0.clone()).or_insert(leg.1);
         *newest = leg.1.max(*newest);
         let number = self.lives.len();

@@ -210,7 +210,7 @@ impl World {
         let number = question.number;
         let known = &self.judge.questions;
         let edition = match by {
-            Asker::Leg(leg) => self.judge.editions.get(&leg.leg).copied(),
+            Asker::Leg(leg) => self.judge.offers.get(&leg.leg).map(|offer| offer.edition()),
             Asker::Answer(earlier) => known.get(&(of, *earlier)).map(|known| known.edition),
             Asker::Again => known.get(&place).map(|known| known.edition),
         };

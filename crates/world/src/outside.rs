@@ -2,9 +2,27 @@
 //! that knows what has happened; neither ledger nor session is asked.
 
 use crate::executor::{Attempt, AttemptRun};
+use crate::tools::{Edition, Tool};
 use std::collections::BTreeSet;
 use windlass_store::{AttemptNumber, QuestionNumber};
 use windlass_tool::id::EffectId;
+
+/// Where a version of the tools makes its effects. One knows no key of the other's, and nothing of what it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Service {
+    Usual,
+    /// Of the version beside the current ones.
+    Beside,
+}
+
+impl Service {
+    pub(crate) fn of(tool: &Tool) -> Self {
+        match Edition::of(tool) {
+            Some(Edition::Beside) => Self::Beside,
+            _ => Self::Usual,
+        }
+    }
+}
 
 /// One request of a handler's. Its index in [`Outside`] names it.
 #[derive(Clone, Debug)]
@@ -18,6 +36,7 @@ pub(crate) struct OutsideRequest {
     /// How many were sent before it.
     pub(crate) number: usize,
     pub(crate) tool: String,
+    pub(crate) service: Service,
     /// When its attempt began.
     pub(crate) began_us: u64,
     /// What it is for, and how that was written.
@@ -52,7 +71,7 @@ pub(crate) enum RequestFate {
 #[derive(Default)]
 pub(crate) struct Outside {
     pub(crate) requests: Vec<OutsideRequest>,
-    taken: BTreeSet<EffectId>,
+    taken: BTreeSet<(EffectId, Service)>,
 }
 
 impl Outside {
@@ -65,7 +84,7 @@ impl Outside {
         parent: Option<AttemptRun>,
         (meaning, began_us): (String, u64),
     ) -> Option<usize> {
-        let run = attempt.run.as_ref()?;
+        let run = attempt.run.as_ref().filter(|_| attempt.may_change())?;
         let tool = &attempt.tool;
         self.requests.push(OutsideRequest {
             effect_id: run.effect_id.clone(),
@@ -75,6 +94,7 @@ impl Outside {
             lease_end_unix_ms: run.lease_end_unix_ms,
             number: self.requests.len(),
             tool: tool.id.as_str().to_owned(),
+            service: Service::of(tool),
             began_us,
             meaning,
             text: attempt.text("text"),
@@ -96,7 +116,8 @@ impl Outside {
         if request.fate != RequestFate::InFlight {
             return false;
         }
-        let is_first = self.taken.insert(request.effect_id.clone());
+        let at = (request.effect_id.clone(), request.service);
+        let is_first = self.taken.insert(at);
         request.fate = match request.has_key && !is_first {
             true => RequestFate::Absorbed,
             false => RequestFate::Landed { at_us },
@@ -106,7 +127,16 @@ impl Outside {
 
     /// Whether an effect has happened by now.
     pub(crate) fn has_happened(&self, effect_id: &EffectId) -> bool {
-        self.taken.contains(effect_id)
+        let anywhere = [Service::Usual, Service::Beside];
+        let mut at = anywhere
+            .map(|service| (effect_id.clone(), service))
+            .into_iter();
+        at.any(|at| self.has_happened_at(&at))
+    }
+
+    /// The same at one service.
+    pub(crate) fn has_happened_at(&self, at: &(EffectId, Service)) -> bool {
+        self.taken.contains(at)
     }
 
     /// Requests that took effect, in the order in which they were sent.

@@ -5,8 +5,9 @@ use crate::agenda::{Due, Of, ServiceCall, Within};
 use crate::clock::ProcessClock;
 use crate::count::{Fault, State};
 use crate::mood::StoreMood;
+use crate::outside::Service;
 use crate::storefront::{FaultyStore, PendingAnswer, QueuedLedger};
-use crate::tools;
+use crate::tools::{self, Offer};
 use crate::world::World;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -21,7 +22,7 @@ use windlass_store::{
     StoreSettings, StoreUnavailable,
 };
 use windlass_tool::handler::{Finding, Success};
-use windlass_tool::id::ConversationId;
+use windlass_tool::id::{ConversationId, EffectId};
 use windlass_tool::kind::Mode;
 
 const MINUTE_MS: u64 = 60_000;
@@ -413,7 +414,7 @@ impl World {
                 let due = process.lookups.get_mut(lookup).and_then(Option::take);
                 if let Some(due) = due {
                     let sweep = Sweep::new(process.ledger.clone());
-                    let registry = tools::registry(self.edition);
+                    let registry = Offer::of(self.edition).registry();
                     process.findings.push(Box::pin(async move {
                         let limits = Arc::new(Limits::of(Mode::Text));
                         sweep.found(due, (&registry, &limits), &finding).await;
@@ -452,7 +453,7 @@ impl World {
     }
 
     fn begin_round(&mut self, place: usize) {
-        let registry = tools::registry(self.edition);
+        let registry = Offer::of(self.edition).registry();
         let process = &mut self.processes[place];
         if let Some(mut sweep) = process.sweep.take() {
             process.round = Some(Box::pin(async move {
@@ -504,17 +505,18 @@ impl World {
     }
 
     fn sweep_looks_up(&mut self, place: usize, due: DueLookup) {
-        let effect_id = due.effect.effect_id.clone();
+        let at = (due.effect.effect_id.clone(), Service::of(&due.lookup.tool));
         let lookups = &mut self.processes[place].lookups;
         lookups.push(Some(due));
         let lookup = lookups.len() - 1;
-        let (after_us, finding) = self.look_up(&effect_id);
+        let (after_us, finding) = self.look_up(&at);
         self.within(place, after_us, Within::Swept { lookup, finding });
     }
 
     /// A handler asks the outside about an effect: when it answers, and what. What it saw may be of any moment between.
-    pub(crate) fn look_up(&mut self, effect_id: &windlass_tool::id::EffectId) -> (u64, Finding) {
-        let is_done = self.outside.has_happened(effect_id);
+    pub(crate) fn look_up(&mut self, of: &(EffectId, Service)) -> (u64, Finding) {
+        let (effect_id, _) = of;
+        let is_done = self.outside.has_happened_at(of);
         self.last_id += 1;
         let mut success = Success::new(serde_json::json!({ tools::TAG: self.last_id }));
         if !self.is_calm && self.random.one_in(4) {

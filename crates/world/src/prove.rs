@@ -82,6 +82,7 @@ impl Journal {
             version: JOURNAL_VERSION,
             registry_version: config.registry.version().to_string(),
             tools: Default::default(),
+            versions: Default::default(),
             session: config.clone(),
             outputs: texts_of(outputs),
         };

@@ -5,7 +5,7 @@ use crate::agenda::{Due, ServiceCall};
 use crate::count::Fault;
 use crate::judge::Rule;
 use crate::outside::RequestFate;
-use crate::tools;
+use crate::tools::Offer;
 use crate::world::World;
 use std::sync::Arc;
 use windlass_driver::Ledger;
@@ -95,9 +95,11 @@ impl World {
         let Ok(known) = ledger.store().effect_of_any(&effect_id) else {
             return self.call_again(call);
         };
-        let registry = tools::registry(self.edition);
-        let known =
-            known.and_then(|(of, effect)| Some((registry.get(effect.tool.as_str())?, of, effect)));
+        let registry = Offer::of(self.edition).registry();
+        let known = known.and_then(|(of, effect)| {
+            let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version)?;
+            Some((tool, of, effect))
+        });
         let Some((tool, of, effect)) = known else {
             let what = format!("{effect_id} was accepted, and the ledger does not have it");
             return self.broken(Rule::TheLedgerTellsTheTruth, what);

@@ -162,8 +162,10 @@ impl World {
         let expires_at_unix_ms = shown.iter().map(|shown| shown.expires_at_unix_ms).min();
         let expires_at_unix_ms = expires_at_unix_ms.unwrap_or(0);
         let is_in_time = self.conversation_time(of) + IN_TIME_MS < expires_at_unix_ms;
-        let edition = self.judge.editions.get(&live.driver.leg().leg).copied();
-        let is_changed = edition != Some(asked.edition);
+        let offer = self.judge.offers.get(&live.driver.leg().leg);
+        let is_changed = offer.is_none_or(|offer| !offer.has(asked.edition));
+        let is_of_other = offer.is_some_and(|offer| offer.edition() != asked.edition);
+        self.fault_if(is_of_other && !is_changed, Fault::OtherVersionAnswered);
         self.fault_if(is_changed, Fault::ToolsChangedUnderRequest);
         if is_seen_open && is_in_time && !is_changed {
             self.judge.clicks.push(Click {
@@ -280,6 +282,12 @@ impl World {
             }
         }
         if let Some(old) = lost {
+            // It was done meanwhile without this request, which the client is told.
+            let row = self.question_of(of, old.number);
+            if row.is_some_and(|row| row.state == QuestionState::Closed && row.effect_id.is_some())
+            {
+                return;
+            }
             let what = format!("{old:?} is replaced in the turn that it was asked in: {new:?}");
             self.broken(Rule::NoClickIsLost, what);
         }

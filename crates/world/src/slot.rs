@@ -198,7 +198,8 @@ pub(crate) struct SessionFacts {
     /// Approved attempts that the log told it to have failed.
     pub(crate) failed_approvals: usize,
     /// Calls that were accepted, and whose end the session has heard.
-    pub(crate) settled: BTreeSet<CallNumber>,
+    /// With whether it was told to be in doubt.
+    pub(crate) settled: BTreeMap<CallNumber, bool>,
     /// The last call before the model was given external content.
     pub(crate) tainted_after: Option<CallNumber>,
     /// The ledger was asked for a taint.

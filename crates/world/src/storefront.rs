@@ -13,6 +13,7 @@ use windlass_store::command::{OpenQuestion, Reply};
 use windlass_store::{
     Batch, Beginner, Conversation, ConversationRef, Due, Effect, Entry, EntryNumber, Hash, Leg,
     OwnerId, PartyKind, Question, QuestionNumber, Searched, Store, StoreUnavailable, Token, Wanted,
+    WantedTasks,
 };
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
 use windlass_tool::id::{ClientId, ConversationId, EffectId, TenantId, UserId};
@@ -68,6 +69,20 @@ impl FaultyStore {
 }
 
 impl Store for FaultyStore {
+    fn tasks_of(
+        &self,
+        wanted: &WantedTasks<'_>,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.is_up()?.tasks_of(wanted)
+    }
+
+    fn unsent_tasks(
+        &self,
+        tasks_max: usize,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.is_up()?.unsent_tasks(tasks_max)
+    }
+
     fn commit(&self, batches: &[Batch]) -> Result<Vec<Vec<Reply>>, StoreUnavailable> {
         let store = self.is_up()?;
         let mood = self.mood();

@@ -18,9 +18,10 @@ use windlass_tool::kind::{
 pub(crate) use windlass_tool::registry::Tool;
 use windlass_tool::registry::{Declarations, Registry};
 use windlass_tool::validate::Validator;
+use windlass_tool::version::Version;
 
 /// The tools that models ask for, those that change something more often than others.
-pub(crate) const NAMES: [&str; 41] = [
+pub(crate) const NAMES: [&str; 45] = [
     TRIP,
     TRIP,
     TRIP,
@@ -52,6 +53,10 @@ pub(crate) const NAMES: [&str; 41] = [
     "memo",
     "slow_book",
     "slow_book",
+    "export",
+    "export",
+    "export",
+    CRAWL,
     "search",
     "look",
     "share",
@@ -66,6 +71,8 @@ pub(crate) const NAMES: [&str; 41] = [
 
 /// The one whose results hold external content.
 pub(crate) const EXTERNAL: &str = "search";
+/// The one that changes nothing and goes on by itself.
+pub(crate) const CRAWL: &str = "crawl";
 /// The one whose free text is a part of what it means: in other words it is another effect.
 pub(crate) const MEMO: &str = "memo";
 /// Those whose arguments are written in every way that means the same: a moment, and a number.
@@ -112,10 +119,14 @@ pub(crate) enum Edition {
     /// Another schema under the same version.
     OtherSchema,
     OtherVersion,
+    /// A version that lies beside the current ones. Its handlers ask services of their own, which know nothing of what the others
+    /// did.
+    Beside,
 }
 
 impl Edition {
-    pub(crate) const ALL: [Self; 4] = [
+    /// Those that are the current ones for a while.
+    pub(crate) const CURRENT: [Self; 4] = [
         Self::First,
         Self::OtherCode,
         Self::OtherSchema,
@@ -126,26 +137,86 @@ impl Edition {
         match self {
             Self::First | Self::OtherCode | Self::OtherSchema => "1.0.0",
             Self::OtherVersion => "1.1.0",
+            Self::Beside => "2.0.0",
         }
     }
 
     /// The edition that a tool is of, for those who see everything.
     pub(crate) fn of(tool: &Tool) -> Option<Self> {
-        let mut all = Self::ALL.into_iter();
+        let mut all = Self::CURRENT.into_iter().chain([Self::Beside]);
         all.find(|edition| format!("{edition:?}") == tool.documentation)
+    }
+
+    /// Whether another version lies beside it: it goes and comes while sessions have it.
+    fn has_beside(self) -> bool {
+        self != Self::OtherCode
     }
 }
 
-/// The same tools in every edition.
-pub(crate) fn registry(edition: Edition) -> Arc<Registry> {
-    static REGISTRIES: OnceLock<[Arc<Registry>; 4]> = OnceLock::new();
-    let all = REGISTRIES.get_or_init(|| {
-        Edition::ALL.map(|edition| {
-            let registry = Registry::new("1.0.world000", None, tools(edition));
-            Arc::new(registry)
-        })
-    });
-    all[edition as usize].clone()
+/// The tools of one session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) current: Edition,
+    /// It has the version beside the current one, where there is one.
+    pub(crate) chooses_beside: bool,
+}
+
+impl Offer {
+    /// As those have them who are no session.
+    pub(crate) fn of(current: Edition) -> Self {
+        Self {
+            current,
+            chooses_beside: false,
+        }
+    }
+
+    /// What the session's model calls.
+    pub(crate) fn edition(self) -> Edition {
+        match self.chooses_beside && self.current.has_beside() {
+            true => Edition::Beside,
+            false => self.current,
+        }
+    }
+
+    /// Whether an approval of this edition can be carried out.
+    pub(crate) fn has(self, edition: Edition) -> bool {
+        edition == self.current || edition == Edition::Beside && self.current.has_beside()
+    }
+
+    pub(crate) fn registry(self) -> Arc<Registry> {
+        static REGISTRIES: OnceLock<Vec<(Offer, Arc<Registry>)>> = OnceLock::new();
+        let all = REGISTRIES.get_or_init(|| {
+            let offers = Edition::CURRENT.into_iter().flat_map(|current| {
+                [false, true].map(|chooses_beside| Offer {
+                    current,
+                    chooses_beside,
+                })
+            });
+            offers
+                .map(|offer| (offer, Arc::new(offer.make())))
+                .collect()
+        });
+        let mut all = all.iter();
+        let found = all.find(|(offer, _)| *offer == self);
+        found
+            .map(|(_, registry)| registry.clone())
+            .expect("there is one of every offer")
+    }
+
+    fn make(self) -> Registry {
+        let registry = Registry::new("1.0.world000", None, tools(self.current));
+        if !self.current.has_beside() {
+            return registry;
+        }
+        let registry = registry.beside(tools(Edition::Beside));
+        if !self.chooses_beside {
+            return registry;
+        }
+        let version = Version::parse(Edition::Beside.version()).expect("it is a version");
+        let ids = registry.tools().map(|tool| tool.id.clone());
+        let choice = ids.map(|id| (id, version.clone())).collect();
+        registry.choosing(&choice)
+    }
 }
 
 fn tools(edition: Edition) -> Vec<Tool> {
@@ -212,8 +283,19 @@ fn tools(edition: Edition) -> Vec<Tool> {
         found(STAGE),
         Tool {
             behavior: Behavior::NonBlocking,
-            effect_key: noted,
+            effect_key: noted.clone(),
             ..found("slow_book")
+        },
+        Tool {
+            behavior: Behavior::Background,
+            timeout_ms: 60_000,
+            effect_key: noted,
+            ..found("export")
+        },
+        Tool {
+            behavior: Behavior::Background,
+            timeout_ms: 60_000,
+            ..read(CRAWL)
         },
         Tool {
             reach: Reach::External,
@@ -263,7 +345,7 @@ fn tools(edition: Edition) -> Vec<Tool> {
 fn parameters(edition: Edition) -> Value {
     let characters_max = match edition {
         Edition::OtherSchema => 200,
-        Edition::First | Edition::OtherCode | Edition::OtherVersion => 100,
+        Edition::First | Edition::OtherCode | Edition::OtherVersion | Edition::Beside => 100,
     };
     json!({
         "type": "object",
@@ -337,7 +419,7 @@ fn tool(id: &str, side_effects: SideEffects, has_lookup: bool, edition: Edition)
 pub(crate) fn takes_notes(name: &str) -> bool {
     matches!(
         name,
-        "book" | "send" | "post" | "pay" | "order" | "slow_book"
+        "book" | "send" | "post" | "pay" | "order" | "slow_book" | "export"
     )
 }
 

@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use windlass_session::client::{CancelWay, ClientEvent, MessageKey};
 use windlass_session::io::Input;
 use windlass_session::model::{ModelEvent, RequestEvent};
+use windlass_store::WantedTasks;
+use windlass_store::command::Command;
 use windlass_tool::id::CallNumber;
 use windlass_tool::kind::Mode;
 
@@ -104,8 +106,40 @@ impl World {
         self.model_asks_again(slot);
     }
 
+    /// The user wants a task stopped, wherever it was begun, and whatever has become of it.
+    fn user_cancels_task(&mut self, slot: usize) -> bool {
+        let of = self.conversations[self.slots[slot].conversation].clone();
+        let store = self.any_store();
+        let tasks = store.inner().tasks_of(&WantedTasks {
+            tenant: &of.tenant,
+            user_id: &of.user_id,
+            prefix: None,
+            conversation_id: Some(&of.conversation_id),
+            only_running: !self.random.one_in(4),
+            behind: None,
+            tasks_max: 1,
+        });
+        let task = tasks.unwrap_or_default().pop();
+        let serving = self.serving();
+        let (Some((_, task)), false) = (task, serving.is_empty()) else {
+            return false;
+        };
+        self.fault(match task.is_accepted() {
+            true => Fault::AcceptedTaskCancelled,
+            false => Fault::TaskCancelled,
+        });
+        let process = *self.random.pick(&serving);
+        let effect_id = task.effect_id;
+        drop(self.apply(process, &of, Command::CancelTask { effect_id }));
+        self.plan_commit(process);
+        true
+    }
+
     /// The user wants one call stopped: one of the last, or one that there is not.
     fn user_stops_call(&mut self, slot: usize) {
+        if self.random.one_in(2) && self.user_cancels_task(slot) {
+            return;
+        }
         let live = self.slots[slot].live;
         let live = live.and_then(|id| self.lives[id].as_deref());
         let Some(last) = live.map(|live| live.session.last_call()) else {

@@ -121,7 +121,7 @@ impl ChatHost {
         let question = question.map_err(unavailable)?.ok_or(ChatRefusal::Unknown)?;
         let toolbox = self.toolbox.load();
         let registry = &toolbox.of(question.mode).all().registry;
-        let tool = registry.get(question.tool.as_str());
+        let tool = registry.of_record(question.tool.as_str(), &question.tool_version);
         let is_approver = tool.is_some_and(|tool| {
             let roles = &tool.permissions.approver_roles;
             caller.rights.have_one_of(roles)

@@ -17,6 +17,7 @@ pub(crate) mod record;
 pub(crate) mod request;
 pub(crate) mod single;
 mod sink;
+pub(crate) mod tasks;
 mod ticket_reply;
 pub(crate) mod view;
 pub(crate) mod whose;
@@ -32,7 +33,7 @@ use arc_swap::ArcSwap;
 use asker::Asker;
 pub(crate) use cancel::WantedCancel;
 pub(crate) use confirm::GivenAnswer;
-use conversation::{Claim, Confirmation, Conversation, Delivery, Message};
+use conversation::{Claim, Confirmation, Conversation, Delivery, Message, RecordedEnd};
 use conversations::{Conversations, NoEntry};
 use delivery::{question_of, wanted};
 use held::{HeldSession, SessionMaker, SessionRequest};
@@ -40,7 +41,7 @@ use picture::PictureLimits;
 use picture_files::PictureFiles;
 use record::{TurnReader, TurnRecord};
 use request::{ChatRequest, RequestKind};
-use single::Completing;
+use single::{Completing, Counted};
 use sink::ChatSink;
 use std::sync::Arc;
 use std::time::Duration;
@@ -315,7 +316,7 @@ impl ChatHost {
             true => self.resume_patience,
             false => Duration::ZERO,
         };
-        let (record, writer, reader, edits, takes_up) = match conversation.claim(delivery) {
+        let (record, writer, reader, edits) = match conversation.claim(delivery) {
             Claim::Known(reader) => return Ok(answering(reader)),
             Claim::Busy => return Err(ChatRefusal::Busy),
             Claim::New {
@@ -323,8 +324,7 @@ impl ChatHost {
                 writer,
                 reader,
                 edits,
-                takes_up,
-            } => (record, writer, reader, edits, takes_up),
+            } => (record, writer, reader, edits),
         };
         let input = match input {
             TurnInput::User(input) | TurnInput::Again(input) if edits => TurnInput::Edited(input),
@@ -361,47 +361,61 @@ impl ChatHost {
                 maker,
                 input,
                 key,
-                takes_up,
                 record: &record,
             };
-            let was_run = host
-                .run_turn(&conversation, turn, &mut sink, given_up.as_mut())
+            host.run_turn(&conversation, turn, &mut sink, given_up.as_mut())
                 .await;
-            // Before the client hears that nothing follows: a client that sends the message again finds the record.
-            if !was_run || sink.answers_nothing {
-                conversation.disclaim(&record);
-            } else if sink.is_broken_off {
-                conversation.break_off(&record);
-            }
             drop(sink);
         }));
         Ok(answering(reader))
     }
 
-    /// Whether there was a turn.
+    /// Runs a turn once it is the only one, and notes how it ended before the next one begins, and before the client hears that nothing
+    /// follows: a client that sends the message again finds the record.
     async fn run_turn(
         &self,
         conversation: &Arc<Conversation>,
         turn: Turn<'_>,
         sink: &mut ChatSink,
+        given_up: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
+    ) {
+        let counted = self.completing.begin();
+        let record = turn.record;
+        let Ok(only) = tokio::time::timeout(TURN_PATIENCE, conversation.turn()).await else {
+            refuse(
+                sink,
+                "another message of this conversation is being answered; send this one again later",
+            );
+            return conversation.note_end(record, RecordedEnd::Unanswered);
+        };
+        let was_run = self
+            .run_alone(conversation, turn, sink, given_up, counted)
+            .await;
+        let end = match (was_run && !sink.answers_nothing, sink.is_broken_off) {
+            (false, _) => RecordedEnd::Unanswered,
+            (true, true) => RecordedEnd::BrokenOff,
+            (true, false) => RecordedEnd::Answered,
+        };
+        conversation.note_end(record, end);
+        drop(only);
+    }
+
+    /// Whether there was a turn.
+    async fn run_alone(
+        &self,
+        conversation: &Arc<Conversation>,
+        turn: Turn<'_>,
+        sink: &mut ChatSink,
         mut given_up: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
+        counted: Counted,
     ) -> bool {
         let Turn {
             maker,
             input,
             key,
-            takes_up,
             record,
         } = turn;
-        let counted = self.completing.begin();
-        let Ok(_only) = tokio::time::timeout(TURN_PATIENCE, conversation.turn()).await else {
-            refuse(
-                sink,
-                "another message of this conversation is being answered; send this one again later",
-            );
-            return false;
-        };
-        if takes_up {
+        if conversation.takes_up(record) {
             // The model is to read what came of the changes that were begun for the message.
             sink.step();
             sink.flush();
@@ -575,8 +589,6 @@ struct Turn<'a> {
     input: TurnInput,
     /// The client's idempotency key of it.
     key: Option<Message>,
-    /// Its message came before, and the answer was broken off.
-    takes_up: bool,
     record: &'a Arc<TurnRecord>,
 }
 

@@ -33,7 +33,7 @@ impl ChatHost {
 }
 
 /// Whether the caller shows that it knows the conversation, where that is what makes it its own.
-fn knows(whose: &Whose, reference: &ConversationRef, named: Option<&str>) -> bool {
+pub(super) fn knows(whose: &Whose, reference: &ConversationRef, named: Option<&str>) -> bool {
     let id = reference.conversation_id.as_str();
     match named {
         Some(named) => named == id,

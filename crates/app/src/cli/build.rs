@@ -47,6 +47,7 @@ pub(super) fn check(arguments: &CheckArguments, handlers: &Handlers) -> Result<(
         if compilation.count(Severity::Error) > 0 {
             compilation.artifact = None;
         }
+        check_rollouts(&config, &mut compilation);
         finish(&compilation, &configured, None)
     };
     if !arguments.watch {
@@ -60,6 +61,27 @@ pub(super) fn check(arguments: &CheckArguments, handlers: &Handlers) -> Result<(
         }
     });
     checked.map_err(Failure::of)
+}
+
+/// A server whose configuration names versions that there are not would not start.
+fn check_rollouts(config: &Config, compilation: &mut Compilation) {
+    let artifact = compilation.artifact.take();
+    let checked = artifact.map(|artifact| {
+        let checked = artifact.check_rollouts(&config.rollouts);
+        checked.map(|()| artifact)
+    });
+    match checked.transpose() {
+        Ok(artifact) => compilation.artifact = artifact,
+        Err(error) => compilation.problems.push(Problem {
+            file: windlass_config::FILE_NAME.to_owned(),
+            line: None,
+            column: None,
+            severity: Severity::Error,
+            tool: None,
+            message: error.to_string(),
+            cure: "mend what the configuration says of the tool".to_owned(),
+        }),
+    }
 }
 
 fn compile(
@@ -130,6 +152,13 @@ fn print_text(compilation: &Compilation, configured: &Configured, written: Optio
     if written.is_some() || Printer.manner().loudness == Loudness::Quiet {
         return;
     }
+    for (tool, versions) in artifact.versions() {
+        Printer.result(&format!(
+            "{tool}: version {} is the current one, beside {}",
+            versions[0],
+            versions[1..].join(", ")
+        ));
+    }
     for (tool, defaults) in &compilation.defaults {
         let shown = |default: &FieldDefault| format!("{} {}", default.field, plain(&default.value));
         let shown: Vec<String> = defaults.iter().map(shown).collect();
@@ -175,10 +204,11 @@ fn print_json(compilation: &Compilation, configured: &Configured, written: Optio
         "artifact": written.map(|path| path.display().to_string()),
         "version": artifact.map(|artifact| artifact.version()),
         "tools": artifact.map(|artifact| artifact.tool_ids().map(|id| id.as_str()).collect::<Vec<_>>()),
+        "versions": artifact.map(|artifact| artifact.versions()),
         "effectKeys": artifact.map(|artifact| {
             let keys = artifact.keys().map(|(tool, arguments)| {
                 let arguments: BTreeMap<String, String> = arguments.into_iter().collect();
-                (tool.to_string(), arguments)
+                (tool, arguments)
             });
             keys.collect::<BTreeMap<_, _>>()
         }),

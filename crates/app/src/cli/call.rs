@@ -26,6 +26,7 @@ use windlass_session::model::IncomingCall;
 use windlass_session::session::SessionConfig;
 use windlass_store::{Epoch, MemoryStore, OpenError, SqliteStore, Store};
 use windlass_tool::arguments::Arguments;
+use windlass_tool::condition::Facts;
 use windlass_tool::id::{CallNumber, ClientId, TenantId, UserId};
 use windlass_tool::json;
 use windlass_tool::kind::Mode;
@@ -159,13 +160,15 @@ fn expect_free(arguments: &CallArguments, config: &Config) -> Result<(), Failure
 fn open_store(arguments: &CallArguments, config: &Config) -> Result<Arc<dyn Store>, Failure> {
     if arguments.data.is_none() {
         let key = passing_ledger_key().map_err(Failure::of)?;
-        let settings = records::store_settings(key, config.store.limits(&config.shares))?;
+        let settings =
+            records::store_settings(key, config.store.limits(&config.shares, &config.tasks))?;
         return Ok(Arc::new(MemoryStore::new(settings)));
     }
     let folder = &config.folders.data;
     SqliteStore::make_folder(folder).map_err(Failure::of)?;
     let key = ledger_key(folder).map_err(Failure::of)?;
-    let settings = records::store_settings(key, config.store.limits(&config.shares))?;
+    let settings =
+        records::store_settings(key, config.store.limits(&config.shares, &config.tasks))?;
     let store = SqliteStore::open(folder, settings).map_err(Failure::of)?;
     if let Some(path) = store.set_aside() {
         let path = path.display();
@@ -230,27 +233,39 @@ async fn request(
         profile: provider::profile_of(config),
     };
     let toolbox = workshop.open().map_err(ToolboxError::reported)?;
+    let kit = toolbox.of(mode);
+    let (tenant, started_unix_ms) = (TenantId::default(), clock::now_unix_ms());
+    let (rights, given) = (rights(&arguments.user, &arguments.role)?, kit.given(None));
+    let tools = kit.offered_to(&Facts {
+        rights: &rights,
+        user_id: &arguments.user,
+        tenant: tenant.as_str(),
+        mode,
+        unix_ms: started_unix_ms,
+        given: &given,
+        arguments: None,
+    });
     Ok(DirectRequest {
         session: SessionConfig {
             session_id: ids::session_id().map_err(Failure::of)?,
             epoch: Epoch(1),
-            tenant: TenantId::default(),
+            tenant,
             user_id: UserId::new(arguments.user.as_str()),
-            rights: rights(&arguments.user, &arguments.role)?,
-            given: toolbox.of(mode).given(None),
+            rights,
+            given,
             conversation_id: ids::conversation_id().map_err(Failure::of)?,
             mode,
             // The others leave it out, so that their journals are replayed with the tools that a session of a model has.
             registry: if arguments.tool == DESCRIBE_TOOL {
                 toolbox.with_describer(mode)
             } else {
-                toolbox.of(mode).all().registry.clone()
+                tools.registry.clone()
             },
             limits: Arc::new(limits.clone()),
             profile: workshop.profile.clone(),
             model: Arc::default(),
             estimate: None,
-            started_unix_ms: clock::now_unix_ms(),
+            started_unix_ms,
             history: Vec::new(),
             last_call: CallNumber(0),
             can_ask: true,

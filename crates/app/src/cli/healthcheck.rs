@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &HealthcheckArguments) -> Result<(), Failure> {
 }
 
 /// A server that listens on every address is asked on the loopback one.
-fn reached_at(listen: SocketAddr) -> SocketAddr {
+pub(super) fn reached_at(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         ip if !ip.is_unspecified() => ip,
         IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),

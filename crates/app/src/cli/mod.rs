@@ -6,6 +6,7 @@ mod backup;
 mod build;
 mod call;
 mod chat;
+mod compare;
 mod completions;
 mod config;
 mod doctor;
@@ -30,6 +31,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::logging;
 use crate::printer::{Colors, Format, Loudness, Manner, Printer};
+use crate::project::Extra;
 use crate::server::Handlers;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -309,29 +311,7 @@ struct InitArguments {
     rust: Option<PathBuf>,
     /// With built-in tools that not every project needs
     #[arg(long, value_name = "TOOLS", value_enum, value_delimiter = ',')]
-    with: Vec<ExtraName>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ExtraName {
-    /// Free times, events; made, moved and cancelled after the user's yes
-    Calendar,
-    /// Find telephone numbers and addresses in a text
-    Contacts,
-    /// Draft prompts, make pictures and show them
-    Images,
-    /// Put lists in order by what counts
-    Ranking,
-    /// Block abusive users for a time
-    Blocks,
-    /// Say dates in the user's zone, and what is known of the user
-    Context,
-    /// Look up what earlier calls of the conversation brought back
-    Memory,
-    /// Hand a conversation over to a person
-    Escalate,
-    /// Search the web by a service with a key
-    Search,
+    with: Vec<Extra>,
 }
 
 #[derive(Debug, Args)]
@@ -365,17 +345,21 @@ struct AddToolsArguments {
         value_delimiter = ',',
         required = true
     )]
-    names: Vec<ExtraName>,
+    names: Vec<Extra>,
     /// The folder of tool directories
     #[arg(long, value_name = "FOLDER")]
     tools: Option<String>,
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:
-  windlass tools                  what the agent can do, and what else it could
-  windlass tools --format json    for a program")]
+  windlass tools                       what the agent can do, and what else it could
+  windlass tools --format json         for a program
+  windlass tools compare book_table    how the versions of a tool do")]
 struct ToolsArguments {
+    #[command(subcommand)]
+    command: Option<ToolsCommand>,
     #[command(flatten)]
     file: ConfigFile,
     /// The folder of tool directories
@@ -384,6 +368,33 @@ struct ToolsArguments {
     /// The folder of the knowledge base
     #[arg(long, value_name = "FOLDER")]
     kb: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum ToolsCommand {
+    /// Ask a running server how the versions of a tool do, side by side
+    Compare(CompareArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass tools compare book_table                      what the server of this machine has counted since its start
+  windlass tools compare book_table --key-file key.txt   where callers have to sign in
+  curl -s https://agent.example/api/tools/stats?by=version | windlass tools compare book_table --from -")]
+struct CompareArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The tool's id
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    place: ListenFlags,
+    /// A file that holds an API key, where callers have to sign in
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Read this answer of GET /api/tools/stats?by=version in place of asking; - is the standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "port", "key_file"])]
+    from: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -879,6 +890,10 @@ pub fn main(handlers: Handlers) -> ExitCode {
     let outcome = match cli.command {
         Command::Init(arguments) => init::run(&arguments),
         Command::Tool(arguments) => init::tool(&arguments),
+        Command::Tools(ToolsArguments {
+            command: Some(ToolsCommand::Compare(arguments)),
+            ..
+        }) => compare::run(&arguments),
         Command::Tools(arguments) => tools::run(&arguments, &handlers),
         Command::Serve(arguments) => serve::run(&arguments, handlers),
         Command::Build(arguments) => build::run(&arguments, &handlers),

@@ -21,6 +21,7 @@ use windlass_session::time::Timestamp;
 use windlass_tool::artifact::Artifact;
 use windlass_tool::id::ToolId;
 use windlass_tool::registry::Registry;
+use windlass_tool::rollout::Rollout;
 use windlass_tool::template::escaped;
 
 /// Bytes of one line; a longer one is none of ours.
@@ -92,6 +93,15 @@ fn registry(
         let mut config = (**config).clone();
         let own = |id: &ToolId| Some((id.clone(), header.tools.get(id.as_str())?.clone()));
         config.tightenings = artifact.tool_ids().filter_map(own).collect();
+        let versions = artifact.tool_ids().filter_map(|id| {
+            let version = header.versions.get(id.as_str())?.clone();
+            let rollout = Rollout {
+                version: Some(version),
+                ..Rollout::default()
+            };
+            Some((id.clone(), rollout))
+        });
+        config.rollouts = versions.collect();
         workshop.config = Arc::new(config);
     }
     let toolbox = workshop

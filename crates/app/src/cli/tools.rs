@@ -9,6 +9,7 @@ use crate::toolbox::{self, ARTIFACT_FILE, Handlers};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_config::Config;
+use windlass_tool::version::Version;
 
 /// A tool as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,9 @@ struct Listed {
     writes: bool,
     asks: bool,
     kind: String,
+    version: String,
+    /// The versions beside that one, the lowest first.
+    others: Vec<String>,
     /// The group by which `tool add` names it; built-in tools of every project have none.
     extra: Option<Extra>,
     is_on: bool,
@@ -39,8 +43,15 @@ pub(super) fn run(arguments: &ToolsArguments, handlers: &Handlers) -> Result<(),
         ));
     };
     let artifact: Value = serde_json::from_slice(&artifact.to_json()).map_err(Failure::of)?;
-    let on = artifact["tools"].as_array().into_iter().flatten();
-    let mut tools: Vec<Listed> = on.map(|manifest| listed(manifest, true)).collect();
+    let mut tools: Vec<Listed> = Vec::new();
+    for manifest in artifact["tools"].as_array().into_iter().flatten() {
+        let tool = listed(manifest, true);
+        // The current version stands before the others.
+        match tools.last_mut().filter(|last| last.id == tool.id) {
+            Some(current) => current.others.push(tool.version),
+            None => tools.push(tool),
+        }
+    }
     tools.extend(off(&tools));
     match Printer.format() {
         Format::Text => print_text(&tools, &config),
@@ -84,6 +95,8 @@ fn listed(manifest: &Value, is_on: bool) -> Listed {
         id,
         modes,
         kind,
+        version: manifest["version"].as_str().unwrap_or("1.0.0").to_owned(),
+        others: Vec::new(),
         extra,
         is_on,
     }
@@ -118,6 +131,10 @@ fn print_text(tools: &[Listed], config: &Config) {
             (None, None, _) if tool.kind == "builtin" => "built in".to_owned(),
             (None, None, _) => format!("of this project, {}", tool.kind),
         };
+        let note = match versions(tool, config) {
+            Some(versions) => format!("{note}; {versions}"),
+            None => note,
+        };
         Printer.result(&format!(
             "{}  {:<width$}  {:<11}  {does:<18}  {note}",
             if tool.is_on { "on " } else { "off" },
@@ -127,10 +144,55 @@ fn print_text(tools: &[Listed], config: &Config) {
     }
 }
 
+/// The versions of a tool that has several, and what of its users each gets.
+fn versions(tool: &Listed, config: &Config) -> Option<String> {
+    if tool.others.is_empty() {
+        return None;
+    }
+    let rules = config.rollouts.get(tool.id.as_str());
+    let rest = rules.and_then(|rules| rules.version.as_ref());
+    let rest = rest.map_or(tool.version.as_str(), Version::as_str);
+    let named = [&tool.version]
+        .into_iter()
+        .chain(&tool.others)
+        .map(|version| {
+            let of_version = Version::parse(version);
+            let recipients = rules.zip(of_version);
+            let recipients = recipients.and_then(|(rules, version)| rules.versions.get(&version));
+            let mut who = Vec::new();
+            if let Some(recipients) = recipients {
+                for (count, noun) in [
+                    (recipients.users.len(), "user"),
+                    (recipients.roles.len(), "role"),
+                    (recipients.tenants.len(), "tenant"),
+                ] {
+                    match count {
+                        0 => {}
+                        1 => who.push(format!("1 {noun}")),
+                        count => who.push(format!("{count} {noun}s")),
+                    }
+                }
+                if recipients.percent > 0 {
+                    who.push(format!("{} %", recipients.percent));
+                }
+            }
+            if *version == rest {
+                who.push("everybody else".to_owned());
+            }
+            match who.is_empty() {
+                true => format!("{version} for nobody"),
+                false => format!("{version} for {}", who.join(", ")),
+            }
+        });
+    Some(format!("versions {}", named.collect::<Vec<_>>().join("; ")))
+}
+
 fn as_json(tool: &Listed, config: &Config) -> Value {
     json!({
         "id": tool.id,
         "on": tool.is_on,
+        "version": tool.version,
+        "otherVersions": tool.others,
         "modes": tool.modes,
         "sideEffects": if tool.writes { "writes" } else { "read_only" },
         "requiresConfirmation": tool.asks,

@@ -3,7 +3,7 @@
 //! are `access::tickets`.)
 
 mod ticket;
-mod webhook;
+pub(crate) mod webhook;
 
 pub(crate) use ticket::Ticket;
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 use ticket::{Written, is_id};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
-use webhook::Webhook;
+use webhook::{Posted, Webhook, WebhookSettings};
 use windlass_config::Config;
 use windlass_tool::handler::{CapabilityFuture, Handover, HandoverError, Handovers, NewHandover};
 use windlass_tool::id::TenantId;
@@ -97,7 +97,14 @@ impl HandoverDesk {
                 kept_ms: settings.keep_days.get().saturating_mul(DAY_MS),
             },
             tickets: Mutex::new(tickets),
-            webhook: Webhook::of(config)?,
+            webhook: Webhook::of(
+                config,
+                WebhookSettings {
+                    section: "escalation",
+                    address: settings.webhook.as_ref(),
+                    secret: settings.webhook_secret.as_ref(),
+                },
+            )?,
             opened: Notify::new(),
             delivery_due: Notify::new(),
         }))
@@ -406,7 +413,12 @@ impl HandoverDesk {
         tried: &BTreeMap<String, Tried>,
     ) -> Option<(String, Tried)> {
         let webhook = self.webhook.as_ref()?;
-        match webhook.send(ticket).await {
+        let posted = Posted {
+            id: ticket.id.clone(),
+            kind: "ticket.opened",
+            data: ticket.json(),
+        };
+        match webhook.send(posted).await {
             Ok(()) => {
                 let (desk, id) = (self.clone(), ticket.id.clone());
                 let noted = tokio::task::spawn_blocking(move || desk.note_sent(&id));
@@ -458,7 +470,7 @@ struct Tried {
 }
 
 /// A second, then four times as long each time.
-fn pause_after(attempts: u32) -> Duration {
+pub(crate) fn pause_after(attempts: u32) -> Duration {
     let seconds = 4_u64.checked_pow(attempts).unwrap_or(u64::MAX);
     Duration::from_secs(seconds).min(PAUSE_MAX)
 }

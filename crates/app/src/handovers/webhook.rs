@@ -1,13 +1,12 @@
-//! Posts tickets to the service that the configuration names, signed, under the same id each time. Knows no conversation, and not when
-//! it is asked again.
+//! Posts what happened to a service that the configuration names, signed, under the same id each time. Knows no conversation, and not
+//! when it is asked again.
 
-use super::ticket::Ticket;
 use crate::clock;
 use crate::failure::Failure;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_config::Config;
+use windlass_config::{Config, Secret, WebAddress};
 use windlass_runtime::declared::SigningKey;
 use windlass_runtime::fetch::{Endpoint, FetchLimits, Fetcher, Places, SystemResolver, WayOut};
 use windlass_tool::envelope::rfc3339;
@@ -17,10 +16,26 @@ use windlass_tool::handler::{Http, HttpRequest, IDEMPOTENCY_KEY, Redirects};
 const PATIENCE: Duration = Duration::from_secs(15);
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-pub(super) struct Webhook {
+pub(crate) struct Webhook {
     url: String,
     key: SigningKey,
     way: Arc<dyn Http>,
+}
+
+/// What the configuration says of it.
+pub(crate) struct WebhookSettings<'a> {
+    /// The part of the configuration.
+    pub(crate) section: &'static str,
+    pub(crate) address: Option<&'a WebAddress>,
+    pub(crate) secret: Option<&'a Secret>,
+}
+
+/// One thing that happened.
+pub(crate) struct Posted {
+    /// The same each time that it is posted.
+    pub(crate) id: String,
+    pub(crate) kind: &'static str,
+    pub(crate) data: Value,
 }
 
 impl Webhook {
@@ -29,23 +44,26 @@ impl Webhook {
     /// # Errors
     ///
     /// It has no secret, or one that signs nothing.
-    pub(super) fn of(config: &Config) -> Result<Option<Self>, Failure> {
-        let settings = &config.escalation;
-        let Some(url) = &settings.webhook else {
+    pub(crate) fn of(
+        config: &Config,
+        settings: WebhookSettings<'_>,
+    ) -> Result<Option<Self>, Failure> {
+        let section = settings.section;
+        let Some(url) = settings.address else {
             return Ok(None);
         };
         let refuse =
-            |problem: &str| Failure::Failed(format!("escalation.webhook_secret: {problem}"));
-        let secret = settings.webhook_secret.as_ref().ok_or_else(|| {
-            refuse("escalation.webhook needs it, to sign what is posted; write whsec_ and 24 to 64 random bytes in base64")
+            |problem: &str| Failure::Failed(format!("{section}.webhook_secret: {problem}"));
+        let secret = settings.secret.ok_or_else(|| {
+            refuse(&format!("{section}.webhook needs it, to sign what is posted; write whsec_ and 24 to 64 random bytes in base64"))
         })?;
         let key = SigningKey::parse(secret.sensitive().expose())
             .map_err(|unfit| refuse(&unfit.to_string()))?;
         let url = url.as_str().to_owned();
         let place = Endpoint::of_url(&url).ok_or_else(|| {
-            Failure::Failed(
-                "escalation.webhook: it names no host; write https://host/path".to_owned(),
-            )
+            Failure::Failed(format!(
+                "{section}.webhook: it names no host; write https://host/path"
+            ))
         })?;
         let limits = FetchLimits {
             timeout: PATIENCE,
@@ -61,23 +79,24 @@ impl Webhook {
         }))
     }
 
-    /// Posts a ticket; else why it did not arrive.
-    pub(super) async fn send(&self, ticket: &Ticket) -> Result<(), String> {
+    /// Posts what happened; else why it did not arrive.
+    pub(crate) async fn send(&self, posted: Posted) -> Result<(), String> {
+        let Posted { id, kind, data } = posted;
         let now_unix_ms = clock::now_unix_ms();
         let body = json!({
-            "type": "ticket.opened",
+            "type": kind,
             "timestamp": rfc3339(now_unix_ms),
-            "data": ticket.json(),
+            "data": data,
         });
         let body = body.to_string().into_bytes();
         let seconds = now_unix_ms / 1_000;
-        let signature = self.key.sign(&ticket.id, seconds, &body);
+        let signature = self.key.sign(&id, seconds, &body);
         let headers = [
             ("content-type", "application/json".to_owned()),
-            ("webhook-id", ticket.id.clone()),
+            ("webhook-id", id.clone()),
             ("webhook-timestamp", seconds.to_string()),
             ("webhook-signature", signature),
-            (IDEMPOTENCY_KEY, ticket.id.clone()),
+            (IDEMPOTENCY_KEY, id),
         ];
         let request = HttpRequest {
             method: "POST".to_owned(),

@@ -98,6 +98,25 @@ const CALENDAR: [(&str, &str, &str); 5] = [
     ),
 ];
 
+/// The tools about work that goes on by itself.
+const TASKS: [(&str, &str, &str); 3] = [
+    (
+        "cancel-task",
+        include_str!("../../../../tools/_optional/cancel-task/schema.json"),
+        include_str!("../../../../tools/_optional/cancel-task/guide.md"),
+    ),
+    (
+        "get-task",
+        include_str!("../../../../tools/_optional/get-task/schema.json"),
+        include_str!("../../../../tools/_optional/get-task/guide.md"),
+    ),
+    (
+        "list-tasks",
+        include_str!("../../../../tools/_optional/list-tasks/schema.json"),
+        include_str!("../../../../tools/_optional/list-tasks/guide.md"),
+    ),
+];
+
 /// The tools of pictures.
 const IMAGES: [(&str, &str, &str); 3] = [
     (
@@ -129,10 +148,11 @@ pub(crate) enum Extra {
     Memory,
     Escalate,
     Search,
+    Tasks,
 }
 
 impl Extra {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Calendar,
         Self::Contacts,
         Self::Images,
@@ -142,6 +162,7 @@ impl Extra {
         Self::Memory,
         Self::Escalate,
         Self::Search,
+        Self::Tasks,
     ];
 
     /// As the command line calls it.
@@ -156,6 +177,23 @@ impl Extra {
             Self::Memory => "memory",
             Self::Escalate => "escalate",
             Self::Search => "search",
+            Self::Tasks => "tasks",
+        }
+    }
+
+    /// What its tools are for, as the command line's help says it.
+    pub(crate) fn purpose(self) -> &'static str {
+        match self {
+            Self::Calendar => "Free times, events; made, moved and cancelled after the user's yes",
+            Self::Contacts => "Find telephone numbers and addresses in a text",
+            Self::Images => "Draft prompts, make pictures and show them",
+            Self::Ranking => "Put lists in order by what counts",
+            Self::Blocks => "Block abusive users for a time",
+            Self::Context => "Say dates in the user's zone, and what is known of the user",
+            Self::Memory => "Look up what earlier calls of the conversation brought back",
+            Self::Escalate => "Hand a conversation over to a person",
+            Self::Search => "Search the web by a service with a key",
+            Self::Tasks => "Tell of work in the background, and stop it",
         }
     }
 
@@ -166,9 +204,12 @@ impl Extra {
             Self::Images => "nothing (pictures by Gemini or OpenAI: a key)",
             Self::Escalate => "nothing (to tell people at once: a webhook)",
             Self::Search => "a key of Brave, Tavily or a model that searches",
-            Self::Contacts | Self::Ranking | Self::Blocks | Self::Context | Self::Memory => {
-                "nothing"
-            }
+            Self::Contacts
+            | Self::Ranking
+            | Self::Blocks
+            | Self::Context
+            | Self::Memory
+            | Self::Tasks => "nothing",
         }
     }
 
@@ -242,6 +283,7 @@ impl Extra {
                 include_str!("../../../../tools/_optional/escalate/schema.json"),
                 include_str!("../../../../tools/_optional/escalate/guide.md"),
             )],
+            Self::Tasks => &TASKS,
         }
     }
 
@@ -252,7 +294,12 @@ impl Extra {
             Self::Escalate => include_str!("templates/escalation.toml"),
             Self::Images => include_str!("templates/images.toml"),
             Self::Search => include_str!("templates/search.toml"),
-            Self::Contacts | Self::Ranking | Self::Blocks | Self::Context | Self::Memory => "",
+            Self::Contacts
+            | Self::Ranking
+            | Self::Blocks
+            | Self::Context
+            | Self::Memory
+            | Self::Tasks => "",
         }
     }
 }

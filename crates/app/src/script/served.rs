@@ -71,7 +71,9 @@ impl ServedScripts {
 
 impl ScriptLoader for ServedScripts {
     fn load(&self, script: &Script<'_>) -> Result<Arc<dyn Handler>, String> {
-        let load = json!({"tool": script.tool, "entry": script.entry, "modules": script.modules});
+        // Versions of one tool are run side by side.
+        let name = format!("{}@{}", script.tool, script.version);
+        let load = json!({"tool": name, "entry": script.entry, "modules": script.modules});
         let params = serde_json::value::to_raw_value(&load).map_err(|error| error.to_string())?;
         let request = WorkerRequest {
             method: "load".to_owned(),
@@ -79,8 +81,6 @@ impl ScriptLoader for ServedScripts {
         };
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         sources.push(request);
-        Ok(self
-            .worker
-            .handler(ServedTool::new(script.tool.clone(), Numbers::Doubles)))
+        Ok(self.worker.handler(ServedTool::new(name, Numbers::Doubles)))
     }
 }

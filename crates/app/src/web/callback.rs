@@ -78,7 +78,9 @@ pub(super) async fn take(
         .all()
         .registry
         .clone();
-    let Some(tool) = registry.get(effect.tool.as_str()) else {
+    // The service of the version that ran is the one that calls back.
+    let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version);
+    let Some(tool) = tool else {
         return unknown();
     };
     match read(tool, &effect, &head.headers, &body) {

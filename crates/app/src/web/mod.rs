@@ -23,6 +23,7 @@ pub(crate) mod patience;
 pub(crate) mod peer;
 mod pictures;
 pub(crate) mod rare_line;
+mod tasks;
 mod ui;
 pub(crate) mod upgrade;
 mod voice;
@@ -134,6 +135,9 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/api/conversations/{id}/export", get(conversations::export))
         .route("/api/effects/{id}", get(ledger::effect))
         .route("/api/effects/{id}/result", post(callback::take))
+        .route("/api/tasks", get(tasks::list))
+        .route("/api/tasks/{id}", get(tasks::one))
+        .route("/api/tasks/{id}/cancel", post(tasks::cancel))
         .route("/v1/chat/completions", post(completions::complete))
         .route("/v1/models", get(completions::models))
         .route(
@@ -248,10 +252,22 @@ async fn metrics(Extract(state): Extract<Arc<ServerState>>, request: Request) ->
 
 async fn tool_stats(Extract(state): Extract<Arc<ServerState>>, request: Request) -> Response<Body> {
     let (head, _) = request.into_parts();
-    match refuses_counts(&state, &head).await {
-        Some(refused) => refused,
-        None => typed("application/json", state.metrics.tools_json().to_string()),
+    if let Some(refused) = refuses_counts(&state, &head).await {
+        return refused;
     }
+    let mut query = head.uri.query().unwrap_or_default().split('&');
+    let figures = match query.find_map(|pair| pair.strip_prefix("by=")) {
+        None => state.metrics.tools_json(),
+        Some("version") => state.metrics.versions_json(),
+        Some(_) => {
+            return chat::error(
+                StatusCode::BAD_REQUEST,
+                ErrorCode::BadMessage.as_str(),
+                "the figures are told for each tool, or with by=version for each of its versions",
+            );
+        }
+    };
+    typed("application/json", figures.to_string())
 }
 
 /// Where callers sign in, the counts are for programs with a key: they tell of every user's sessions.

@@ -44,7 +44,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [File; 39] = files![
+static FILES: [File; 40] = files![
     "/" => "crates/app/ui/index.html",
     "/app.js" => "crates/app/ui/app.js",
     "/approvals.js" => "crates/app/ui/approvals.js",
@@ -77,6 +77,7 @@ static FILES: [File; 39] = files![
     "/sign-in.js" => "crates/app/ui/sign-in.js",
     "/style.css" => "crates/app/ui/style.css",
     "/tabs.js" => "crates/app/ui/tabs.js",
+    "/tasks.js" => "crates/app/ui/tasks.js",
     "/theme.js" => "crates/app/ui/theme.js",
     "/tool-stats.js" => "crates/app/ui/tool-stats.js",
     "/transcript.js" => "crates/app/ui/transcript.js",

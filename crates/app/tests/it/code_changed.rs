@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// A service that counts what it is asked.
-struct Service {
-    port: u16,
+pub(crate) struct Service {
+    pub(crate) port: u16,
     asked: Arc<AtomicUsize>,
 }
 
 impl Service {
-    fn open() -> Self {
+    pub(crate) fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::<AtomicUsize>::default();
@@ -49,7 +49,7 @@ impl Service {
         Self { port, asked }
     }
 
-    fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 }

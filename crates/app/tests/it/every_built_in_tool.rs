@@ -77,10 +77,12 @@ const READ: &str = "TRANSIENT";
 const WRITTEN: &str = "OUTCOME_UNKNOWN";
 /// The request and the call have one limit; whichever is noticed first, nothing is said to have been done.
 const PAID: &str = "TRANSIENT or OUTCOME_UNKNOWN";
+/// No built-in tool is a task, of which another test has some.
+const NO_TASK: &str = r#"{"task_id":"none"}"#;
 const LIMIT_MS: &str = "200";
 
 #[rustfmt::skip]
-const ROWS: [Row; 20] = [
+const ROWS: [Row; 23] = [
     Row { tool: "kb_search", fits: r#"{"query":"Fram"}"#, unfit: r#"{"query":""}"#,
         modes: Both, consent: Free, again: Runs, waits: Inline },
     Row { tool: "kb_get", fits: r#"{"id":"doc:engines"}"#, unfit: r#"{"id":7}"#,
@@ -115,6 +117,12 @@ const ROWS: [Row; 20] = [
     Row { tool: "get_context", fits: "{}", unfit: r#"{"fields":["purse"]}"#,
         modes: Both, consent: Free, again: Runs, waits: Inline },
     Row { tool: "query_tool_memory", fits: "{}", unfit: r#"{"limit":0}"#,
+        modes: Both, consent: Free, again: Runs, waits: Process },
+    Row { tool: "get_task", fits: NO_TASK, unfit: r#"{"task_id":""}"#,
+        modes: Both, consent: Free, again: Runs, waits: Process },
+    Row { tool: "list_tasks", fits: "{}", unfit: r#"{"limit":0}"#,
+        modes: Both, consent: Free, again: Runs, waits: Process },
+    Row { tool: "cancel_task", fits: NO_TASK, unfit: r#"{"task_id":""}"#,
         modes: Both, consent: Free, again: Runs, waits: Process },
     Row { tool: "rank_results", fits: r#"{"items":[{"price":3},{"price":2}],"criteria":[{"field":"price"}]}"#, unfit: r#"{"items":[{"price":3}],"criteria":[]}"#,
         modes: Both, consent: Free, again: Runs, waits: Process },
@@ -304,6 +312,10 @@ async fn a_tool_refuses_what_does_not_fit_and_does_its_work_once() {
 
         let arguments = filled(row.fits);
         let done = carry_out(&scene, row, &arguments);
+        if arguments == NO_TASK {
+            expect_error(row, &done, "NOT_FOUND");
+            continue;
+        }
         assert_eq!(done["ok"], true, "{}: {done}", row.tool);
         if row.again == Shut {
             let shut = scene.ask(row, &arguments);

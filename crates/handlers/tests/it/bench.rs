@@ -13,10 +13,11 @@ use windlass_tool::handler::{
     CapabilityFuture, Cause, Context, EarlierCall, EventList, EventsRequest, Execution, Facets,
     Failure, FetchError, Finding, GeneratedImages, GetRequest, Handler, HandlerMessage, Handover,
     HandoverError, Handovers, Hit, Http, HttpAnswer, HttpRequest, ImageRequest, Images, Invocation,
-    Knowledge, KnowledgeError, KnowledgeReader, LocalTime, Lookup, LookupInvocation,
+    Knowledge, KnowledgeError, KnowledgeReader, ListedTasks, LocalTime, Lookup, LookupInvocation,
     MemoryUnavailable, NewHandover, Outbox, OutboxClosed, PICTURES, Page, Record, Report,
     RunWrites, SearchAnswer, SearchRequest, ServiceError, SessionContext, SessionFacts, Snippet,
-    Success, ToolFacts, WebSearch, WebSearchAnswer, WebSearchRequest, World,
+    Success, TaskAsker, TaskCancel, TaskFacts, TaskList, Tasks, TasksUnavailable, ToolFacts,
+    WebSearch, WebSearchAnswer, WebSearchRequest, World,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
@@ -67,6 +68,11 @@ pub(crate) struct Fakes {
     pub(crate) calls: Mutex<Vec<EarlierCall>>,
     pub(crate) memory_fails: Mutex<bool>,
     pub(crate) calls_asked: Mutex<Vec<CallsRequest>>,
+    /// Tasks, what comes of cancelling one, or that they cannot be read; and what was asked about them.
+    pub(crate) tasks: Mutex<Vec<TaskFacts>>,
+    pub(crate) task_cancel: Mutex<Option<TaskCancel>>,
+    pub(crate) tasks_fail: Mutex<bool>,
+    pub(crate) tasks_asked: Mutex<Vec<String>>,
     pub(crate) rights: Mutex<Rights>,
     /// The user's zone, if it is known.
     pub(crate) zone: Mutex<Option<String>>,
@@ -180,6 +186,7 @@ impl Bench {
                 id: ToolId::parse(tool).unwrap(),
                 version: "1.0.0".into(),
                 idempotent: false,
+                writes: true,
             },
             session: SessionFacts {
                 is_active: self.session_is_active,
@@ -310,6 +317,10 @@ impl World for Handle {
     }
 
     fn memory(&self) -> Arc<dyn CallMemory> {
+        Arc::new(self.clone())
+    }
+
+    fn tasks(&self) -> Arc<dyn Tasks> {
         Arc::new(self.clone())
     }
 
@@ -512,6 +523,62 @@ impl CallMemory for Handle {
             false => Ok(self.0.calls.lock().unwrap().clone()),
         };
         Box::pin(std::future::ready(found))
+    }
+}
+
+impl Handle {
+    fn tasks<T: Send + 'static>(
+        &self,
+        asked: String,
+        answer: impl FnOnce(&[TaskFacts]) -> T,
+    ) -> CapabilityFuture<Result<T, TasksUnavailable>> {
+        self.0.tasks_asked.lock().unwrap().push(asked);
+        let found = match *self.0.tasks_fail.lock().unwrap() {
+            true => Err(TasksUnavailable("disk full at /var/lib/x".into())),
+            false => Ok(answer(&self.0.tasks.lock().unwrap())),
+        };
+        Box::pin(std::future::ready(found))
+    }
+}
+
+fn one(tasks: &[TaskFacts], id: &EffectId) -> Option<TaskFacts> {
+    tasks.iter().find(|task| task.id == *id).cloned()
+}
+
+impl Tasks for Handle {
+    fn find(
+        &self,
+        asker: TaskAsker,
+        id: EffectId,
+    ) -> CapabilityFuture<Result<Option<TaskFacts>, TasksUnavailable>> {
+        self.tasks(format!("{asker:?}"), |tasks| one(tasks, &id))
+    }
+
+    fn list(
+        &self,
+        _: TaskAsker,
+        wanted: ListedTasks,
+    ) -> CapabilityFuture<Result<TaskList, TasksUnavailable>> {
+        self.tasks(format!("{wanted:?}"), |tasks| TaskList {
+            tasks: tasks.iter().take(wanted.tasks_max).cloned().collect(),
+            has_more: tasks.len() > wanted.tasks_max,
+        })
+    }
+
+    fn cancel(
+        &self,
+        _: TaskAsker,
+        id: EffectId,
+    ) -> CapabilityFuture<Result<Option<(TaskFacts, TaskCancel)>, TasksUnavailable>> {
+        let outcome = self
+            .0
+            .task_cancel
+            .lock()
+            .unwrap()
+            .unwrap_or(TaskCancel::Ended);
+        self.tasks(format!("cancel {}", id.as_str()), |tasks| {
+            one(tasks, &id).map(|task| (task, outcome))
+        })
     }
 }
 

@@ -141,10 +141,9 @@ fn what_writes_or_computes_leaves_the_threads_alone_that_move_audio() {
     let handlers = windlass_handlers::builtin();
     for (tool, handler) in &handlers {
         let expected = match tool.as_str() {
-            "escalate" | "extract_contacts" | "ignore_user" | "image_generate"
-            | "query_tool_memory" | "rank_results" | "send_image" | "web_search" => {
-                Placement::Apart
-            }
+            "cancel_task" | "escalate" | "extract_contacts" | "get_task" | "ignore_user"
+            | "image_generate" | "list_tasks" | "query_tool_memory" | "rank_results"
+            | "send_image" | "web_search" => Placement::Apart,
             tool if tool.starts_with("calendar_") => Placement::Apart,
             _ => Placement::Inline,
         };

@@ -37,4 +37,6 @@ mod send_image;
 #[cfg(test)]
 mod start_voice_session;
 #[cfg(test)]
+mod tasks;
+#[cfg(test)]
 mod web_search;

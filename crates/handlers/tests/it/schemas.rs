@@ -9,22 +9,25 @@ use windlass_tool::handler_file::Permissions;
 use windlass_tool::problem::Severity;
 use windlass_tool::validate::Validator;
 
-const TOOLS: [&str; 20] = [
+const TOOLS: [&str; 23] = [
     "calendar_cancel_event",
     "calendar_create_event",
     "calendar_get_availability",
     "calendar_list_events",
     "calendar_move_event",
+    "cancel_task",
     "end_voice_session",
     "escalate",
     "extract_contacts",
     "format_datetime",
     "get_context",
+    "get_task",
     "ignore_user",
     "image_draft_prompt",
     "image_generate",
     "kb_get",
     "kb_search",
+    "list_tasks",
     "query_tool_memory",
     "rank_results",
     "send_image",
@@ -148,6 +151,30 @@ fn metadata_is_that_of_the_tool_selection_matrix() {
             true,
             json!(["text", "voice"]),
             300,
+        ),
+        (
+            "get_task",
+            "utility",
+            "read_only",
+            true,
+            json!(["text", "voice"]),
+            300,
+        ),
+        (
+            "list_tasks",
+            "utility",
+            "read_only",
+            true,
+            json!(["text", "voice"]),
+            300,
+        ),
+        (
+            "cancel_task",
+            "action",
+            "writes",
+            true,
+            json!(["text", "voice"]),
+            500,
         ),
         (
             "escalate",

@@ -130,10 +130,10 @@ impl DeclaredTools {
 
 fn behavior(behavior: Behavior, calls: CallSupport) -> Option<&'static str> {
     match (calls, behavior) {
-        (CallSupport::BlockingOnly, Behavior::Blocking | Behavior::NonBlocking) => None,
-        (CallSupport::Both, Behavior::Blocking) => Some("BLOCKING"),
-        (CallSupport::Both, Behavior::NonBlocking)
-        | (CallSupport::NonBlockingOnly, Behavior::Blocking | Behavior::NonBlocking) => {
+        (CallSupport::BlockingOnly, _) => None,
+        // A call that is answered as soon as it has begun is waited for.
+        (CallSupport::Both, Behavior::Blocking | Behavior::Background) => Some("BLOCKING"),
+        (CallSupport::Both, Behavior::NonBlocking) | (CallSupport::NonBlockingOnly, _) => {
             Some("NON_BLOCKING")
         }
     }

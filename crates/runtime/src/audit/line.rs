@@ -64,12 +64,14 @@ pub(super) enum What {
     Settled {
         call: CallNumber,
         tool: ToolId,
+        version: Arc<str>,
         effect_id: EffectId,
     },
     /// The session's user wants a call stopped.
     Cancel {
         call: CallNumber,
         tool: ToolId,
+        version: Arc<str>,
         way: CancelWay,
         outcome: CancelOutcome,
     },
@@ -147,9 +149,11 @@ impl What {
             }),
             SessionEvent::CallSettled(record) if record.response.expose().is_ok() => {
                 let effect_id = record.effect_id.clone()?;
+                let tool = record.tool()?;
                 Some(Self::Settled {
                     call: record.call(),
-                    tool: record.tool()?.id.clone(),
+                    tool: tool.id.clone(),
+                    version: tool.version.clone(),
                     effect_id,
                 })
             }
@@ -158,21 +162,25 @@ impl What {
             SessionEvent::EffectSettled {
                 call,
                 tool,
+                version,
                 effect_id,
                 succeeded: true,
             } => Some(Self::Settled {
                 call: *call,
                 tool: tool.clone(),
+                version: version.clone(),
                 effect_id: effect_id.clone(),
             }),
             SessionEvent::CancelRequested {
                 call,
                 tool,
+                version,
                 way,
                 outcome,
             } => Some(Self::Cancel {
                 call: *call,
                 tool: tool.clone(),
+                version: version.clone(),
                 way: *way,
                 outcome: *outcome,
             }),
@@ -266,6 +274,7 @@ struct CallLine<'a> {
 #[serde(rename_all = "camelCase")]
 struct NoteLine<'a> {
     tool_id: &'a str,
+    tool_version: &'a str,
     call_id: String,
     data: Value,
 }
@@ -274,6 +283,7 @@ struct NoteLine<'a> {
 #[serde(rename_all = "camelCase")]
 struct SettledLine<'a> {
     tool_id: &'a str,
+    tool_version: &'a str,
     call_id: String,
     effect_id: &'a str,
     state: &'static str,
@@ -284,6 +294,7 @@ struct SettledLine<'a> {
 #[serde(rename_all = "camelCase")]
 struct CancelLine<'a> {
     tool_id: &'a str,
+    tool_version: &'a str,
     call_id: String,
     way: &'static str,
     outcome: &'static str,
@@ -333,6 +344,7 @@ pub(super) fn of_entry(
             secrets.add(arguments.expose(), &tool.sensitive);
             let rest = Rest::Note(NoteLine {
                 tool_id: tool.id.as_str(),
+                tool_version: &tool.version,
                 call_id: call.to_string(),
                 data: said(data.expose(), &secrets),
             });
@@ -341,11 +353,13 @@ pub(super) fn of_entry(
         What::Settled {
             call,
             tool,
+            version,
             effect_id,
         } => (
             SETTLED.into(),
             Rest::Settled(SettledLine {
                 tool_id: tool.as_str(),
+                tool_version: version,
                 call_id: call.to_string(),
                 effect_id: effect_id.as_str(),
                 state: state_name(EffectState::Done),
@@ -355,12 +369,14 @@ pub(super) fn of_entry(
         What::Cancel {
             call,
             tool,
+            version,
             way,
             outcome,
         } => (
             STOPPING.into(),
             Rest::Cancel(CancelLine {
                 tool_id: tool.as_str(),
+                tool_version: version,
                 call_id: call.to_string(),
                 way: way.as_str(),
                 outcome: outcome.as_str(),

@@ -106,7 +106,7 @@ impl Handler for HttpFile {
                 Ok(answer) => Answered {
                     template: &inner.file.request,
                     answer: &answer,
-                    writes: context.effect_id.is_some(),
+                    writes: context.may_change(),
                 }
                 .result(),
                 Err(error) => {

@@ -140,7 +140,7 @@ impl DeclaredHandlers {
                 .collect(),
         });
         Ok(worker.handler(ServedTool {
-            tool: declared.tool.clone(),
+            name: declared.tool.as_str().into(),
             timeout: process.timeout_ms.map(Duration::from_millis),
             numbers: process.numbers,
         }))

@@ -110,7 +110,7 @@ fn answered(answer: &HttpAnswer, context: &Context) -> HandlerResult {
     let body = match &answer.body {
         Ok(body) => body,
         Err(incomplete) if answer.status == 200 => return cut_off(incomplete),
-        Err(_) => return Err(status_failure(answer, context.effect_id.is_some()).into()),
+        Err(_) => return Err(status_failure(answer, context.may_change()).into()),
     };
     match (answer.status, &context.effect_id) {
         (200, _) => read_response(body),
@@ -118,12 +118,12 @@ fn answered(answer: &HttpAnswer, context: &Context) -> HandlerResult {
             accepted(body, effect_id, context.world.now_unix_ms()).map_err(broken)
         }
         (202, None) => Err(broken(
-            "the service answered 202, which it may do for tools that write alone".to_owned(),
+            "the service answered 202, which it may do for tools that write or are background alone".to_owned(),
         )),
         (status @ 201..=299, _) => Err(broken(format!(
             "the service answered {status}, and not 200 with a ToolResponse"
         ))),
-        (_, effect_id) => Err(status_failure(answer, effect_id.is_some()).into()),
+        (_, _) => Err(status_failure(answer, context.may_change()).into()),
     }
 }
 

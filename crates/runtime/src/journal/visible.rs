@@ -212,7 +212,10 @@ impl Visible {
         match news {
             News::Effect(effect) => self.hide_effect(effect),
             News::Question(question) => self.hide_question(question),
-            News::Asked(_) | News::TicketReply(_) | News::State { .. } => None,
+            News::Asked(_)
+            | News::TicketReply(_)
+            | News::State { .. }
+            | News::CancelRequested(_) => None,
         }
     }
 
@@ -283,13 +286,13 @@ impl Visible {
     }
 
     fn hide(&mut self, tool: &ToolId, arguments: &mut Sensitive<Arc<Arguments>>) -> bool {
-        let Some(tool) = self.registry.get(tool.as_str()) else {
-            return false;
-        };
-        let left = without_sensitive(arguments.expose(), &tool.sensitive).into_owned();
+        // A row may be of any version of the tool.
+        let versions = self.registry.versions_of(tool.as_str());
+        let sensitive: Vec<String> = versions.flat_map(|tool| tool.sensitive.clone()).collect();
+        let left = without_sensitive(arguments.expose(), &sensitive).into_owned();
         let is_less = left != **arguments.expose();
         if is_less {
-            self.secrets.add(arguments.expose(), &tool.sensitive);
+            self.secrets.add(arguments.expose(), &sensitive);
             *arguments = Sensitive(Arc::new(left));
         }
         is_less
@@ -310,7 +313,8 @@ impl Visible {
 
 /// A tool that marks arguments as sensitive, where there is one.
 fn marking(registry: &Registry) -> Option<&Arc<Tool>> {
-    registry.tools().find(|tool| !tool.sensitive.is_empty())
+    let mut versions = registry.all_versions();
+    versions.find(|tool| !tool.sensitive.is_empty())
 }
 
 /// Whether a tool takes these arguments, so that its pointers say all of where in them something sensitive is.

@@ -33,10 +33,26 @@ impl Samples {
         self.next = (self.next + 1) % SAMPLES_MAX;
     }
 
-    /// Of the values that are kept, by nearest rank.
-    pub(super) fn percentiles(&self) -> Percentiles {
+    /// Those of several measures as one. Of each the last values are kept.
+    pub(super) fn merged<'s>(of: impl Iterator<Item = &'s Self>) -> Self {
+        of.fold(Self::default(), |mut merged, samples| {
+            merged.values.extend(&samples.values);
+            merged.sum += samples.sum;
+            merged.count += samples.count;
+            merged
+        })
+    }
+
+    /// The values that are kept, the least first.
+    pub(super) fn sorted(&self) -> Vec<u32> {
         let mut sorted = self.values.clone();
         sorted.sort_unstable();
+        sorted
+    }
+
+    /// Of the values that are kept, by nearest rank.
+    pub(super) fn percentiles(&self) -> Percentiles {
+        let sorted = self.sorted();
         let rank = |percent: usize| {
             let rank = (sorted.len() * percent).div_ceil(100).max(1);
             sorted.get(rank - 1).copied().unwrap_or(0)

@@ -1,18 +1,25 @@
 //! The two forms in which metrics are shown: the JSON of `GET /metrics`, and Prometheus text.
 
-use super::{Counted, ToolCounts, WindowCounts};
+use super::{Counted, NO_VERSION, ToolCounts, WindowCounts};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
 pub(super) fn json(counted: &Counted) -> Value {
     let per_tool = |value: fn(&ToolCounts) -> Value| -> Value {
         let tools = counted.tools.iter();
-        Value::Object(
-            tools
-                .map(|(name, tool)| (name.to_string(), value(tool)))
-                .collect::<Map<String, Value>>(),
-        )
+        let shown = tools.map(|(name, versions)| {
+            let value = value(&ToolCounts::merged(versions));
+            (name.to_string(), value)
+        });
+        Value::Object(shown.collect())
     };
+    let mut tools = per_tool(tool_json);
+    for (name, versions) in &counted.tools {
+        let each = versions.iter();
+        let each = each.filter(|(version, _)| &***version != NO_VERSION);
+        let each = each.map(|(version, tool)| (version.to_string(), tool_json(tool)));
+        tools[&**name]["versions"] = Value::Object(each.collect());
+    }
     let context = &counted.context;
     let audio = &counted.audio;
     json!({
@@ -33,7 +40,7 @@ pub(super) fn json(counted: &Counted) -> Value {
             "activeSessions": counted.sessions_active,
             "totalTurnsTracked": counted.turns_total,
         },
-        "tools": per_tool(tool_json),
+        "tools": tools,
         "sessions": {
             "active": counted.sessions_active,
             "total": counted.sessions_total,
@@ -93,7 +100,7 @@ fn refused_json(counted: &Counted) -> Value {
     Value::Object(refused)
 }
 
-fn errors_by_type(tool: &ToolCounts) -> Map<String, Value> {
+pub(super) fn errors_by_type(tool: &ToolCounts) -> Map<String, Value> {
     let errors = tool.errors.iter();
     errors
         .map(|(error_type, count)| (error_type.code().to_owned(), json!(count)))
@@ -124,7 +131,8 @@ fn tool_json(tool: &ToolCounts) -> Value {
 
 /// How each tool has done: times in milliseconds, of its last responses.
 pub(super) fn by_tool(counted: &Counted) -> Value {
-    let tools = counted.tools.iter().map(|(name, tool)| {
+    let tools = counted.tools.iter().map(|(name, versions)| {
+        let tool = &ToolCounts::merged(versions);
         let latency = tool.latency_ms.percentiles();
         let stats = json!({
             "calls": tool.calls,
@@ -292,73 +300,90 @@ fn of_audio(counted: &Counted) -> [Number; 4] {
     ]
 }
 
+/// One of the counts of a tool.
+type Count = fn(&ToolCounts) -> u64;
+
 fn tools(text: &mut String, counted: &Counted) {
+    // Without a version there is no label for it.
+    let labelled = || {
+        counted.tools.iter().flat_map(|(tool, versions)| {
+            versions.iter().map(move |(version, counts)| {
+                let labels = match &**version {
+                    NO_VERSION => format!("tool=\"{tool}\""),
+                    version => format!("tool=\"{tool}\",version=\"{version}\""),
+                };
+                (labels, counts)
+            })
+        })
+    };
     let name = "windlass_tool_calls_total";
     head(
         text,
         name,
         "counter",
-        "Calls answered, by tool and outcome.",
+        "Calls answered, by tool, version and outcome.",
     );
-    for (tool, counts) in &counted.tools {
+    for (labels, counts) in labelled() {
         let succeeded = counts.succeeded;
         line(
             text,
-            format_args!("{name}{{tool=\"{tool}\",outcome=\"ok\"}} {succeeded}"),
+            format_args!("{name}{{{labels},outcome=\"ok\"}} {succeeded}"),
         );
         for (error_type, count) in &counts.errors {
             let code = error_type.code();
             line(
                 text,
-                format_args!("{name}{{tool=\"{tool}\",outcome=\"{code}\"}} {count}"),
+                format_args!("{name}{{{labels},outcome=\"{code}\"}} {count}"),
             );
         }
     }
-    let name = "windlass_tool_questions_total";
-    head(
-        text,
-        name,
-        "counter",
-        "Calls that the user has to confirm; how each that they were asked about ended is counted as any other call.",
-    );
-    for (tool, counts) in &counted.tools {
-        let asked = counts.asked;
-        line(text, format_args!("{name}{{tool=\"{tool}\"}} {asked}"));
-    }
-    let name = "windlass_tool_budget_violations_total";
-    head(
-        text,
-        name,
-        "counter",
-        "Calls slower than the tool's own budget, or refused because the turn's was spent.",
-    );
-    for (tool, counts) in &counted.tools {
-        let violations = counts.budget_violations;
-        line(text, format_args!("{name}{{tool=\"{tool}\"}} {violations}"));
+    let counts: [(&str, &str, Count); 3] = [
+        (
+            "windlass_tool_questions_total",
+            "Calls that the user has to confirm; how each that they were asked about ended is counted as any other call.",
+            |counts| counts.asked,
+        ),
+        (
+            "windlass_tool_refusals_total",
+            "Calls that were refused before they ran; they are counted as calls, too.",
+            |counts| counts.refused,
+        ),
+        (
+            "windlass_tool_budget_violations_total",
+            "Calls slower than the tool's own budget, or refused because the turn's was spent.",
+            |counts| counts.budget_violations,
+        ),
+    ];
+    for (name, help, count) in counts {
+        head(text, name, "counter", help);
+        for (labels, counts) in labelled() {
+            let count = count(counts);
+            line(text, format_args!("{name}{{{labels}}} {count}"));
+        }
     }
     let latency = "windlass_tool_latency_milliseconds";
     head(
         text,
         latency,
         "summary",
-        "Time that calls took, over the last thousand of each tool.",
+        "Time that calls took, over the last thousand of each version of a tool.",
     );
-    for (tool, counts) in &counted.tools {
-        summary(text, latency, tool, &counts.latency_ms);
+    for (labels, counts) in labelled() {
+        summary(text, latency, &labels, &counts.latency_ms);
     }
     let size = "windlass_tool_response_characters";
     head(
         text,
         size,
         "summary",
-        "Length of responses, over the last thousand of each tool.",
+        "Length of responses, over the last thousand of each version of a tool.",
     );
-    for (tool, counts) in &counted.tools {
-        summary(text, size, tool, &counts.response_characters);
+    for (labels, counts) in labelled() {
+        summary(text, size, &labels, &counts.response_characters);
     }
 }
 
-fn summary(text: &mut String, name: &str, tool: &str, samples: &super::Samples) {
+fn summary(text: &mut String, name: &str, labels: &str, samples: &super::Samples) {
     let percentiles = samples.percentiles();
     for (quantile, value) in [
         ("0.5", percentiles.p50),
@@ -367,15 +392,12 @@ fn summary(text: &mut String, name: &str, tool: &str, samples: &super::Samples) 
     ] {
         line(
             text,
-            format_args!("{name}{{tool=\"{tool}\",quantile=\"{quantile}\"}} {value}"),
+            format_args!("{name}{{{labels},quantile=\"{quantile}\"}} {value}"),
         );
     }
     let (sum, count) = (samples.sum(), samples.count());
-    line(text, format_args!("{name}_sum{{tool=\"{tool}\"}} {sum}"));
-    line(
-        text,
-        format_args!("{name}_count{{tool=\"{tool}\"}} {count}"),
-    );
+    line(text, format_args!("{name}_sum{{{labels}}} {sum}"));
+    line(text, format_args!("{name}_count{{{labels}}} {count}"));
 }
 
 fn head(text: &mut String, name: &str, kind: &str, help: &str) {

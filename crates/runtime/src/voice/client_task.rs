@@ -101,12 +101,15 @@ impl ClientTask {
             client,
             finished,
             resumed,
+            traffic,
+            lease,
             ..
         } = self;
         if let Some(live) = resumed {
             return live.enter(Box::new(client));
         }
-        drop(client);
+        // Tasks may run for hours, and nobody is connected meanwhile.
+        drop((client, traffic, lease));
         if let Some(running) = finished {
             running.finish().await;
         }

@@ -2,6 +2,7 @@
 //! what happens is the core's decision.
 
 mod provider_input;
+mod rest;
 
 use super::VoiceService;
 use super::beginning::Prepared;
@@ -16,6 +17,7 @@ use crate::codec::LiveProvider;
 use crate::journal::RecordedSession;
 use crate::pump::{Microphone, Pump};
 use crate::subscriber::SessionIdentity;
+use rest::Rest;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -61,6 +63,8 @@ pub(super) struct Running {
     shutdown_begins: Option<Instant>,
     shutdown_deadline: Option<Instant>,
     ended: Option<EndReason>,
+    /// It has ended but for tasks, which go on without a client.
+    has_tasks: bool,
 }
 
 impl Running {
@@ -131,6 +135,7 @@ impl Running {
             shutdown_begins: None,
             shutdown_deadline: None,
             ended: None,
+            has_tasks: false,
             service,
         });
         // What it begins with is what a next process goes on with.
@@ -215,7 +220,14 @@ impl Running {
                 Some(Output::AcceptAudio) => self.pump.accept(),
                 Some(Output::SuppressAudio(is_on)) => self.pump.suppress_speech(is_on),
                 Some(Output::HoldMicrophone(is_held)) => self.pump.hold_microphone(is_held),
-                Some(Output::Close(reason)) => self.ended = Some(reason),
+                Some(Output::Part(reason)) => {
+                    self.has_tasks = true;
+                    self.ended = Some(reason);
+                }
+                Some(Output::Close(reason)) => {
+                    self.has_tasks = false;
+                    self.ended = Some(reason);
+                }
                 Some(
                     Output::Append(_)
                     | Output::Taint
@@ -226,6 +238,8 @@ impl Running {
                     | Output::Withdraw(_)
                     | Output::Heard { .. }
                     | Output::CheckRate { .. }
+                    | Output::Progress(_)
+                    | Output::CancelTask(_)
                     | Output::StartCall(_)
                     | Output::AbortCall { .. }
                     | Output::AnswerHandler { .. },
@@ -531,6 +545,10 @@ impl Running {
     /// Nobody comes back to a session that has ended, and its conversation is free where none of its changes still runs.
     pub(super) fn leave(&mut self) {
         self.registration = None;
+        if self.has_tasks {
+            // What a task calls is asked for in the leg's name: it is left when they have ended.
+            return drop(self.live.release());
+        }
         // A session that ends with its server may go on with the next one.
         if self.ended != Some(EndReason::Shutdown) {
             self.calls.leave();
@@ -544,14 +562,30 @@ impl Running {
         self.link.say_goodbye(context);
     }
 
-    /// Ends what is left of the session. Waits for changes that have begun and have time left.
-    pub(super) async fn finish(mut self) {
+    /// Ends what is left of the session. Waits for changes that have begun and have time left, and for tasks.
+    pub(super) async fn finish(mut self: Box<Self>) {
         let session = &self.calls.identity.session_id;
         let reason = self.ended.as_ref().map_or("unknown", reason_name);
         tracing::info!(%session, reason, "a voice session has ended");
         self.calls.publish_audio(&self.pump.take_counts());
+        if self.has_tasks {
+            return self.rest().run().await;
+        }
         self.calls.finish(self.shutdown_deadline).await;
         drop(self.live.release());
+    }
+
+    /// What goes on without a client: the tasks, and the part of the session that waits for them.
+    fn rest(self: Box<Self>) -> Rest {
+        let is_shut_down = self.ended == Some(EndReason::Shutdown);
+        Rest {
+            calls: self.calls,
+            core: self.core,
+            started: self.started,
+            shutdown: self.service.shutdown.subscribe(),
+            shutdown_timeout: self.service.settings.shutdown_timeout,
+            deadline: self.shutdown_deadline.filter(|_| is_shut_down),
+        }
     }
 }
 

@@ -236,7 +236,8 @@ impl Shared {
 /// One tool of a worker.
 #[derive(Clone, Debug)]
 pub struct ServedTool {
-    pub tool: ToolId,
+    /// What the worker calls it: its id, or where it has several versions of one tool another name for each.
+    pub name: Arc<str>,
     /// Where a call has less time than its tool.
     pub timeout: Option<Duration>,
     /// The numbers of the worker's language.
@@ -245,9 +246,9 @@ pub struct ServedTool {
 
 impl ServedTool {
     /// With all of its tool's time for a call.
-    pub fn new(tool: ToolId, numbers: Numbers) -> Self {
+    pub fn new(name: impl Into<Arc<str>>, numbers: Numbers) -> Self {
         Self {
-            tool,
+            name: name.into(),
             timeout: None,
             numbers,
         }
@@ -261,7 +262,7 @@ struct WorkerHandler {
 
 #[derive(Serialize)]
 struct Execute<'a> {
-    tool: &'a ToolId,
+    tool: &'a str,
     args: &'a windlass_tool::arguments::Arguments,
     context: ContextForm<'a>,
 }
@@ -284,7 +285,7 @@ impl Handler for WorkerHandler {
             context.deadline_unix_ms = context.deadline_unix_ms.min(latest);
         }
         let params = Execute {
-            tool: &self.served.tool,
+            tool: &self.served.name,
             args: &invocation.arguments,
             context: ContextForm::of(&invocation.context),
         };

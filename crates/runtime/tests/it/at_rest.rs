@@ -20,7 +20,7 @@ use windlass_store::command::{OpenQuestion, Reply as Answered};
 use windlass_store::{
     Batch, Beginner, Conversation, ConversationRef, Due, Effect, Entry, EntryNumber, Hash, Leg,
     MemoryStore, OwnerId, PartyKind, Question, QuestionNumber, Searched, Store, StoreUnavailable,
-    Token, Wanted,
+    Token, Wanted, WantedTasks,
 };
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable, Execution, Failure, Success};
@@ -276,6 +276,20 @@ impl Store for Disk {
 
     fn unheard(&self, conversation: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable> {
         self.store.unheard(conversation)
+    }
+
+    fn tasks_of(
+        &self,
+        wanted: &WantedTasks<'_>,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.store.tasks_of(wanted)
+    }
+
+    fn unsent_tasks(
+        &self,
+        tasks_max: usize,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.store.unsent_tasks(tasks_max)
     }
 
     fn leg(&self, token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable> {

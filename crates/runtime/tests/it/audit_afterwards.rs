@@ -276,6 +276,7 @@ async fn what_is_known_late_to_have_happened_is_a_line_when_it_is_known_and_none
         let settled = SessionEvent::EffectSettled {
             call: CallNumber(1),
             tool: ToolId::parse("pay").unwrap(),
+            version: "1.0.0".into(),
             effect_id: EffectId::new(effect),
             succeeded,
         };

@@ -147,7 +147,7 @@ async fn a_question_to_the_user_is_neither_an_error_nor_an_end() {
         assert_eq!(echo["calls"], calls, "{echo}");
         assert_eq!(echo["errors"], errors, "{echo}");
         assert_eq!(echo["successRate"], f64::from(u8::from(approved)), "{echo}");
-        let line = "windlass_tool_questions_total{tool=\"echo\"} 2";
+        let line = "windlass_tool_questions_total{tool=\"echo\",version=\"1.0.0\"} 2";
         let text = metrics.prometheus();
         assert!(text.lines().any(|found| found == line), "{text}");
     }
@@ -170,9 +170,11 @@ async fn prometheus_reads_the_same_numbers() {
     for line in [
         "# TYPE windlass_sessions_total counter",
         "windlass_sessions_total 4",
-        "windlass_tool_calls_total{tool=\"echo\",outcome=\"ok\"} 1",
-        "windlass_tool_calls_total{tool=\"echo\",outcome=\"VALIDATION\"} 1",
-        "windlass_tool_latency_milliseconds_count{tool=\"echo\"} 2",
+        "windlass_tool_calls_total{tool=\"echo\",version=\"1.0.0\",outcome=\"ok\"} 1",
+        "windlass_tool_calls_total{tool=\"echo\",version=\"1.0.0\",outcome=\"VALIDATION\"} 1",
+        "windlass_tool_latency_milliseconds_count{tool=\"echo\",version=\"1.0.0\"} 2",
+        "windlass_tool_refusals_total{tool=\"echo\",version=\"1.0.0\"} 1",
+        "windlass_tool_calls_total{tool=\"(unknown)\",outcome=\"NOT_FOUND\"} 2",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
@@ -278,4 +280,101 @@ fn what_nobody_understands_is_counted_by_kind_and_kinds_have_an_end() {
     let text = metrics.prometheus();
     let line = r#"windlass_provider_oddities_total{kind="unknown field: type=\"7\""} 1"#;
     assert!(text.lines().any(|found| found == line), "{text}");
+}
+
+/// One call of a version of the tool, by this user.
+async fn call_of(metrics: &Arc<Metrics>, version: &str, user: usize, text: serde_json::Value) {
+    let tool = Tool {
+        version: version.into(),
+        ..echo()
+    };
+    let mut session = session_config(Mode::Voice, registry(vec![tool]));
+    session.user_id = UserId::new(format!("user-{user}"));
+    let request = DirectRequest {
+        session,
+        client_id: ClientId::new("shell"),
+        world: Arc::new(StillWorld),
+        shared: shared(vec![metrics.clone()]),
+    };
+    let call = IncomingCall {
+        id: Some("delivery-1".into()),
+        name: Some("echo".into()),
+        arguments: Ok(json!({ "text": text }).as_object().unwrap().clone().into()),
+    };
+    call_once(request, call).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_stand_side_by_side_with_what_their_difference_says() {
+    let metrics = Arc::new(Metrics::default());
+    for user in 0..30 {
+        call_of(&metrics, "1.2.0", user, json!("12345678")).await;
+        // Half of them are refused.
+        let text = if user % 2 == 0 { json!(7) } else { json!("1") };
+        call_of(&metrics, "1.10.0", user % 5, text).await;
+    }
+    let json = metrics.versions_json();
+    let echo = &json["tools"]["echo"];
+    let versions = &echo["versions"];
+    let counts = ["calls", "succeeded", "refused", "users"];
+    let of = |version: &str| counts.map(|name| versions[version][name].as_u64().unwrap());
+    assert_eq!(of("1.2.0"), [30, 30, 0, 30]);
+    assert_eq!(of("1.10.0"), [30, 15, 15, 5]);
+    assert_eq!(versions["1.2.0"]["successRate"], 1.0);
+    let interval = versions["1.2.0"]["successInterval"].as_array().unwrap();
+    assert!(
+        (interval[0].as_f64().unwrap() - 0.886).abs() < 0.001,
+        "{interval:?}"
+    );
+    assert_eq!(versions["1.10.0"]["latencyMs"]["count"], 15);
+    assert_eq!(
+        versions["1.10.0"]["errorsByType"],
+        json!({ "VALIDATION": 15 })
+    );
+
+    let differences = echo["differences"].as_array().unwrap();
+    assert_eq!(differences.len(), 1);
+    let difference = &differences[0];
+    assert_eq!(
+        (&difference["version"], &difference["with"]),
+        (&json!("1.10.0"), &json!("1.2.0"))
+    );
+    let verdicts =
+        ["successRate", "refusalRate", "latencyMs"].map(|name| &difference[name]["verdict"]);
+    assert_eq!(verdicts, ["lower", "higher", "nothing_yet"]);
+    assert_eq!(difference["fewUsers"], true);
+
+    // The tool's own figures are those of both.
+    let tool = &metrics.json()["tools"]["echo"];
+    assert_eq!(
+        (&tool["calls"], &tool["versions"]["1.10.0"]["calls"]),
+        (&json!(60), &json!(30))
+    );
+    assert_eq!(metrics.tools_json()["echo"]["calls"], 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_few_calls_say_nothing_of_a_version() {
+    let metrics = Arc::new(Metrics::default());
+    for user in 0..19 {
+        call_of(&metrics, "1.0.0", user, json!("1")).await;
+        call_of(&metrics, "2.0.0", user, json!(7)).await;
+    }
+    let json = metrics.versions_json();
+    let difference = &json["tools"]["echo"]["differences"][0];
+    assert_eq!(difference["successRate"]["difference"], -1.0);
+    assert_eq!(difference["successRate"]["verdict"], "nothing_yet");
+    assert_eq!(json["callsMin"], 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_have_an_end_however_often_the_tools_are_built_again() {
+    let metrics = Arc::new(Metrics::default());
+    for number in 0..40 {
+        call_of(&metrics, &format!("1.{number}.0"), 1, json!("1")).await;
+    }
+    let json = metrics.versions_json();
+    let versions = json["tools"]["echo"]["versions"].as_object().unwrap();
+    assert_eq!(versions.len(), 33);
+    assert_eq!(versions["(other)"]["calls"], 8);
 }

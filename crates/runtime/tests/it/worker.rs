@@ -122,6 +122,7 @@ fn invocation(arguments: Value, time_ms: u64, outbox: Arc<Said>) -> Invocation {
                 id: ToolId::parse("order").unwrap(),
                 version: "1.0.0".into(),
                 idempotent: false,
+                writes: true,
             },
             session: SessionFacts {
                 is_active: true,

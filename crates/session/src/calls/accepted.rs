@@ -8,7 +8,7 @@ use crate::facts::Slot;
 use crate::talk::Talk;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use windlass_store::Effect;
+use windlass_store::{Effect, EffectState};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::EffectId;
 
@@ -55,18 +55,29 @@ impl Calls {
         known.push_back((effect_id, slot));
     }
 
-    /// The ledger knows how an effect ended.
-    pub(super) fn on_accepted_end(&mut self, effect: &Effect, talk: &mut Talk) {
+    /// The ledger knows how an effect ended. Whether that was waited for.
+    pub(super) fn on_accepted_end(&mut self, effect: &Effect, talk: &mut Talk) -> bool {
         let mut known = self.accepted.0.iter();
         let Some(index) = known.position(|(known, _)| *known == effect.effect_id) else {
-            return;
+            return false;
         };
-        let Some((effect_id, slot)) = self.accepted.0.remove(index) else {
-            return;
+        // A task whose end nobody knows may still have one.
+        let may_go_on = effect.task.is_some() && effect.state == EffectState::Unknown;
+        let slot = match may_go_on {
+            true => self.accepted.0.get(index).map(|(_, slot)| slot.clone()),
+            false => self.accepted.0.remove(index).map(|(_, slot)| slot),
         };
+        if let Some(slot) = slot {
+            self.tell_known_end(effect, slot, talk);
+        }
+        true
+    }
+
+    /// Tells this session's client and model how an effect ended.
+    pub(super) fn tell_known_end(&mut self, effect: &Effect, slot: Slot, talk: &mut Talk) {
         let answer = untold(effect, slot.turn, talk);
         let response: &Arc<ToolResponse> = &answer.settled.response;
-        let record = CallRecord::new(slot, response, Some(effect_id));
+        let record = CallRecord::new(slot, response, Some(effect.effect_id.clone()));
         talk.step.event(SessionEvent::CallSettled(record));
         // No model is told how a nested call ended.
         if effect.parent.is_none() {

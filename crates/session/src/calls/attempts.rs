@@ -42,7 +42,15 @@ impl Calls {
         call.started.get_or_insert(talk.step.now);
         talk.step
             .set_deadline(Deadline::Attempt(call.call_ref()), timeout);
-        await_patience(&call, talk);
+        // What the ledger has granted too late does not run, and is not said to be at work.
+        let now_unix_ms = talk.step.unix_ms();
+        let is_over = |run: &EffectRun| run.lease_end_unix_ms <= now_unix_ms;
+        let is_over = run.as_ref().is_some_and(is_over);
+        let is_task = call.is_task() && !call.is_detached;
+        let is_answered_now = is_task && !is_over && call.wait_ms(&talk.step.config) == Some(0);
+        if !is_answered_now && !is_over {
+            await_patience(&call, talk);
+        }
         talk.step.heard_provider();
         if call.attempt == 1 {
             tell_changes(&call, talk);
@@ -55,8 +63,12 @@ impl Calls {
         }));
         let admitted = admitted(&call.facts, call.attempt, run, talk.facts());
         talk.step.push(Output::StartCall(admitted));
+        let number = call.number();
         self.open.open(call);
-        self.hold_microphone(talk);
+        match is_answered_now {
+            true => self.on_waited(number, talk),
+            false => self.hold_microphone(talk),
+        }
     }
 
     pub(crate) fn on_finished(&mut self, attempt: CallRef, result: HandlerResult, talk: &mut Talk) {
@@ -153,6 +165,7 @@ impl Calls {
         talk.step.event(SessionEvent::EffectSettled {
             call,
             tool: tool.id.clone(),
+            version: tool.version.clone(),
             effect_id: late.run.effect_id.clone(),
             succeeded: outcome == AttemptOutcome::Succeeded,
         });

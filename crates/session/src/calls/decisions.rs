@@ -189,6 +189,7 @@ impl Calls {
                 ErrorType::BudgetExceeded,
                 format!("{id} was not started: this conversation has changed too much today"),
             ),
+            Refusal::TooManyTasks { of, most } => confirm::too_many_tasks(call.tool(), of, most),
             Refusal::TooManyQuestions => confirm::too_many(call.tool()),
             Refusal::TooLong => CallError::new(
                 ErrorType::Validation,
@@ -245,7 +246,7 @@ impl Calls {
     }
 
     /// The attempt is this call's.
-    pub(super) fn on_run(&mut self, call: Box<Call>, run: Run, talk: &mut Talk) {
+    pub(super) fn on_run(&mut self, mut call: Box<Call>, run: Run, talk: &mut Talk) {
         let question = call.question().map(|question| question.number);
         let effect_run = run.effect_id.map(|effect_id| EffectRun {
             effect_id,
@@ -260,6 +261,14 @@ impl Calls {
         }
         if !call.may_begin() {
             return self.cancel(call, effect_run, talk);
+        }
+        // What would begin is known to have ended, and somebody may have been told so.
+        if std::mem::take(&mut call.is_over) {
+            call.phase = Phase::Admission;
+            return match call.is_approved() {
+                true => self.send_approval(call, talk),
+                false => self.request(call, talk),
+            };
         }
         // A further attempt has no cost of its own.
         if call.has_begun() {
@@ -464,7 +473,8 @@ impl Calls {
             return self.approvals.refuse(&question, error, talk);
         }
         let config = &talk.step.config;
-        let tool = config.registry.get(question.tool.as_str());
+        let registry = &config.registry;
+        let tool = registry.of_record(question.tool.as_str(), &question.tool_version);
         let tool = tool.filter(|_| is_approval);
         if let Some(error) = tool.and_then(|tool| refused_approval(tool, &config.rights)) {
             return self.approvals.refuse(&question, error, talk);
@@ -509,13 +519,15 @@ impl Calls {
         }
     }
 
-    /// What runs if the approval counts: the arguments that were shown. `None` where the tool is gone, is not for this mode, or
-    /// would not take them any more.
+    /// What runs if the approval counts: the arguments and the version of the tool that were shown, whichever the session has.
+    /// `None` where that version is gone, is not for this mode, or would not take them any more.
     fn facts_of(&self, question: &Question, turn: u64, talk: &mut Talk) -> Option<Arc<CallFacts>> {
-        let tool = talk.step.config.registry.get(question.tool.as_str())?;
-        let is_the_same = *tool.version == *question.tool_version
-            && question.handler_hash.as_deref() == Some(&*tool.code_hash);
-        if !is_the_same || !tool.allows(question.mode) {
+        let tool = talk.step.config.registry.as_shown(
+            question.tool.as_str(),
+            &question.tool_version,
+            question.handler_hash.as_deref(),
+        )?;
+        if !tool.allows(question.mode) {
             return None;
         }
         let known = self.approvals.call_asked(question.number);
@@ -590,6 +602,7 @@ impl Calls {
             }
             News::TicketReply(reply) => talk.on_ticket_reply(&reply),
             News::State { kept, own } => talk.learn_values(&kept, own),
+            News::CancelRequested(effect_id) => self.on_cancel_requested(&effect_id, talk),
         }
     }
 
@@ -605,11 +618,18 @@ impl Calls {
         for number in waiting {
             self.ask_again(number, talk);
         }
+        self.open.note_over(effect.newest_attempt().nonce);
         correct_untold(effect, talk);
-        self.on_accepted_end(effect, talk);
+        let mut is_told = self.on_accepted_end(effect, talk);
         // A run of this session's own is told when its outcome is stored.
         if !self.open.runs(&effect.effect_id) {
-            self.approvals.on_effect(effect, talk);
+            is_told |= self.approvals.on_effect(effect, talk);
+            // Whoever asked for a task, and wherever: its end is told where somebody is.
+            let is_task = effect.task.is_some() && !effect.is_heard;
+            if is_task && !is_told && talk.ending.is_running() {
+                let slot = untold(effect, talk.turns.last_number(), talk).slot;
+                self.tell_known_end(effect, slot, talk);
+            }
         }
     }
 
@@ -654,7 +674,8 @@ impl Calls {
 pub(super) fn untold(effect: &Effect, turn: u64, talk: &mut Talk) -> CallAnswer {
     let settled = ledger::settled_of(effect, turn, &talk.step);
     let config = &talk.step.config;
-    let tool = config.registry.get(effect.tool.as_str());
+    let registry = &config.registry;
+    let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version);
     let scheduling = tool.and_then(|tool| {
         let is_ok = settled.response.is_ok();
         config.scheduling(tool, config.blocks(tool), None, is_ok)

@@ -1,12 +1,17 @@
 //! What a running attempt says: messages for the client, notes for the audit, events of its own, and progress. Knows which messages
 //! are the server's alone.
 
-use super::open::Call;
+use super::open::{Call, Phase};
 use super::outputs::Outputs;
 use crate::client::{ClientUpdate, Image};
 use crate::event::SessionEvent;
+use crate::io::Output;
 use crate::talk::Talk;
+use crate::time::Timestamp;
 use serde_json::{Value, json};
+use std::time::Duration;
+use windlass_store::Progress;
+use windlass_store::command::TaskProgress;
 use windlass_tool::handler::HandlerMessage;
 use windlass_tool::sensitive::Sensitive;
 
@@ -55,12 +60,17 @@ const PRIVILEGED: [(&str, &str); 6] = [
     ("kb_get", "image"),
 ];
 
+/// The ledger is told how far a task is no more often than this.
+const PROGRESS_PAUSE: Duration = Duration::from_secs(1);
+
 /// How much the handlers of a call have said.
 #[derive(Debug, Default)]
 pub(crate) struct Sayings {
     messages: u32,
     notes: u32,
     pub(super) outputs: Outputs,
+    /// When the ledger was last told how far it is.
+    progress_kept: Option<Timestamp>,
 }
 
 /// Whether one more is within its limit, and whether it is the first that is not.
@@ -132,13 +142,37 @@ pub(super) fn pass_on(call: &mut Call, message: HandlerMessage, talk: &mut Talk)
             payload: Sensitive(payload),
         }),
         HandlerMessage::Progress { message, fraction } => {
+            let fraction = fraction.filter(|fraction| (0.0..=1.0).contains(fraction));
+            keep_progress(call, &message, fraction, talk);
             talk.step.event(SessionEvent::CallProgressed {
                 call: number,
                 message,
-                fraction: fraction.filter(|fraction| (0.0..=1.0).contains(fraction)),
+                fraction,
             });
         }
         // A call, a mark of one, and a piece of its result are dealt with before.
         HandlerMessage::CallTool { .. } | HandlerMessage::External | HandlerMessage::Output(_) => {}
     }
+}
+
+/// A task's progress is for whoever asks, also in another session.
+fn keep_progress(call: &mut Call, message: &str, fraction: Option<f64>, talk: &mut Talk) {
+    let Phase::Running(Some(run)) = &call.phase else {
+        return;
+    };
+    let now = talk.step.now;
+    let is_soon = |kept: Timestamp| now.since(kept) < PROGRESS_PAUSE;
+    if !call.is_task() || call.said.progress_kept.is_some_and(is_soon) {
+        return;
+    }
+    talk.step.push(Output::Progress(Box::new(TaskProgress {
+        effect_id: run.effect_id.clone(),
+        attempt: run.attempt,
+        progress: Progress {
+            message: Sensitive(message.to_owned()),
+            fraction,
+            at_unix_ms: talk.step.unix_ms(),
+        },
+    })));
+    call.said.progress_kept = Some(now);
 }

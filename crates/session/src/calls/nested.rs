@@ -47,7 +47,7 @@ impl Calls {
             return answer_unadmitted(&asked, error, talk);
         };
         let tool = talk.step.config.registry.get(&asked.tool);
-        let is_change = tool.is_some_and(|tool| ledger::decides_about(tool));
+        let is_change = tool.is_some_and(|tool| ledger::decides_about_nested(tool));
         let ordinals = self.families.count(asked.parent, is_change);
         let calls_max = talk.step.limits().calls_per_attempt_max;
         if ordinals.call > calls_max {
@@ -120,7 +120,7 @@ impl Calls {
             registry: &talk.step.config.registry,
             facts: talk.step.facts(),
             top_k_max: talk.step.limits().turn.top_k_max,
-            open: self.open.len(),
+            open: self.open.awaited(),
             open_max: talk.step.limits().open_calls_max,
         };
         let facts = examine(&gates, delivered, arguments.into())?;
@@ -133,7 +133,7 @@ impl Calls {
         let consent = consent_of(&facts, talk);
         let called = Called {
             tool,
-            is_change: ledger::decides_about(tool),
+            is_change: ledger::decides_about_nested(tool),
             // What only asks, and changes nothing, a model calls.
             asks: match tool.writes() {
                 true => consent::is_needed(consent.as_deref()),

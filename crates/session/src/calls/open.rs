@@ -7,6 +7,7 @@ use crate::config::SessionConfig;
 use crate::event::DuplicateRule;
 use crate::facts::{CallFacts, Delivered, HashedKey, Slot};
 use crate::ledger;
+use crate::limits::LIMIT_MAX;
 use crate::policy::{ConsentReason, EffectRun};
 use crate::time::Timestamp;
 use std::collections::VecDeque;
@@ -54,6 +55,8 @@ pub(crate) struct Call {
     pub(crate) is_taken_back: bool,
     /// The user wants it stopped: what runs of it goes on, and no attempt follows.
     pub(crate) is_stopped_by_user: bool,
+    /// The attempt that it waits to be granted has ended in the ledger already: its lease was over on another server's clock.
+    pub(crate) is_over: bool,
     /// Deliveries that share its answer.
     pub(crate) attached: Vec<(Slot, DuplicateRule)>,
 }
@@ -139,6 +142,7 @@ impl Call {
             spoken: true,
             is_taken_back: false,
             is_stopped_by_user: false,
+            is_over: false,
             attached: Vec::new(),
         }
     }
@@ -173,6 +177,25 @@ impl Call {
             Origin::Handler(nesting) => nesting.is_outside_turn,
             Origin::Model => false,
         }
+    }
+
+    /// Whether the ledger decides about it.
+    pub(crate) fn is_decided_by_ledger(&self) -> bool {
+        match &self.origin {
+            Origin::Handler(_) => ledger::decides_about_nested(self.tool()),
+            Origin::Model | Origin::Approval { .. } => ledger::decides_about(self.tool()),
+        }
+    }
+
+    /// Whether it is answered as soon as it has begun. A handler waits for what it calls.
+    pub(crate) fn is_task(&self) -> bool {
+        self.tool().runs_in_background() && self.nesting().is_none()
+    }
+
+    /// Whether an attempt of it that has begun goes on, whoever waits for it: it may change something, or has a row that says how it
+    /// ends.
+    pub(crate) fn runs_on(&self) -> bool {
+        self.tool().writes() || self.is_task()
     }
 
     pub(crate) fn is_approved(&self) -> bool {
@@ -268,7 +291,12 @@ impl Call {
     /// the tools that it calls.
     pub(crate) fn wait_ms(&self, config: &SessionConfig) -> Option<u64> {
         let (tool, wait_ms) = (self.tool(), config.limits.result_wait_ms);
-        let may_take_long = tool.writes() || tool.behavior == Behavior::NonBlocking;
+        // Some callers are nobody whom an end could be told later.
+        let waits_to_the_end = wait_ms >= LIMIT_MAX;
+        if self.is_task() && !waits_to_the_end {
+            return Some(0);
+        }
+        let may_take_long = tool.writes() || tool.behavior != Behavior::Blocking;
         // By text everything is waited for.
         let by_model = self.is_of_message() && (self.blocks || config.mode == Mode::Text);
         let is_waited_for = by_model || self.is_approved();
@@ -293,6 +321,12 @@ impl OpenCalls {
 
     pub(crate) fn len(&self) -> usize {
         self.open.len()
+    }
+
+    /// How many of them somebody waits for. Tasks are counted by the ledger.
+    pub(crate) fn awaited(&self) -> usize {
+        let is_awaited = |call: &&Call| !(call.is_task() && call.is_detached);
+        self.iter().filter(is_awaited).count()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Call> {
@@ -405,7 +439,7 @@ impl OpenCalls {
         for call in &mut self.open {
             let is_like =
                 call.delivered().generation != slot.generation && slot.is_like(&call.slot());
-            call.spoken &= !is_like || call.tool().writes();
+            call.spoken &= !is_like || call.runs_on();
         }
     }
 
@@ -413,10 +447,20 @@ impl OpenCalls {
     pub(crate) fn write_before(&self, delivered: &Delivered) -> bool {
         self.open.iter().any(|call| {
             call.tool().writes()
+                && !call.is_task()
                 && !call.is_approved()
                 && call.delivered().batch == delivered.batch
                 && call.number() < delivered.number
         })
+    }
+
+    /// An attempt has ended that a call still waits to be granted.
+    pub(crate) fn note_over(&mut self, attempt: Nonce) {
+        let awaits =
+            |phase: &Phase| matches!(phase, Phase::Deciding { nonce, .. } if *nonce == attempt);
+        for call in self.open.iter_mut().filter(|call| awaits(&call.phase)) {
+            call.is_over = true;
+        }
     }
 
     /// The `writes` call of this message that has still to be done before the given one may start, and that nobody waits for.
@@ -424,6 +468,7 @@ impl OpenCalls {
         self.iter().find(|call| {
             call.is_detached
                 && call.tool().writes()
+                && !call.is_task()
                 && call.is_of_message()
                 && call.delivered().batch == delivered.batch
                 && call.number() < delivered.number
@@ -436,7 +481,7 @@ impl OpenCalls {
             call.is_detached
                 && call.is_of_message()
                 && !call.is_taken_back
-                && !ledger::decides_about(call.tool())
+                && !call.is_decided_by_ledger()
                 && call.slot().is_like(slot)
         })
     }

@@ -2,11 +2,12 @@
 //! nothing of who may ask. Remembers nothing: a call that has ended is said to have ended, whoever ended it.
 
 use super::Calls;
-use super::open::Phase;
+use super::open::{Call, Phase};
 use crate::client::{CancelOutcome, CancelWay, ClientUpdate};
 use crate::event::SessionEvent;
+use crate::io::Output;
 use crate::talk::Talk;
-use windlass_tool::id::CallNumber;
+use windlass_tool::id::{CallNumber, EffectId};
 
 impl Calls {
     /// The user wants no more of one call. Answered in every case.
@@ -17,6 +18,22 @@ impl Calls {
         }
         talk.step
             .tell_client(ClientUpdate::CancelResult { call, outcome });
+    }
+
+    /// The same of a task, as the ledger says: it was asked for by another way than this session.
+    pub(super) fn on_cancel_requested(&mut self, effect_id: &EffectId, talk: &mut Talk) {
+        let is_it = |call: &Call| {
+            !call.is_stopped_by_user
+                && !matches!(call.phase, Phase::Attached(_))
+                && call.effect_id() == Some(effect_id)
+        };
+        let Some(call) = self.open.numbers_of(is_it).pop() else {
+            return;
+        };
+        let outcome = self.stopping_brings(call, talk);
+        if matches!(outcome, CancelOutcome::Stopped | CancelOutcome::RunsOn) {
+            self.stop(call, (CancelWay::Task, outcome), talk);
+        }
     }
 
     fn stopping_brings(&self, number: CallNumber, talk: &Talk) -> CancelOutcome {
@@ -57,9 +74,24 @@ impl Calls {
             return;
         };
         call.is_stopped_by_user = true;
+        if let Phase::Running(Some(run)) = &call.phase
+            && call.is_task()
+        {
+            if way != CancelWay::Task {
+                talk.step.push(Output::CancelTask(run.effect_id.clone()));
+            }
+            // What changes something goes on, and may look at the signal where it can still stop without harm.
+            if outcome == CancelOutcome::RunsOn {
+                talk.step.push(Output::AbortCall {
+                    call: call.call_ref(),
+                    drop: false,
+                });
+            }
+        }
         talk.step.event(SessionEvent::CancelRequested {
             call: number,
             tool: call.tool().id.clone(),
+            version: call.tool().version.clone(),
             way,
             outcome,
         });

@@ -5,7 +5,7 @@ use super::consent::ConsentReason;
 use super::outcome::outcome_unknown;
 use serde_json::Value;
 use std::borrow::Cow;
-use windlass_store::{Certainty, Earlier, Effect, Hazards, Question};
+use windlass_store::{Certainty, Earlier, Effect, Hazards, PartyKind, Question};
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::registry::Tool;
@@ -89,6 +89,22 @@ pub(crate) fn too_many(tool: &Tool) -> CallError {
         ),
     )
     .with_suggestion("Nothing was done. Say that the questions that wait for an answer come first.")
+}
+
+/// Nothing more is begun that goes on by itself.
+pub(crate) fn too_many_tasks(tool: &Tool, of: PartyKind, most: usize) -> CallError {
+    let message = so_many_tasks(tool.id.as_str(), of, most);
+    CallError::new(ErrorType::BudgetExceeded, message).with_suggestion(
+        "Say that it can begin once one of the others has ended, or has been cancelled.",
+    )
+}
+
+/// The same for people.
+pub(crate) fn so_many_tasks(tool: &str, of: PartyKind, most: usize) -> String {
+    format!(
+        "{tool} was not started: {most} tasks of this {} run already, and no more begin until one of them has ended",
+        of.as_str()
+    )
 }
 
 /// The user cannot be asked: there is no client.

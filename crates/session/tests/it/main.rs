@@ -37,5 +37,7 @@ mod retries;
 mod said_into_answers;
 mod state;
 mod streamed_outputs;
+mod tasks;
 mod turns;
 mod unread_notices;
+mod versions;

@@ -366,6 +366,7 @@ fn the_other_built_in_tools_are_called_in_plain_words() {
         ),
         own("get_context", any(&["fields"], &[])),
         own("query_tool_memory", any(&["call_id", "tool", "limit"], &[])),
+        own("list_tasks", any(&["only_running", "limit"], &[])),
         own(
             "escalate",
             any(&["reason", "summary", "urgency"], &["reason", "summary"]),
@@ -409,6 +410,11 @@ fn the_other_built_in_tools_are_called_in_plain_words() {
         ("Who am I?", r#"get_context {"fields":["user"]}"#),
         ("What do you know about me?", "get_context {}"),
         ("What did you look up before?", "query_tool_memory {}"),
+        ("Show me my tasks", "list_tasks {}"),
+        (
+            "Which tasks are still running?",
+            r#"list_tasks {"only_running":true}"#,
+        ),
         (
             "Show the last 3 results",
             r#"query_tool_memory {"limit":3}"#,
@@ -484,6 +490,7 @@ fn fram_and_its_questions_stay_with_the_knowledge_base() {
         "get-context",
         "image-draft-prompt",
         "image-generate",
+        "list-tasks",
         "query-tool-memory",
         "rank-results",
         "send-image",

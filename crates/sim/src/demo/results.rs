@@ -194,6 +194,7 @@ const TOLD: &[(&str, Tell)] = &[
     }),
     ("get_context", context),
     ("query_tool_memory", calls),
+    ("list_tasks", tasks),
     ("escalate", |data, _| {
         let ticket = text(data, "ticket_id")?;
         Some(format!(
@@ -362,6 +363,24 @@ fn context(data: &Value, _: Option<&Zoned>) -> Option<String> {
         });
     }
     (!told.is_empty()).then(|| shortened(&words::sentence(&told.join("; "))))
+}
+
+fn tasks(data: &Value, _: Option<&Zoned>) -> Option<String> {
+    let tasks = list(data, "tasks")?;
+    if tasks.is_empty() {
+        return Some("There are no tasks.".to_owned());
+    }
+    let told = numbered(tasks, |task| {
+        let tool = text(task, "tool").unwrap_or("a tool");
+        let state = match text(task, "state") {
+            Some("running") => "is still running",
+            Some("done") => "is done",
+            Some("not_done") => "was not done",
+            _ => "may have been done or not",
+        };
+        format!("{tool} {state}")
+    });
+    Some(shortened(&format!("These are your tasks: {told}")))
 }
 
 fn calls(data: &Value, _: Option<&Zoned>) -> Option<String> {

@@ -258,6 +258,26 @@ pub(super) const SKILLS: &[Skill] = &[
         changes_event: false,
     },
     Skill {
+        tool: "list_tasks",
+        phrases: &[
+            "what|which tasks",
+            "show|list .. tasks",
+            "are there .. tasks",
+        ],
+        loose: &[],
+        parameters: &[
+            optional("only_running", |heard, _| {
+                heard
+                    .says(&["running", "open", "still"])
+                    .then(|| true.into())
+            }),
+            optional("limit", |heard, _| {
+                counted_behind(heard, "last").map(Value::from)
+            }),
+        ],
+        changes_event: false,
+    },
+    Skill {
         tool: "query_tool_memory",
         phrases: &[
             "what did|have you .. look|looked|find|found|search|searched|call|called|do|done .. before|earlier|already|so_far|up|$",

@@ -6,8 +6,6 @@ use crate::effect::{AttemptOutcome, Effect};
 use crate::id::{AttemptNumber, QuestionNumber};
 use crate::log::{EffectState, QuestionState};
 use crate::question::{Earlier, Hazards, Question};
-use std::sync::Arc;
-use windlass_tool::effect_key::KeySpec;
 use windlass_tool::id::EffectId;
 
 impl Step<'_> {
@@ -50,7 +48,9 @@ impl Step<'_> {
         };
         self.settle_lapsed();
         // Effects of a repeatable tool are independent of each other.
-        let newest = self.newest().filter(|_| !tool.repeatable).cloned();
+        let is_read_task = tool.is_background && !tool.writes;
+        let newest = self.newest();
+        let newest = newest.filter(|_| !tool.repeatable || is_read_task).cloned();
         if let Some(running) = newest
             .as_ref()
             .filter(|effect| effect.state == EffectState::Running)
@@ -58,7 +58,7 @@ impl Step<'_> {
             return await_end(running);
         }
         let mut hazards = self.hazards(tool);
-        if !tool.repeatable {
+        if !tool.repeatable && tool.has_hazards() {
             let mut begun = self.begun_meanwhile(&question, tool);
             begun.retain(|begun| !hazards.names(&begun.effect_id));
             keep_newest(&mut begun, EARLIER_MAX);
@@ -70,11 +70,13 @@ impl Step<'_> {
         if !approval.may_run {
             return Reply::Refused(Refusal::NotAllowed);
         }
-        if !tool.writes {
+        if !tool.writes && !tool.is_background {
             self.change_question(number, QuestionState::Approved, None);
             self.answered_with(number, answer);
             return self.run_without_effect(&question, approval);
         }
+        // What changes nothing begins anew, whatever came of it before.
+        let newest = newest.filter(|_| !is_read_task);
         let newest = newest.filter(|effect| match effect.state {
             // An approval of a request that named it approves another try at that very effect.
             EffectState::NotDone | EffectState::Unknown => true,
@@ -86,8 +88,7 @@ impl Step<'_> {
             QuestionState::Approved => question.effect_id.clone(),
             QuestionState::Open | QuestionState::Denied | QuestionState::Closed => newest,
         };
-        let key_spec = &tool.key_spec;
-        self.begin_approved(answer, approval, (&question, key_spec), again)
+        self.begin_approved(answer, approval, (&question, tool), again)
     }
 
     /// What another connection asked for in the same user turn, and what has begun since the question was put: a model that lost
@@ -110,14 +111,18 @@ impl Step<'_> {
         &mut self,
         answer: &ApprovalAnswer,
         approval: &Approval,
-        (question, key_spec): (&Question, &Arc<KeySpec>),
+        (question, tool): (&Question, &ToolFacts),
         again: Option<EffectId>,
     ) -> Reply {
+        let task = Self::task_of(tool, false);
+        if let Some(refused) = self.refused_task(task.as_deref()) {
+            return refused;
+        }
         let new = NewEffect {
             effect_id: &answer.effect_id,
             key: question.key,
             near: question.near,
-            key_spec,
+            key_spec: &tool.key_spec,
             tool: &question.tool,
             tool_version: &question.tool_version,
             arguments: &question.arguments,
@@ -125,6 +130,7 @@ impl Step<'_> {
             generation: question.generation,
             onset: question.onset,
             parent: None,
+            task,
             intent: &approval.intent,
             now_unix_ms: self.now_unix_ms,
         };
@@ -140,6 +146,7 @@ impl Step<'_> {
             effect.arguments = question.arguments.clone();
             effect.tool_version = question.tool_version.clone();
             effect.intent = approval.intent.clone();
+            effect.task.clone_from(&new.task);
             effect.is_audited = false;
         }
         let reply = self.run(Begin {

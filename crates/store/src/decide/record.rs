@@ -191,7 +191,11 @@ impl Step<'_> {
             LookupState::Due { failed } | LookupState::Tried { failed, .. } => failed,
             LookupState::NotHappened => 0,
         };
-        match found.finding {
+        let finding = match found.finding {
+            FoundState::NotHappened if !effect.is_of_one_version() => FoundState::Unknown,
+            finding => finding,
+        };
+        match finding {
             FoundState::Happened => {
                 let kept = self.kept(found.receipt.as_ref());
                 self.effects[0].receipt = kept;

@@ -221,8 +221,13 @@ impl Step<'_> {
     /// Rows 6 to 19.
     fn judge(&mut self, request: &Request, key: EffectKey, turn: Turn, generation: u64) -> Reply {
         let newest = self.newest().cloned();
-        // Row 6.
-        if request.tool.repeatable {
+        // Row 6. What changes nothing and is at work for longer is at work once.
+        let is_read_task = request.tool.is_background && !request.tool.writes;
+        let runs = |effect: &&Effect| effect.state == EffectState::Running;
+        if let Some(running) = newest.as_ref().filter(|_| is_read_task).filter(runs) {
+            return self.attach_to(&running.effect_id.clone());
+        }
+        if request.tool.repeatable || is_read_task {
             return self.repeat(request, key, turn, generation, newest);
         }
         // Row 7; row 8 was applied when the rows were read.
@@ -420,7 +425,7 @@ impl Step<'_> {
         if !request.may_run {
             return Reply::Refused(Refusal::NotAllowed);
         }
-        if !request.tool.writes {
+        if !request.tool.writes && !request.tool.is_background {
             return Reply::Run(Box::new(Run {
                 effect_id: None,
                 attempt: AttemptNumber(1),
@@ -508,6 +513,10 @@ impl Step<'_> {
         parent: Option<(EffectId, u32)>,
         generation: u64,
     ) -> Reply {
+        let task = Self::task_of(&request.tool, parent.is_some());
+        if let Some(refused) = self.refused_task(task.as_deref()) {
+            return refused;
+        }
         let new = NewEffect {
             effect_id: &request.effect_id,
             key,
@@ -520,6 +529,7 @@ impl Step<'_> {
             generation,
             onset: self.rows.onset,
             parent,
+            task,
             intent: &request.intent,
             now_unix_ms: self.now_unix_ms,
         };
@@ -536,6 +546,7 @@ impl Step<'_> {
             effect.tool_version = new.tool_version.clone();
             effect.arguments = new.arguments.clone();
             effect.intent = new.intent.clone();
+            effect.task.clone_from(&new.task);
             effect.is_audited = false;
         }
         self.run(Begin {

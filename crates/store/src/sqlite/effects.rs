@@ -8,6 +8,7 @@ use crate::OwnerId;
 use crate::effect::{Effect, LookupState};
 use crate::id::{ConversationRef, EffectKey, EntryNumber};
 use crate::log::EffectState;
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Params, Row, params};
 use windlass_tool::id::{ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
 use windlass_tool::sensitive::Sensitive;
@@ -16,9 +17,10 @@ use windlass_tool::sensitive::Sensitive;
 macro_rules! columns {
     () => {
         "effect_id, key, tool, tool_version, arguments, state, attempts, receipt, parent, ordinal, leg, generation, onset, \
-         first_entry, last_entry, is_heard, lookup, is_audited, intent, begun_at_unix_ms, changed_at_unix_ms, near, key_spec"
+         first_entry, last_entry, is_heard, lookup, is_audited, intent, begun_at_unix_ms, changed_at_unix_ms, near, key_spec, task"
     };
 }
+pub(super) use columns;
 
 /// A query for one conversation's effects, oldest first. `?1` and `?2` are the conversation.
 macro_rules! of_conversation {
@@ -40,7 +42,7 @@ macro_rules! of_all {
     ($index:literal, $test:literal) => {
         concat!(
             "SELECT ",
-            columns!(),
+            $crate::sqlite::effects::columns!(),
             ", tenant, conversation_id, (SELECT user_id FROM conversations
                  WHERE tenant = effects.tenant AND conversation_id = effects.conversation_id)
              FROM effects ",
@@ -50,6 +52,7 @@ macro_rules! of_all {
         )
     };
 }
+pub(super) use of_all;
 
 /// Effects of the looser key, those of the exact key among them.
 pub(super) fn near(
@@ -302,9 +305,9 @@ pub(super) fn upsert(
         .prepare_cached(concat!(
             "INSERT INTO effects (",
             columns!(),
-            ", key_fingerprint, owner, lease_end_unix_ms, lookup_at_unix_ms, tenant, conversation_id)
+            ", key_fingerprint, owner, lease_end_unix_ms, lookup_at_unix_ms, tenant, conversation_id, task_user, task_is_sent)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-                 ?24, ?25, ?26, ?27, ?28, ?29)
+                 ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)
              ON CONFLICT (tenant, effect_id, conversation_id) DO UPDATE SET
                  tool_version = excluded.tool_version, arguments = excluded.arguments, state = excluded.state,
                  attempts = excluded.attempts, receipt = excluded.receipt, leg = excluded.leg,
@@ -312,7 +315,8 @@ pub(super) fn upsert(
                  last_entry = excluded.last_entry, is_heard = excluded.is_heard, lookup = excluded.lookup,
                  is_audited = excluded.is_audited, intent = excluded.intent,
                  changed_at_unix_ms = excluded.changed_at_unix_ms, owner = excluded.owner,
-                 lease_end_unix_ms = excluded.lease_end_unix_ms, lookup_at_unix_ms = excluded.lookup_at_unix_ms"
+                 lease_end_unix_ms = excluded.lease_end_unix_ms, lookup_at_unix_ms = excluded.lookup_at_unix_ms,
+                 task = excluded.task, task_user = excluded.task_user, task_is_sent = excluded.task_is_sent"
         ))?
         .execute(params![
             effect.effect_id.as_str(),
@@ -338,6 +342,7 @@ pub(super) fn upsert(
             time(effect.changed_at_unix_ms),
             effect.near.0,
             json(&effect.key_spec)?,
+            effect.task.as_ref().map(json).transpose()?,
             effect.key_spec.fingerprint(),
             match effect.is_accepted() {
                 true => "",
@@ -351,6 +356,8 @@ pub(super) fn upsert(
             },
             of.tenant.as_str(),
             of.conversation_id.as_str(),
+            effect.task.as_ref().map(|_| of.user_id.as_str()),
+            effect.task.as_ref().map(|task| task.is_sent),
         ])?;
     match effect.parent {
         // Nested calls never meet the key table.
@@ -373,13 +380,13 @@ fn select(
     statement.query_map(values, read)?.collect()
 }
 
-fn select_with_conversation(
+pub(super) fn select_with_conversation(
     connection: &Connection,
     statement: &str,
     values: impl Params,
 ) -> rusqlite::Result<Vec<(ConversationRef, Effect)>> {
     let mut statement = connection.prepare_cached(statement)?;
-    let rows = statement.query_map(values, |row| Ok((read_reference(row, 23)?, read(row)?)))?;
+    let rows = statement.query_map(values, |row| Ok((read_reference(row, 24)?, read(row)?)))?;
     rows.collect()
 }
 
@@ -419,6 +426,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Effect> {
         changed_at_unix_ms: loaded_time(row.get(20)?),
         near: EffectKey(row.get(21)?),
         key_spec: from_json(row, 22, "key_spec")?,
+        task: match row.get_ref(23)? {
+            ValueRef::Null => None,
+            _ => Some(from_json(row, 23, "task")?),
+        },
     };
     // Else an effect without attempts would stop the program.
     match effect.attempts.is_empty() {

@@ -17,6 +17,7 @@ mod questions;
 mod rows;
 mod schema;
 mod tables;
+mod tasks;
 
 use crate::apply::{Surroundings, apply};
 use crate::command::{Command, OpenQuestion, Reply};
@@ -27,6 +28,7 @@ use crate::log::Entry;
 use crate::party::{Beginner, Parties, PartyKind, make_room};
 use crate::question::Question;
 use crate::rows::Tables as _;
+use crate::task::WantedTasks;
 use crate::{
     Batch, DUE_MAX, Due, Hash, Searched, Store, StoreSettings, StoreUnavailable, TIME_MAX_UNIX_MS,
     Wanted,
@@ -472,6 +474,20 @@ impl Store for SqliteStore {
         self.read_of(conversation, |connection, _| {
             effects::unheard(connection, conversation, None)
         })
+    }
+
+    fn tasks_of(
+        &self,
+        wanted: &WantedTasks<'_>,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.read(|connection| tasks::listed(connection, wanted))
+    }
+
+    fn unsent_tasks(
+        &self,
+        tasks_max: usize,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.read(|connection| tasks::unsent(connection, tasks_max))
     }
 
     fn leg(&self, resume_token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable> {

@@ -23,13 +23,15 @@ type ConversationKey = (String, String);
 /// How many conversations are looked at for one slice.
 const CONVERSATIONS_MAX: usize = 100;
 
-/// Whether something is to come of a conversation, so that it stays however long it has rested: an effect runs, a request waits for
-/// its answer, or a session is live. A session of this process is live until it says otherwise; that of another is, until its time
+/// Whether something is to come of a conversation, so that it stays however long it has rested: an effect runs, a task is kept, a
+/// request waits for its answer, or a session is live. A session of this process is live until it says otherwise; that of another is, until its time
 /// to come back is over. `?1` is the time, `?2` the owner.
 macro_rules! is_used_now {
     () => {
         "(EXISTS (SELECT 1 FROM effects INDEXED BY effects_running
               WHERE tenant = conversations.tenant AND conversation_id = conversations.conversation_id AND state = 'running')
+          OR EXISTS (SELECT 1 FROM effects INDEXED BY tasks_by_conversation
+              WHERE tenant = conversations.tenant AND conversation_id = conversations.conversation_id AND task_user IS NOT NULL)
           OR EXISTS (SELECT 1 FROM questions INDEXED BY questions_open
               WHERE tenant = conversations.tenant AND conversation_id = conversations.conversation_id AND state = 'open'
                   AND expires_at_unix_ms > ?1)
@@ -70,6 +72,8 @@ pub(super) fn slice(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Resul
     let mut rows = idle(connection, ends)?;
     let old = ago(ends.now_unix_ms, ends.limits.effect_ms);
     rows += named_by_deliveries(connection, &EFFECTS, old, left(rows))?;
+    let old_tasks = ago(ends.now_unix_ms, ends.limits.kept_ms(true));
+    rows += named_by_deliveries(connection, &TASKS, old_tasks, left(rows))?;
     rows += named_by_deliveries(connection, &QUESTIONS, old, left(rows))?;
     rows += legs(connection, ends, left(rows))?;
     key_specs::prune(connection, old)?;
@@ -158,18 +162,39 @@ struct Named {
     rows: &'static str,
 }
 
-const EFFECTS: Named = Named {
-    conversations: "SELECT tenant, conversation_id FROM effects INDEXED BY effects_by_change
-        WHERE state <> 'running' AND changed_at_unix_ms <= ?1 LIMIT ?2",
-    deliveries: "DELETE FROM deliveries WHERE tenant = ?1 AND conversation_id = ?2 AND (leg, id) IN (
-        SELECT leg, id FROM deliveries WHERE tenant = ?1 AND conversation_id = ?2 AND effect_id IN (
-            SELECT effect_id FROM effects INDEXED BY effects_by_near
-            WHERE tenant = ?1 AND conversation_id = ?2 AND state <> 'running' AND changed_at_unix_ms <= ?3)
-        LIMIT ?4)",
-    rows: "DELETE FROM effects WHERE rowid IN (
-        SELECT rowid FROM effects INDEXED BY effects_by_near
-        WHERE tenant = ?1 AND conversation_id = ?2 AND state <> 'running' AND changed_at_unix_ms <= ?3 LIMIT ?4)",
-};
+/// Of effects: tasks, or all others.
+macro_rules! effects_named {
+    ($index:literal, $kind:literal) => {
+        Named {
+            conversations: concat!(
+                "SELECT tenant, conversation_id FROM effects INDEXED BY ",
+                $index,
+                " WHERE state <> 'running' AND ",
+                $kind,
+                " AND changed_at_unix_ms <= ?1 LIMIT ?2"
+            ),
+            deliveries: concat!(
+                "DELETE FROM deliveries WHERE tenant = ?1 AND conversation_id = ?2 AND (leg, id) IN (
+                    SELECT leg, id FROM deliveries WHERE tenant = ?1 AND conversation_id = ?2 AND effect_id IN (
+                        SELECT effect_id FROM effects INDEXED BY effects_by_near
+                        WHERE tenant = ?1 AND conversation_id = ?2 AND state <> 'running' AND ",
+                $kind,
+                " AND changed_at_unix_ms <= ?3)
+                    LIMIT ?4)"
+            ),
+            rows: concat!(
+                "DELETE FROM effects WHERE rowid IN (
+                    SELECT rowid FROM effects INDEXED BY effects_by_near
+                    WHERE tenant = ?1 AND conversation_id = ?2 AND state <> 'running' AND ",
+                $kind,
+                " AND changed_at_unix_ms <= ?3 LIMIT ?4)"
+            ),
+        }
+    };
+}
+
+const EFFECTS: Named = effects_named!("effects_by_change", "task_user IS NULL");
+const TASKS: Named = effects_named!("tasks_by_change", "task_user IS NOT NULL");
 
 const QUESTIONS: Named = Named {
     conversations: "SELECT tenant, conversation_id FROM questions WHERE expires_at_unix_ms <= ?1 LIMIT ?2",

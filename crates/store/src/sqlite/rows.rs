@@ -2,7 +2,7 @@
 //! and its leg's, is read once and written once. Knows no statement.
 
 use super::tables::unavailable;
-use super::{conversations, effects, entries, parties, pruning, questions};
+use super::{conversations, effects, entries, parties, pruning, questions, tasks};
 use crate::effect::Effect;
 use crate::id::{
     ConversationRef, EffectKey, EntryNumber, LegNumber, Nonce, OwnerId, QuestionNumber,
@@ -12,6 +12,7 @@ use crate::log::Entry;
 use crate::party::{ConversationPlace, Crowd, Parties};
 use crate::question::Question;
 use crate::rows::{Change, Counts, Tables};
+use crate::task::RunningTasks;
 use crate::{Hash, StoreLimits, StoreUnavailable};
 use rusqlite::Connection;
 use windlass_tool::id::{EffectId, SessionId, ToolId};
@@ -306,6 +307,10 @@ impl Tables for ConversationRows<'_> {
             effects: effects::count(connection, of).map_err(unavailable)?,
             questions: questions::count_open(connection, of, now_unix_ms).map_err(unavailable)?,
         })
+    }
+
+    fn running_tasks(&mut self) -> Result<RunningTasks, StoreUnavailable> {
+        tasks::running(self.connection, self.of).map_err(unavailable)
     }
 
     fn write(&mut self, change: Change) -> Result<(), StoreUnavailable> {

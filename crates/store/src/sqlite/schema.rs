@@ -23,6 +23,7 @@ const STEPS: &[Step] = &[
     name_conversations,
     keep_reasons,
     keep_why_users_are_asked,
+    keep_tasks,
 ];
 
 /// How a file stands to this program.
@@ -412,4 +413,22 @@ fn name_conversations(connection: &Connection) -> rusqlite::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// Effects that nobody waits for stay longer than others, and are listed by their users. Those of before are none.
+fn keep_tasks(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "
+    ALTER TABLE effects ADD COLUMN task TEXT;
+    ALTER TABLE effects ADD COLUMN task_user TEXT;
+    ALTER TABLE effects ADD COLUMN task_is_sent INTEGER;
+    DROP INDEX effects_by_change;
+    CREATE INDEX effects_by_change ON effects (changed_at_unix_ms) WHERE state <> 'running' AND task_user IS NULL;
+    CREATE INDEX tasks_by_change ON effects (changed_at_unix_ms) WHERE state <> 'running' AND task_user IS NOT NULL;
+    CREATE INDEX tasks_by_conversation ON effects (tenant, conversation_id) WHERE task_user IS NOT NULL;
+    CREATE INDEX tasks_by_user ON effects (tenant, task_user, begun_at_unix_ms) WHERE task_user IS NOT NULL;
+    CREATE INDEX tasks_running ON effects (tenant, task_user) WHERE task_user IS NOT NULL AND state = 'running';
+    CREATE INDEX tasks_unsent ON effects (changed_at_unix_ms) WHERE task_is_sent = 0 AND state <> 'running';
+",
+    )
 }

@@ -298,12 +298,12 @@ fn a_newer_schema_is_refused_with_both_versions() {
                 error,
                 OpenError::NewerSchema {
                     found: 99,
-                    known: 8,
+                    known: 9,
                     ..
                 }
             )
         },
-        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 8; \
+        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 9; \
          run the newer one, or name another data folder",
     );
 }
@@ -348,6 +348,11 @@ fn an_older_schema_is_brought_up_to_date_and_keeps_its_rows() {
          ALTER TABLE legs DROP COLUMN is_announced; ALTER TABLE legs ADD COLUMN state TEXT NOT NULL DEFAULT 'live';
          DROP INDEX conversations_by_user; DROP TABLE ended_clients;
          ALTER TABLE conversations DROP COLUMN title; ALTER TABLE conversations DROP COLUMN messages;
+         DROP INDEX tasks_by_change; DROP INDEX tasks_by_conversation; DROP INDEX tasks_by_user; DROP INDEX tasks_running;
+         DROP INDEX tasks_unsent; DROP INDEX effects_by_change;
+         CREATE INDEX effects_by_change ON effects (changed_at_unix_ms) WHERE state <> 'running';
+         ALTER TABLE effects DROP COLUMN task; ALTER TABLE effects DROP COLUMN task_user;
+         ALTER TABLE effects DROP COLUMN task_is_sent;
          UPDATE meta SET value = 1 WHERE name = 'schema';
          INSERT INTO blocks VALUES ('t', 'mallory', 1, '');",
     );

@@ -703,6 +703,8 @@ impl World {
             version: "1.0.0".to_owned(),
             handler_hash: None,
             writes: true,
+            is_background: false,
+            is_external: false,
             idempotent: self.policy.idempotent,
             repeatable: self.policy.repeatable,
             has_lookup: self.policy.lookup,

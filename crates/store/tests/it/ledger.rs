@@ -26,6 +26,7 @@ const START_UNIX_MS: u64 = 1_700_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Policy {
     pub(crate) writes: bool,
+    pub(crate) background: bool,
     pub(crate) consent: bool,
     pub(crate) repeatable: bool,
     pub(crate) idempotent: bool,
@@ -37,6 +38,7 @@ pub(crate) struct Policy {
 
 pub(crate) const PLAIN: Policy = Policy {
     writes: true,
+    background: false,
     consent: false,
     repeatable: false,
     idempotent: false,
@@ -125,6 +127,8 @@ pub(crate) enum Act {
     CallsBack,
     CallsBackFailed,
     CallsBackInDoubt,
+    /// The user wants no more of the newest task.
+    Cancels,
     /// The sweep.
     Settles,
     /// The model reads what others wrote.
@@ -348,6 +352,8 @@ impl Ledger {
             version: self.version.to_owned(),
             handler_hash: None,
             writes: self.policy.writes,
+            is_background: self.policy.background,
+            is_external: false,
             idempotent: self.policy.idempotent,
             repeatable: self.policy.repeatable,
             has_lookup: self.policy.lookup,
@@ -521,6 +527,10 @@ impl Ledger {
             Act::CallsBack => self.calls_back(AttemptOutcome::Succeeded),
             Act::CallsBackFailed => self.calls_back(AttemptOutcome::Failed),
             Act::CallsBackInDoubt => self.calls_back(AttemptOutcome::Unknown),
+            Act::Cancels => {
+                let effect_id = self.runs.last().unwrap().0.clone();
+                self.send(Command::CancelTask { effect_id })
+            }
             Act::Settles => self.send(Command::Settle),
             Act::Taint => self.send(Command::Taint),
             Act::Abandon => {

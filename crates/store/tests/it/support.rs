@@ -134,6 +134,8 @@ pub(crate) fn tool() -> ToolFacts {
         version: "1.0.0".to_owned(),
         handler_hash: None,
         writes: true,
+        is_background: false,
+        is_external: false,
         idempotent: false,
         repeatable: false,
         has_lookup: false,

@@ -1,13 +1,13 @@
 //! The decision, row by row: what is asked, and what the ledger replies. `docs/policies.md` shows what these tests print.
 
 use crate::ledger::Act::{
-    Abandon, AbandonNext, Accepts, Back, CallsBack, CallsBackFailed, CallsBackInDoubt, Crash,
-    EndsInDoubt, Fails, FindsIt, FindsNoAnswer, FindsNothing, FirstFails, FirstSucceeds, Heard,
-    LooksUp, NearKey, Nested, NestedConsent, NestedOtherWords, No, NoToFirst, Now, OldConnection,
-    Onset, OtherKey, OtherLeg, OtherWords, Passes, Reconnect, Request, SameAnswer, SameCommand,
-    SameMessage, SameMessageOtherWords, Settles, Succeeds, Taint, TakenOver, ThirdKey, Upgrade,
-    Withdraw, Yes, YesAgain, YesChanged, YesElsewhere, YesForged, YesNotAllowed, YesToFirst,
-    YesUnknownTool,
+    Abandon, AbandonNext, Accepts, Back, CallsBack, CallsBackFailed, CallsBackInDoubt, Cancels,
+    Crash, EndsInDoubt, Fails, FindsIt, FindsNoAnswer, FindsNothing, FirstFails, FirstSucceeds,
+    Heard, LooksUp, NearKey, Nested, NestedConsent, NestedOtherWords, No, NoToFirst, Now,
+    OldConnection, Onset, OtherKey, OtherLeg, OtherWords, Passes, Reconnect, Request, SameAnswer,
+    SameCommand, SameMessage, SameMessageOtherWords, Settles, Succeeds, Taint, TakenOver, ThirdKey,
+    Upgrade, Withdraw, Yes, YesAgain, YesChanged, YesElsewhere, YesForged, YesNotAllowed,
+    YesToFirst, YesUnknownTool,
 };
 use crate::ledger::{Act, HOUR_MS, LANDING_MS, LEASE_MS, Ledger, PLAIN, Policy, QUESTION_MS};
 use expect_test::{ExpectFile, expect_file};
@@ -99,6 +99,18 @@ const READS_CONSENT: Policy = Policy {
     writes: false,
     ..CONSENT
 };
+const TASK: Policy = Policy {
+    background: true,
+    ..PLAIN
+};
+const READ_TASK: Policy = Policy {
+    writes: false,
+    ..TASK
+};
+const READ_TASK_CONSENT: Policy = Policy {
+    consent: true,
+    ..READ_TASK
+};
 const IGNORES_EXTERNAL: Policy = Policy {
     ignores_external: true,
     ..PLAIN
@@ -166,6 +178,9 @@ fn requests() {
         line("7", "the same, later turn, another leg asks", &[Request, Accepts(HOUR_MS), OtherLeg, Onset, Request]),
         line("7", "the same, and the process that asked is dead", &[Request, Accepts(HOUR_MS), Crash, Onset, Request]),
         line("7", "the same, and its service has called back", &[Request, Accepts(HOUR_MS), Crash, CallsBack, Onset, Request]),
+        with(TASK, "7", "`background`, running, later turn", &[Request, Onset, Request]),
+        with(READ_TASK, "7", "`background`, no side effects, running, later turn", &[Request, Onset, Request]),
+        with(TASK, "7", "`background`, running, cancelled", &[Request, Cancels, Onset, Request]),
         line("8", "a service has accepted it, and its time is over", &[Request, Accepts(HOUR_MS), Passes(HOUR_MS), Request]),
         line("8", "running, the lease is over", &[Request, Passes(LEASE_MS), Request]),
         line("8", "running, the lease is almost over", &[Request, Passes(LEASE_MS - 1), Request]),
@@ -201,6 +216,7 @@ fn requests() {
         with(LOOKUP, "12", "it found nothing after it would have landed", &[Request, Passes(LANDED_MS), Request, FindsNothing, SameCommand]),
         with(LOOKUP_IDEMPOTENT, "12", "the same, `idempotent`", &[Request, Passes(LANDED_MS), Request, FindsNothing, SameCommand]),
         with(ALONE_LOOKUP, "12", "the same, nobody to ask", &[Request, Passes(LANDED_MS), Request, FindsNothing, SameCommand]),
+        with(LOOKUP_IDEMPOTENT, "12", "it found nothing, `idempotent`, and another version of the tool asks", &[Request, Passes(LANDED_MS), Request, FindsNothing, Upgrade, Request]),
         with(LOOKUP, "12", "it found nothing, and the attempt's process says that it failed", &[Request, Passes(LANDED_MS), Request, FindsNothing, Fails, SameCommand]),
         with(LOOKUP, "12", "it did not know", &[Request, Passes(LANDED_MS), Request, FindsNoAnswer, SameCommand]),
         line("13", "unknown", &[Request, EndsInDoubt, Request]),
@@ -208,6 +224,8 @@ fn requests() {
         line("13", "unknown, other words", &[Request, EndsInDoubt, OtherWords]),
         with(ALONE, "13", "unknown, nobody to ask", &[Request, EndsInDoubt, Request]),
         with(IDEMPOTENT, "13", "unknown, `idempotent`", &[Request, EndsInDoubt, Request]),
+        with(TASK, "13", "`background`, cancelled while a service had it", &[Request, Accepts(HOUR_MS), Cancels, Onset, Request]),
+        with(TASK, "15", "the same, and its service has called back", &[Request, Accepts(HOUR_MS), Cancels, CallsBack, Heard, Onset, Request]),
         line("14", "done, same turn, not heard", &[Onset, Request, Succeeds, Request]),
         line("14", "done, same turn, heard", &[Onset, Request, Succeeds, Heard, Request]),
         line("14", "done, later turn, not heard", &[Onset, Request, Succeeds, Onset, Request]),
@@ -232,6 +250,7 @@ fn requests() {
         line("17", "near the key, running, same turn", &[Onset, Request, NearKey]),
         line("17", "near the key, done and heard of, same turn", &[Onset, Request, Succeeds, Heard, NearKey]),
         line("17", "near the key, done, later turn", &[Onset, Request, Succeeds, Heard, Onset, NearKey]),
+        line("17", "near the key, done and not heard of, later turn", &[Onset, Request, Succeeds, Onset, NearKey]),
         line("17", "near the key, done, later turn, replayed in it", &[Onset, Request, Succeeds, Onset, Request, Heard, NearKey]),
         line("17", "near the key, done, later turn, asked about in it", &[Onset, Request, Succeeds, Heard, Onset, Request, NearKey]),
         line("17", "near the key, done, later turn, refused in it", &[Onset, Request, Succeeds, Heard, Onset, Request, No, NearKey]),
@@ -259,6 +278,11 @@ fn requests() {
         with(OVER_BUDGET, "19", "none, over budget", &[Request]),
         with(READS, "19", "no side effects", &[Request]),
         with(READS, "19", "no side effects, again", &[Request, Request]),
+        with(READ_TASK, "19", "`background`, no side effects", &[Request]),
+        with(READ_TASK, "19", "`background`, no side effects, external content", &[Taint, Request]),
+        with(READ_TASK, "19", "`background`, no side effects, done, same turn", &[Onset, Request, Succeeds, Heard, Request]),
+        with(READ_TASK, "19", "`background`, no side effects, its process is dead", &[Request, Crash, Request]),
+        with(READ_TASK_CONSENT, "18", "`background`, no side effects, needs consent", &[Request]),
         line("19", "another key, same turn", &[Onset, Request, Succeeds, OtherKey]),
     ];
     check(&lines, &expect_file!["table/requests.md"]);
@@ -319,6 +343,8 @@ fn answers() {
         with(READS_CONSENT, "20", "the same, its reply was lost", &[Request, Yes, SameAnswer]),
         with(READS_CONSENT, "20", "yes twice, no side effects", &[Request, Yes, Yes]),
         with(READS_CONSENT, "18", "no side effects, asked for again after a yes", &[Request, Yes, Request]),
+        with(READ_TASK_CONSENT, "20", "yes, `background`, no side effects", &[Request, Yes]),
+        with(READ_TASK_CONSENT, "20", "yes twice, `background`, no side effects, done", &[Request, Yes, Succeeds, Yes]),
         with(REPEATABLE_CONSENT, "20", "yes, `repeatable`, while one runs", &[Request, Yes, Request, Yes]),
         with(REPEATABLE_CONSENT, "20", "yes, `repeatable`, after one in doubt", &[Request, Yes, EndsInDoubt, Request, Yes]),
     ];
@@ -544,6 +570,7 @@ fn whatever_the_policy() {
         let has = |bit: u32| bits & (1 << bit) != 0;
         let policy = Policy {
             writes: true,
+            background: false,
             consent: has(0),
             repeatable: has(1),
             idempotent: has(2),

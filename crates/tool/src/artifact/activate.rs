@@ -11,7 +11,9 @@ use crate::problem::Report;
 use crate::program::ProgramFile;
 use crate::registry::{Registry, Tool};
 use crate::rights::Role;
+use crate::rollout::{Choice, Rollout, RolloutFlaw, Rollouts};
 use crate::validate::Validator;
+use crate::version::Version;
 use crate::wording::nearest;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +29,7 @@ pub trait ScriptLoader {
 #[derive(Clone, Debug)]
 pub struct Script<'a> {
     pub tool: &'a ToolId,
+    pub version: &'a str,
     /// The handler's path from the folder of the tools.
     pub entry: &'a str,
     /// The sources of the handler and of everything that it imports, by their paths from the folder of the tools.
@@ -73,6 +76,19 @@ pub struct Tightening {
     pub roles: Option<BTreeSet<Role>>,
     /// Those that may approve its calls.
     pub approver_roles: Option<BTreeSet<Role>>,
+    /// Where it names any: what holds for each single version of the tool, in place of all of this.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<Version, Tightening>,
+}
+
+impl Tightening {
+    /// What holds for a version of the tool.
+    fn of(&self, version: &str) -> Option<&Self> {
+        match self.versions.is_empty() {
+            true => Some(self),
+            false => self.versions.get(&Version::parse(version)?),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -102,6 +118,17 @@ pub enum ActivationError {
     #[error("the configuration speaks of the tool {tool}, which does not exist{}", suggestion(.near.as_deref()))]
     UnknownTool { tool: ToolId, near: Option<String> },
     #[error(
+        "the configuration speaks of version {version} of the tool {tool}, which does not exist; there is {known}: put it into the \
+         tool's folder, under versions/{version}, or leave it out of tools.{tool}"
+    )]
+    UnknownVersion {
+        tool: ToolId,
+        version: Version,
+        known: String,
+    },
+    #[error("tools.{tool}.versions.\"{}\".{} has a value which {}", .flaw.version, .flaw.key, .flaw.cause)]
+    Rollout { tool: ToolId, flaw: RolloutFlaw },
+    #[error(
         "the configuration would loosen the tool {tool}: {cause}; it may only make a tool stricter"
     )]
     Loosened { tool: ToolId, cause: String },
@@ -130,6 +157,8 @@ impl ActivationError {
             | Self::HandlerMissing { tool }
             | Self::ResponseVersion { tool, .. }
             | Self::UnknownTool { tool, .. }
+            | Self::UnknownVersion { tool, .. }
+            | Self::Rollout { tool, .. }
             | Self::Loosened { tool, .. }
             | Self::ConfirmationParameter { tool, .. }
             | Self::Clamp { tool, .. } => tool,
@@ -142,6 +171,32 @@ fn suggestion(near: Option<&str>) -> String {
 }
 
 impl Artifact {
+    /// Whether rules name tools and versions that there are, and make sense beside the current ones: what activation says, too.
+    ///
+    /// # Errors
+    ///
+    /// The first tool whose rules do not.
+    pub fn check_rollouts(&self, rollouts: &Rollouts) -> Result<(), ActivationError> {
+        for (tool, rollout) in rollouts {
+            let of_tool = || {
+                let entries = self.entries.iter().map(|entry| &entry.manifest);
+                entries.filter(|manifest| manifest.tool_id == *tool)
+            };
+            // The current one is the first.
+            let Some(current) = of_tool().next() else {
+                let ids = self.tool_ids().map(ToolId::as_str);
+                return Err(ActivationError::UnknownTool {
+                    tool: tool.clone(),
+                    near: nearest(tool.as_str(), ids).map(str::to_owned),
+                });
+            };
+            let numbers = of_tool().map(|manifest| manifest.version.as_str());
+            let current = Version::parse(&current.version);
+            check_rollout(tool, rollout, numbers, current.as_ref())?;
+        }
+        Ok(())
+    }
+
     /// Joins the tools with their handlers.
     pub fn into_registry(
         self,
@@ -153,12 +208,18 @@ impl Artifact {
             return Err(error);
         }
         let mut tools = Vec::with_capacity(self.entries.len());
+        let mut beside = Vec::new();
         for mut entry in self.entries {
-            entry.manifest = tightened(entry.manifest, tightenings)?;
+            entry.manifest = tightened(entry.manifest, entry.is_beside, tightenings)?;
             let handler = handler_of(&entry, handlers, loaders)?;
-            tools.push(tool(entry, handler));
+            let kind = match entry.is_beside {
+                true => &mut beside,
+                false => &mut tools,
+            };
+            kind.push(tool(entry, handler));
         }
-        Ok(Registry::new(self.version, self.git_commit, tools))
+        let registry = Registry::new(self.version, self.git_commit, tools);
+        Ok(registry.beside(beside))
     }
 
     /// What a configuration says of tools that do not exist.
@@ -179,22 +240,27 @@ impl Artifact {
     }
 }
 
-/// A tool as a configuration has it.
+/// A version of a tool as a configuration has it. `is_beside` says that it is not the one in the tool's own folder.
 ///
 /// # Errors
 ///
 /// The configuration would make it looser, or have it ask for what its model seems to give.
 pub(crate) fn tightened(
     mut manifest: Manifest,
+    is_beside: bool,
     tightenings: &BTreeMap<ToolId, Tightening>,
 ) -> Result<Manifest, ActivationError> {
-    let Some(tightening) = tightenings.get(&manifest.tool_id) else {
+    let tightening = tightenings.get(&manifest.tool_id);
+    let Some(tightening) = tightening.and_then(|of_tool| of_tool.of(&manifest.version)) else {
         return Ok(manifest);
     };
     if let Err(cause) = tighten(&mut manifest, tightening) {
         return Err(ActivationError::Loosened {
+            cause: match is_beside {
+                true => format!("in version {}, {cause}", manifest.version),
+                false => cause,
+            },
             tool: manifest.tool_id,
-            cause,
         });
     }
     match forged_confirmation(&manifest) {
@@ -214,6 +280,31 @@ fn forged_confirmation(manifest: &Manifest) -> Option<String> {
     names.into_iter().next().map(|(_, name)| name)
 }
 
+/// Whether the rules of one tool name versions that it has, and make sense beside the current one.
+fn check_rollout<'v>(
+    tool: &ToolId,
+    rollout: &Rollout,
+    numbers: impl Iterator<Item = &'v str>,
+    current: Option<&Version>,
+) -> Result<(), ActivationError> {
+    let numbers: Vec<Version> = numbers.filter_map(Version::parse).collect();
+    if let Some(version) = rollout.named().find(|version| !numbers.contains(version)) {
+        let known: Vec<&str> = numbers.iter().map(Version::as_str).collect();
+        return Err(ActivationError::UnknownVersion {
+            tool: tool.clone(),
+            version: version.clone(),
+            known: known.join(", "),
+        });
+    }
+    match rollout.flaw(current) {
+        Some(flaw) => {
+            let tool = tool.clone();
+            Err(ActivationError::Rollout { tool, flaw })
+        }
+        None => Ok(()),
+    }
+}
+
 /// What `top_k` of retrieval tools is clamped to in one mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clamp {
@@ -224,6 +315,30 @@ pub struct Clamp {
 }
 
 impl Registry {
+    /// The registry as everybody has it whom no rule names, and the rules, each with that version.
+    ///
+    /// # Errors
+    ///
+    /// The first tool whose rules name a version that it does not have, or make no sense beside its current one.
+    pub fn rolled_out(&self, rollouts: &Rollouts) -> Result<(Self, Rollouts), ActivationError> {
+        let mut rollouts = rollouts.clone();
+        let mut choice = Choice::new();
+        for (tool, rollout) in &mut rollouts {
+            let numbers = self.versions_of(tool.as_str()).map(|tool| &*tool.version);
+            let current = self.get(tool.as_str()).map(|tool| &*tool.version);
+            let current = current.and_then(Version::parse);
+            check_rollout(tool, rollout, numbers, current.as_ref())?;
+            rollout.version = rollout.version.take().or(current);
+            choice.extend(
+                rollout
+                    .version
+                    .clone()
+                    .map(|version| (tool.clone(), version)),
+            );
+        }
+        Ok((self.choosing(&choice), rollouts))
+    }
+
     /// Whether what the clamps leave of arguments satisfies the tools' schemas, as everything has to that runs.
     ///
     /// # Errors
@@ -232,7 +347,8 @@ impl Registry {
     pub fn check_clamps(&self, clamps: &[Clamp]) -> Result<(), ActivationError> {
         for clamp in clamps {
             let tools = self
-                .declared(clamp.mode)
+                .all_versions()
+                .filter(|tool| tool.allows(clamp.mode))
                 .filter(|tool| tool.category == Category::Retrieval);
             for tool in tools {
                 if let Some(cause) = rules::clamp_refusal(tool.parameters.schema(), clamp.top_k_max)
@@ -277,18 +393,13 @@ fn handler_of(
             },
             Some(loader),
         ) => {
-            // The handler lies in a tool's directory, and that in the folder of the tools.
-            let depth = file
-                .path
-                .rmatch_indices('/')
-                .nth(1)
-                .map_or(0, |(at, _)| at + 1);
-            let (folder, name) = file.path.split_at(depth);
+            let (folder, name) = entry.split_path(&file.path);
             let files = modules.iter().chain([file]);
             let sources =
                 files.filter_map(|file| Some((file.path.strip_prefix(folder)?, &file.source)));
             let script = Script {
                 tool,
+                version: &entry.manifest.version,
                 entry: name,
                 modules: sources.collect(),
                 timeout_ms: entry.manifest.timeout_ms,

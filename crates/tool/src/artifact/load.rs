@@ -1,8 +1,8 @@
 //! Reads an artifact back, and refuses one that is not what the compiler wrote.
 
 use super::{
-    Artifact, DeclaredKind, Entry, FileForm, HandlerCode, HandlerForm, SCHEMA_VERSION, ScriptFile,
-    Version,
+    Artifact, ArtifactVersion, DeclaredKind, Entry, FileForm, HandlerCode, HandlerForm,
+    SCHEMA_VERSION, ScriptFile,
 };
 use crate::guide::{self, Guide};
 use crate::id::ToolId;
@@ -100,6 +100,8 @@ struct Line<'t> {
     documentation: String,
     #[serde(borrow)]
     handler: &'t RawValue,
+    #[serde(default)]
+    beside: bool,
 }
 
 impl Line<'_> {
@@ -107,7 +109,7 @@ impl Line<'_> {
     fn read(
         self,
         text: &str,
-        version: &mut Version,
+        version: &mut ArtifactVersion,
         folder: &Path,
         path: &str,
     ) -> Result<Entry, LoadError> {
@@ -140,6 +142,7 @@ impl Line<'_> {
                 documentation: self.documentation,
             },
             handler,
+            is_beside: self.beside,
         })
     }
 }
@@ -212,7 +215,7 @@ impl Artifact {
         }
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut entries = Vec::with_capacity(file.tools.len());
-        let mut version = Version::default();
+        let mut version = ArtifactVersion::default();
         for line in file.tools {
             entries.push(line.read(text, &mut version, folder, &shown)?);
         }

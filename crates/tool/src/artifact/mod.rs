@@ -23,10 +23,11 @@ use crate::manifest::{Manifest, effects::argument_of};
 use crate::program::ProgramFile;
 use crate::registry::{Declarations, STEERING_TOOLS};
 use crate::script_calls::calls_in;
+use crate::version::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The version of the artifact's own form.
@@ -39,17 +40,19 @@ pub struct Artifact {
     git_commit: Option<String>,
     build_timestamp: String,
     source_hash: String,
-    /// Sorted by id.
+    /// Sorted by id; of one tool the current version first, and then the others by their numbers.
     entries: Vec<Entry>,
 }
 
-/// One tool of an artifact.
+/// One version of a tool of an artifact.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) manifest: Manifest,
     pub(crate) declarations: Declarations,
     pub(crate) guide: Guide,
     pub(crate) handler: HandlerCode,
+    /// It lies beside the current version, which is the one in the tool's own folder.
+    pub(crate) is_beside: bool,
 }
 
 /// Where a tool's code is.
@@ -175,7 +178,7 @@ impl Artifact {
         build_timestamp: String,
         source_hash: String,
     ) -> Self {
-        entries.sort_by(|left, right| left.manifest.tool_id.cmp(&right.manifest.tool_id));
+        entries.sort_by(|left, right| left.place().cmp(&right.place()));
         Self {
             version: version_of(&entries).into(),
             git_commit,
@@ -205,23 +208,36 @@ impl Artifact {
     }
 
     pub fn tool_ids(&self) -> impl Iterator<Item = &ToolId> {
-        self.entries.iter().map(|entry| &entry.manifest.tool_id)
+        let current = self.entries.iter().filter(|entry| !entry.is_beside);
+        current.map(|entry| &entry.manifest.tool_id)
     }
 
-    /// How each argument is compared that says which effect a call means, in words, of each tool that has effects.
-    pub fn keys(&self) -> impl Iterator<Item = (&ToolId, Vec<(String, String)>)> {
-        let writing = self.entries.iter().map(|entry| &entry.manifest);
-        let writing = writing.filter(|manifest| {
+    /// The version numbers of each tool that has more than one, the current one first, and then by their order.
+    pub fn versions(&self) -> BTreeMap<&ToolId, Vec<&str>> {
+        let mut versions: BTreeMap<&ToolId, Vec<&str>> = BTreeMap::new();
+        for Manifest {
+            tool_id, version, ..
+        } in self.entries.iter().map(|entry| &entry.manifest)
+        {
+            versions.entry(tool_id).or_default().push(version);
+        }
+        versions.retain(|_, versions| versions.len() > 1);
+        versions
+    }
+
+    /// How each argument is compared that says which effect a call means, in words, of each tool that has effects; of versions
+    /// beside the current one under `book_table@1.2.0`.
+    pub fn keys(&self) -> impl Iterator<Item = (String, Vec<(String, String)>)> {
+        let writing = self.entries.iter().filter(|entry| {
+            let manifest = &entry.manifest;
             let is_steering = STEERING_TOOLS.contains(&manifest.tool_id.as_str());
             manifest.side_effects == SideEffects::Writes && !is_steering
         });
-        writing.map(|manifest| {
-            let named = manifest.effect_key.iter();
-            let named: Vec<String> = named.map(|named| argument_of(named)).collect();
-            let spec = KeySpec::of(&manifest.parameters, &named, &Arguments::none());
+        writing.map(|entry| {
+            let spec = entry.key_spec();
             let words = spec.words().into_iter();
             let words = words.map(|(name, words)| (name.to_owned(), words));
-            (&manifest.tool_id, words.collect())
+            (entry.label(), words.collect())
         })
     }
 
@@ -253,6 +269,44 @@ impl Artifact {
 }
 
 impl Entry {
+    /// The tool's id; of a version beside the current one with that, as in `book_table@1.2.0`.
+    pub(crate) fn label(&self) -> String {
+        let Manifest {
+            tool_id, version, ..
+        } = &self.manifest;
+        match self.is_beside {
+            true => format!("{tool_id}@{version}"),
+            false => tool_id.to_string(),
+        }
+    }
+
+    /// Where it stands among others.
+    fn place(&self) -> (&ToolId, bool, Option<Version>) {
+        let version = Version::parse(&self.manifest.version);
+        (&self.manifest.tool_id, self.is_beside, version)
+    }
+
+    /// How the arguments that say which effect a call means are compared, as the file declares them.
+    pub(crate) fn key_spec(&self) -> KeySpec {
+        let named = self.manifest.effect_key.iter();
+        let named: Vec<String> = named.map(|named| argument_of(named)).collect();
+        KeySpec::of(&self.manifest.parameters, &named, &Arguments::none())
+    }
+
+    /// The path of a handler's file in two: to the folder of the tools, with its last slash, and from there.
+    pub(crate) fn split_path<'p>(&self, path: &'p str) -> (&'p str, &'p str) {
+        // The handler lies in a tool's directory, and that in the folder of the tools; a version's two folders further down.
+        let slashes = match self.is_beside {
+            true => 3,
+            false => 1,
+        };
+        let depth = path
+            .rmatch_indices('/')
+            .nth(slashes)
+            .map_or(0, |(at, _)| at + 1);
+        path.split_at(depth)
+    }
+
     fn write_json(&self, text: &mut Vec<u8>) {
         let mut object = self.facts();
         object.insert("handler".to_owned(), self.handler_form());
@@ -302,6 +356,9 @@ impl Entry {
         };
         object.insert("summary".to_owned(), json!(self.guide.summary));
         object.insert("documentation".to_owned(), json!(self.guide.documentation));
+        if self.is_beside {
+            object.insert("beside".to_owned(), json!(true));
+        }
         object
     }
 
@@ -340,7 +397,7 @@ impl Entry {
     }
 
     /// What goes into the version: everything that can change a call, and nothing else.
-    fn add_to(&self, version: &mut Version) {
+    fn add_to(&self, version: &mut ArtifactVersion) {
         let mut object = self.facts();
         object.insert("handler".to_owned(), self.handler.hashed_form());
         let mut facts = Vec::new();
@@ -389,12 +446,12 @@ impl HandlerCode {
 
 /// The version of tools that are added in the order of their ids.
 #[derive(Default)]
-struct Version {
+struct ArtifactVersion {
     hasher: Sha256,
     has_tools: bool,
 }
 
-impl Version {
+impl ArtifactVersion {
     /// One tool: everything but its declarations, and those, as canonical JSON.
     fn add(&mut self, facts: impl AsRef<[u8]>, declarations: impl AsRef<[u8]>) {
         let is_first = !std::mem::replace(&mut self.has_tools, true);
@@ -413,7 +470,7 @@ impl Version {
 
 /// The version of a list of tools that is sorted by id.
 fn version_of(entries: &[Entry]) -> String {
-    let mut version = Version::default();
+    let mut version = ArtifactVersion::default();
     for entry in entries {
         entry.add_to(&mut version);
     }

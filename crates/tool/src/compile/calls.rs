@@ -2,7 +2,7 @@
 //! when the call is made.
 
 use super::Source;
-use crate::artifact::{Entry, HandlerCode, ScriptFile};
+use crate::artifact::{Entry, ScriptFile};
 use crate::problem::{NOTHING_TO_DO, Problem, Severity};
 use crate::script_calls::calls_in;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,12 +11,15 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) fn check(entries: &[Entry], source: &Source<'_>) -> Vec<Problem> {
     let by_id: BTreeMap<&str, &Entry> = entries
         .iter()
+        .filter(|entry| !entry.is_beside)
         .map(|entry| (entry.manifest.tool_id.as_str(), entry))
         .collect();
-    let called: BTreeMap<&str, BTreeSet<String>> = by_id
-        .iter()
-        .map(|(id, entry)| (*id, entry.handler.called_tools()))
-        .collect();
+    // Any version of a tool may call, and be called.
+    let mut called: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for entry in entries {
+        let of_tool = called.entry(entry.manifest.tool_id.as_str()).or_default();
+        of_tool.extend(entry.handler.called_tools());
+    }
     let mut problems = Vec::new();
     for entry in entries {
         let id = entry.manifest.tool_id.as_str();
@@ -26,9 +29,10 @@ pub(super) fn check(entries: &[Entry], source: &Source<'_>) -> Vec<Problem> {
                 if !said.insert(call.tool.clone()) {
                     continue;
                 }
-                if let Some((severity, message, cure)) = refused(id, &call.tool, &by_id, &called) {
+                if let Some((severity, message, cure)) = refused(entry, &call.tool, &by_id, &called)
+                {
                     problems.push(Problem {
-                        file: shown(file, &entry.handler, source),
+                        file: shown(file, entry, source),
                         line: Some(call.line),
                         column: Some(call.column),
                         severity,
@@ -46,7 +50,7 @@ pub(super) fn check(entries: &[Entry], source: &Source<'_>) -> Vec<Problem> {
                     .handler
                     .script_files()
                     .next()
-                    .map(|file| shown(file, &entry.handler, source))
+                    .map(|file| shown(file, entry, source))
                     .unwrap_or_default(),
                 line: None,
                 column: None,
@@ -61,11 +65,9 @@ pub(super) fn check(entries: &[Entry], source: &Source<'_>) -> Vec<Problem> {
 }
 
 /// A file as people see it: the tool's directory lies in the folder of the tools.
-fn shown(file: &ScriptFile, handler: &HandlerCode, source: &Source<'_>) -> String {
-    let folder = handler.script_files().next().and_then(|entry| {
-        let (at, _) = entry.path.rmatch_indices('/').nth(1)?;
-        Some(&entry.path[..=at])
-    });
+fn shown(file: &ScriptFile, entry: &Entry, source: &Source<'_>) -> String {
+    let handler = entry.handler.script_files().next();
+    let folder = handler.map(|handler| entry.split_path(&handler.path).0);
     let own = file.path.strip_prefix(folder.unwrap_or_default());
     let own = own.unwrap_or(&file.path);
     source.tools.join(own).display().to_string()
@@ -73,11 +75,12 @@ fn shown(file: &ScriptFile, handler: &HandlerCode, source: &Source<'_>) -> Strin
 
 /// Why a call would always be refused.
 fn refused(
-    caller: &str,
+    of: &Entry,
     called: &str,
     by_id: &BTreeMap<&str, &Entry>,
     calls: &BTreeMap<&str, BTreeSet<String>>,
 ) -> Option<(Severity, String, &'static str)> {
+    let caller = of.manifest.tool_id.as_str();
     if let Some(way) = way_back(called, caller, calls) {
         let way = way.join(", which calls ");
         return Some((
@@ -86,7 +89,7 @@ fn refused(
             "let one of them do its work without the other",
         ));
     }
-    let (Some(of), Some(tool)) = (by_id.get(caller), by_id.get(called)) else {
+    let Some(tool) = by_id.get(called) else {
         return Some((
             Severity::Warning,
             format!("`{caller}` calls `{called}`, and there is no such tool"),

@@ -28,7 +28,8 @@ pub struct Configured {
     /// What the configuration may not say of tools, and what of their conditions means nothing under it.
     pub problems: Vec<Problem>,
     /// What the examples of guides come to, of tools whose consent a condition decides.
-    pub consents: BTreeMap<ToolId, Vec<ExampleConsent>>,
+    /// By what [`Compilation::defaults`](super::Compilation::defaults) goes by.
+    pub consents: BTreeMap<String, Vec<ExampleConsent>>,
 }
 
 /// One example, and for whom it asks.
@@ -59,7 +60,7 @@ pub fn configured(
         consents: BTreeMap::new(),
     };
     for entry in artifact.entries() {
-        let manifest = match tightened(entry.manifest.clone(), tightenings) {
+        let manifest = match tightened(entry.manifest.clone(), entry.is_beside, tightenings) {
             Ok(manifest) => manifest,
             Err(error) => {
                 configured.problems.push(refused(&error));
@@ -69,7 +70,7 @@ pub fn configured(
         configured.problems.extend(meaningless(entry, &manifest));
         if entry.manifest.consent_condition.is_some() {
             let examples = examples(entry, &manifest, &given);
-            configured.consents.insert(manifest.tool_id, examples);
+            configured.consents.insert(entry.label(), examples);
         }
     }
     configured
@@ -124,7 +125,11 @@ fn meaningless(entry: &Entry, manifest: &Manifest) -> Vec<Problem> {
         let (message, cure) = of(&manifest.allowed_modes)?;
         // What the tool's own files bring about was said of them.
         let is_known = of(&entry.manifest.allowed_modes).is_some_and(|(known, _)| known == message);
-        let said = (format!("{field}: {message}"), cure.to_owned());
+        let message = match entry.is_beside {
+            true => format!("in version {}, {field}: {message}", manifest.version),
+            false => format!("{field}: {message}"),
+        };
+        let said = (message, cure.to_owned());
         (!is_known).then(|| problem(&manifest.tool_id, Severity::Warning, said))
     });
     found.collect()

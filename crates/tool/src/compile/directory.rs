@@ -3,6 +3,7 @@
 
 use crate::problem::{Problem, Severity};
 use crate::program::{PROGRAM_BYTES_MAX, ProgramFile, hash_of};
+use crate::version::Version;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
@@ -26,6 +27,11 @@ const INSTALLED: [&str; 5] = ["node_modules", "__pycache__", "venv", "env", "tar
 /// The folder whose files every script may import.
 const SHARED: &str = "_shared";
 
+/// The folder of a tool's own in which its other versions lie.
+pub(super) const VERSIONS: &str = "versions";
+/// No tool may have more of them.
+const VERSIONS_MAX: usize = 16;
+
 /// The files that a tool's handler may be.
 const HANDLERS: [&str; 3] = ["handler.js", "handler.ts", "handler.json"];
 
@@ -34,6 +40,7 @@ pub(super) type ScriptFiles = BTreeMap<String, File>;
 
 /// All tool directories as they were at one moment, in the order of their names.
 pub(super) struct Snapshot {
+    /// Behind each tool its other versions, the lowest first.
     pub(super) tools: Vec<ToolFiles>,
     /// Those that every script may import. Read where there is a script.
     pub(super) shared: ScriptFiles,
@@ -41,10 +48,12 @@ pub(super) struct Snapshot {
     pub(super) problems: Vec<Problem>,
 }
 
-/// The files of one tool.
+/// The files of one version of a tool.
 pub(super) struct ToolFiles {
-    /// The directory's name.
+    /// The name of the tool's directory.
     pub(super) name: String,
+    /// The name of the version's own; `None` of the files in the tool's directory itself.
+    pub(super) version: Option<Version>,
     pub(super) directory: PathBuf,
     pub(super) schema: File,
     pub(super) guide: File,
@@ -75,6 +84,14 @@ impl File {
 }
 
 impl ToolFiles {
+    /// The path of its directory from the folder of the tools, with forward slashes.
+    pub(super) fn folder(&self) -> String {
+        match &self.version {
+            Some(version) => format!("{}/{VERSIONS}/{version}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
     /// A file's path as people see it.
     pub(super) fn path(&self, file: &str) -> String {
         self.directory.join(file).display().to_string()
@@ -150,9 +167,11 @@ pub(super) fn read(tools: &Path) -> Result<Snapshot, Box<Problem>> {
             "add a directory with schema.json, guide.md and a handler, or name another folder with --tools",
         ));
     }
-    if snapshot.tools.len() > TOOLS_MAX {
+    let current = snapshot.tools.iter().filter(|tool| tool.version.is_none());
+    let count = current.count();
+    if count > TOOLS_MAX {
         return Err(folder_problem(
-            format!("the folder holds {} tools", snapshot.tools.len()),
+            format!("the folder holds {count} tools"),
             "keep 512 at most; a model's request takes no more",
         ));
     }
@@ -204,34 +223,107 @@ fn read_entry(tools: &Path, name: &std::ffi::OsStr, snapshot: &mut Snapshot) {
         problem("the directory's name is not in kebab-case", &cure);
         return;
     }
-    check_listing(&shown, &path, &mut snapshot.problems);
-    let mut read = |file: &str| read_file(&shown, &path.join(file), &mut snapshot.problems);
-    let handlers: Vec<(&'static str, File)> = HANDLERS.map(|name| (name, read(name))).into();
-    let mut scripts = ScriptFiles::new();
-    if handlers.iter().any(is_script_handler) {
-        let mut reading = ScriptReading::new(&shown, &mut snapshot.problems);
-        reading.folder(&path, &shown, 0);
-        scripts = reading.files;
-    }
-    let mut program = Vec::new();
-    if handlers.iter().any(is_program_handler) {
-        let mut reading = ProgramReading::new(&shown, &mut snapshot.problems);
-        reading.folder(&path, "", 0);
-        program = reading.files;
-    }
-    let mut read = |file: &str| read_file(&shown, &path.join(file), &mut snapshot.problems);
-    let tool = ToolFiles {
-        schema: read("schema.json"),
-        guide: read("guide.md"),
-        doc_summary: read("doc_summary.md"),
-        doc: read("doc.md"),
-        handlers,
-        scripts,
-        program,
-        directory: path.clone(),
-        name: shown.clone(),
-    };
+    let tool = read_tool(&shown, None, path.clone(), &mut snapshot.problems);
     snapshot.tools.push(tool);
+    read_versions(&shown, &path.join(VERSIONS), snapshot);
+}
+
+/// Reads the folder of a tool's other versions, where it has one.
+fn read_versions(tool: &str, folder: &Path, snapshot: &mut Snapshot) {
+    let mut problem = |path: &Path, message: &str, cure: &str| {
+        snapshot.problems.push(Problem {
+            file: path.display().to_string(),
+            line: None,
+            column: None,
+            severity: Severity::Error,
+            tool: Some(tool.to_owned()),
+            message: message.to_owned(),
+            cure: cure.to_owned(),
+        });
+    };
+    // A link of that name is a problem already, and a file is the author's own.
+    if !std::fs::symlink_metadata(folder).is_ok_and(|metadata| metadata.is_dir()) {
+        return;
+    }
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            let message = format!("the folder cannot be read: {error}");
+            return problem(folder, &message, "make it readable for this user");
+        }
+    };
+    let mut versions: Vec<(Version, PathBuf)> = Vec::new();
+    let mut entries: Vec<_> = entries.flatten().collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(['.', '_']) {
+            continue;
+        }
+        let kind = entry.file_type().ok();
+        if kind.is_some_and(|kind| kind.is_symlink()) {
+            problem(
+                &entry.path(),
+                "this is a symbolic link",
+                "put the directory itself here; what a link leads to can change unseen",
+            );
+        } else if kind.is_some_and(|kind| kind.is_dir()) {
+            match Version::parse(&name) {
+                Some(version) => versions.push((version, entry.path())),
+                None => problem(
+                    &entry.path(),
+                    "the directory's name is no semantic version",
+                    "name it as in 1.2.0, or begin it with _ to leave it out; what is no version of the tool belongs elsewhere",
+                ),
+            }
+        }
+    }
+    if versions.len() > VERSIONS_MAX {
+        let message = format!("the tool has {} other versions", versions.len());
+        let cure = format!("keep {VERSIONS_MAX} at most");
+        return problem(folder, &message, &cure);
+    }
+    versions.sort();
+    for (version, path) in versions {
+        let tool = read_tool(tool, Some(version), path, &mut snapshot.problems);
+        snapshot.tools.push(tool);
+    }
+}
+
+/// Reads one version of a tool.
+fn read_tool(
+    tool: &str,
+    version: Option<Version>,
+    directory: PathBuf,
+    problems: &mut Vec<Problem>,
+) -> ToolFiles {
+    check_listing(tool, &directory, problems);
+    let mut read = |file: &str| read_file(tool, &directory.join(file), problems);
+    let handlers: Vec<(&'static str, File)> = HANDLERS.map(|name| (name, read(name))).into();
+    let [schema, guide, doc_summary, doc] = FILES.map(read);
+    let mut files = ToolFiles {
+        name: tool.to_owned(),
+        version,
+        schema,
+        guide,
+        doc_summary,
+        doc,
+        handlers,
+        scripts: ScriptFiles::new(),
+        program: Vec::new(),
+        directory,
+    };
+    if files.has_script() {
+        let mut reading = ScriptReading::new(tool, problems);
+        reading.folder(&files.directory, &files.folder(), 0);
+        files.scripts = reading.files;
+    }
+    if files.handlers.iter().any(is_program_handler) {
+        let mut reading = ProgramReading::new(tool, problems);
+        reading.folder(&files.directory, "", 0);
+        files.program = reading.files;
+    }
+    files
 }
 
 fn is_kebab(name: &str) -> bool {
@@ -331,7 +423,9 @@ impl<'a> ScriptReading<'a> {
             };
             let (path, inner) = (entry.path(), format!("{name}/{own}"));
             if kind.is_dir() {
-                let is_of_others = own.starts_with('.') || own == "node_modules";
+                let is_of_others = own.starts_with('.')
+                    || own == "node_modules"
+                    || depth == 0 && own == VERSIONS && name != SHARED;
                 if depth < SCRIPT_DEPTH_MAX && !is_of_others {
                     self.folder(&path, &inner, depth + 1);
                 }
@@ -404,7 +498,9 @@ impl<'a> ProgramReading<'a> {
             };
             let is_hidden = own.starts_with('.');
             if kind.is_dir() {
-                if depth < SCRIPT_DEPTH_MAX && !is_hidden && !INSTALLED.contains(&own.as_str()) {
+                let is_of_others =
+                    INSTALLED.contains(&own.as_str()) || depth == 0 && own == VERSIONS;
+                if depth < SCRIPT_DEPTH_MAX && !is_hidden && !is_of_others {
                     self.folder(&entry.path(), &format!("{name}{own}/"), depth + 1);
                 }
             } else if kind.is_file() && !is_hidden && !(depth == 0 && is_read_anyway(&own)) {

@@ -4,6 +4,7 @@ use super::handled;
 use crate::artifact::{Entry, HandlerCode, tool};
 use crate::condition::Values;
 use crate::handler::Handler;
+use crate::manifest::Named;
 use crate::problem::{Problem, Report, Severity};
 use crate::registry::Tool;
 use crate::validate::Validator;
@@ -24,7 +25,11 @@ pub fn compile_embedded(
     handler: Arc<dyn Handler>,
 ) -> Result<Tool, Vec<Problem>> {
     let mut report = Report::new(BUILT_IN, "schema.json", schema);
-    let readable = manifest::read(schema, BUILT_IN, |_| true, &mut report);
+    let named = Named {
+        tool: BUILT_IN,
+        version: None,
+    };
+    let readable = manifest::read(schema, named, |_| true, &mut report);
     let schema = readable.parameters.as_ref();
     manifest::conditions::check(&readable, schema, Values::none(), &mut report);
     if let (Some(id), Some(parameters), Some(reads)) =
@@ -51,6 +56,7 @@ pub fn compile_embedded(
                 declarations,
                 guide,
                 handler: HandlerCode::Builtin,
+                is_beside: false,
             };
             Ok(tool(entry, handler))
         }

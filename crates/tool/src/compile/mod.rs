@@ -22,21 +22,22 @@ use crate::handler::Handler;
 use crate::handler_file::{self, HandlerFile, Judged, Permissions};
 use crate::id::ToolId;
 use crate::kind::{Mode, SideEffects};
-use crate::manifest::{self, Manifest, Readable};
+use crate::manifest::{self, Named, Readable};
 use crate::problem::{Problem, Report, Severity};
 use crate::registry::DESCRIBE_TOOL;
 use crate::validate::Validator;
+use crate::version::Version;
 use crate::wording::brief;
 use crate::{dialect, guide, json};
 use directory::{File, ScriptFiles, Snapshot, ToolFiles};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Goes up when the compiler makes something else of the same sources, so that artifacts of older ones are rebuilt.
-const REVISION: u32 = 9;
+const REVISION: u32 = 11;
 
 /// The most tools that OpenAI takes in one request.
 pub const OPENAI_TOOLS_MAX: usize = 128;
@@ -79,8 +80,9 @@ pub struct Compilation {
     pub artifact: Option<Artifact>,
     /// By tool, file and place.
     pub problems: Vec<Problem>,
-    /// What was taken for the fields that the tools leave out.
-    pub defaults: BTreeMap<ToolId, Vec<FieldDefault>>,
+    /// What was taken for the fields that the tools leave out, by the tool's id; of another version than the one in the tool's own
+    /// folder by both, as in `book_table@1.2.0`.
+    pub defaults: BTreeMap<String, Vec<FieldDefault>>,
 }
 
 impl Compilation {
@@ -108,14 +110,20 @@ pub fn compile(source: &Source<'_>) -> Compilation {
     let mut problems = snapshot.problems;
     let mut entries: Vec<Entry> = Vec::with_capacity(snapshot.tools.len());
     let mut directories_by_id: BTreeMap<ToolId, String> = BTreeMap::new();
+    let mut numbers: BTreeMap<&str, Vec<(Version, &ToolFiles)>> = BTreeMap::new();
     let mut defaults = BTreeMap::new();
     for files in &snapshot.tools {
         let shared = &snapshot.shared;
         let compiled = compile_tool(files, source, shared, &mut directories_by_id);
         problems.extend(compiled.problems);
+        if let Some(version) = compiled.version {
+            let known = numbers.entry(&files.name).or_default();
+            problems.extend(second_of_number(&version, files, known));
+            known.push((version, files));
+        }
         if let Some(entry) = compiled.entry {
             if !compiled.defaults.is_empty() {
-                defaults.insert(entry.manifest.tool_id.clone(), compiled.defaults);
+                defaults.insert(entry.label(), compiled.defaults);
             }
             entries.push(entry);
         }
@@ -123,6 +131,7 @@ pub fn compile(source: &Source<'_>) -> Compilation {
     problems.extend(too_many_for_openai(&entries, source.tools));
     problems.extend(calls::check(&entries, source));
     problems.extend(unlike_state(&entries, source.tools));
+    problems.extend(unlike_keys(&entries, source.tools));
     // Stable, so that a tool's problems stay in the order of its files.
     problems.sort_by(|left, right| left.tool.cmp(&right.tool));
     let failed = problems
@@ -150,10 +159,11 @@ fn too_many_for_openai<'a>(
     [(Mode::Text, "text"), (Mode::Voice, "voice")]
         .into_iter()
         .filter_map(move |(mode, name)| {
-            let count = entries
+            let of_mode = entries
                 .iter()
-                .filter(|entry| entry.manifest.allowed_modes.contains(&mode))
-                .count();
+                .filter(|entry| entry.manifest.allowed_modes.contains(&mode));
+            let ids: BTreeSet<&ToolId> = of_mode.map(|entry| &entry.manifest.tool_id).collect();
+            let count = ids.len();
             (count > OPENAI_TOOLS_MAX).then(|| Problem {
                 file: tools.display().to_string(),
                 line: None,
@@ -169,33 +179,99 @@ fn too_many_for_openai<'a>(
         })
 }
 
-/// An error for each value of the conversation that two tools declare otherwise.
+/// An error for a version whose number another version of the tool has already.
+fn second_of_number(
+    version: &Version,
+    files: &ToolFiles,
+    known: &[(Version, &ToolFiles)],
+) -> Option<Problem> {
+    let (_, first) = known.iter().find(|(known, _)| known == version)?;
+    let mut report = Report::new(&files.name, files.path("schema.json"), files.schema.text());
+    report.error(
+        "/version",
+        format!(
+            "the tool has a version of this number already, in `{}`",
+            first.folder()
+        ),
+        "give one of them another number; what stands behind a + makes no other version",
+    );
+    report.into_problems().pop()
+}
+
+/// An error for each value of the conversation that two tools, or two versions of one, declare otherwise.
 fn unlike_state(entries: &[Entry], tools: &Path) -> Vec<Problem> {
-    let mut declared: BTreeMap<&str, (&ToolId, &Value)> = BTreeMap::new();
+    let mut declared: BTreeMap<&str, (&Entry, &Value)> = BTreeMap::new();
     let mut problems = Vec::new();
-    for Manifest { tool_id, state, .. } in entries.iter().map(|entry| &entry.manifest) {
-        for (key, schema) in state {
-            let (other, known) = *declared.entry(key).or_insert((tool_id, schema));
+    for entry in entries {
+        for (key, schema) in &entry.manifest.state {
+            let (other, known) = *declared.entry(key).or_insert((entry, schema));
             if known == schema {
                 continue;
             }
-            let directory = tool_id.as_str().replace('_', "-");
-            problems.push(Problem {
-                file: tools
-                    .join(&directory)
-                    .join("schema.json")
-                    .display()
-                    .to_string(),
-                line: None,
-                column: None,
-                severity: Severity::Error,
-                tool: Some(directory),
-                message: format!("the value `{key}` has another schema in the tool `{other}`"),
-                cure: "write the same schema in both, or give one of them another key".to_owned(),
-            });
+            problems.push(of_schema(
+                entry,
+                tools,
+                Severity::Error,
+                format!(
+                    "the value `{key}` has another schema in the tool `{}`",
+                    other.label()
+                ),
+                "write the same schema in both, or give one of them another key",
+            ));
         }
     }
     problems
+}
+
+/// A note for each version that says by other arguments than the one in the tool's own folder which change is meant.
+fn unlike_keys(entries: &[Entry], tools: &Path) -> Vec<Problem> {
+    let writing = || {
+        let entries = entries.iter();
+        entries.filter(|entry| entry.manifest.side_effects == SideEffects::Writes)
+    };
+    let current: BTreeMap<&ToolId, &Entry> = writing()
+        .filter(|entry| !entry.is_beside)
+        .map(|entry| (&entry.manifest.tool_id, entry))
+        .collect();
+    let unlike = writing().filter(|entry| {
+        let current = current.get(&entry.manifest.tool_id);
+        entry.is_beside && current.is_some_and(|current| current.key_spec() != entry.key_spec())
+    });
+    let note = |entry| {
+        of_schema(
+            entry,
+            tools,
+            Severity::Note,
+            "this version compares other arguments than the tool's current one, to know whether two calls are the same change"
+                .to_owned(),
+            "nothing to do where that is meant: calls of both are compared both ways; else give both the same `effectKey`",
+        )
+    };
+    unlike.map(note).collect()
+}
+
+/// A problem of a version's schema as a whole.
+fn of_schema(
+    entry: &Entry,
+    tools: &Path,
+    severity: Severity,
+    message: String,
+    cure: &str,
+) -> Problem {
+    let directory = entry.manifest.tool_id.as_str().replace('_', "-");
+    let mut folder = tools.join(&directory);
+    if entry.is_beside {
+        folder.extend([directory::VERSIONS, &entry.manifest.version]);
+    }
+    Problem {
+        file: folder.join("schema.json").display().to_string(),
+        line: None,
+        column: None,
+        severity,
+        tool: Some(directory),
+        message,
+        cure: cure.to_owned(),
+    }
 }
 
 /// Whether an artifact is what these sources would be compiled to. `false` too where the sources cannot be read.
@@ -237,7 +313,7 @@ fn source_hash(snapshot: &Snapshot, source: &Source<'_>) -> String {
         }
     }
     for tool in &snapshot.tools {
-        part(&tool.name);
+        part(&tool.folder());
         for (name, file) in tool.files().chain(files_of(&tool.scripts)) {
             part(name);
             part(file.text());
@@ -264,6 +340,8 @@ fn files_of(scripts: &ScriptFiles) -> impl Iterator<Item = (&str, &File)> {
 
 struct Compiled {
     entry: Option<Entry>,
+    /// Also of a tool that has other problems.
+    version: Option<Version>,
     problems: Vec<Problem>,
     defaults: Vec<FieldDefault>,
 }
@@ -284,11 +362,18 @@ fn compile_tool(
         File::Text(text) => {
             let mut report = Report::new(&files.name, files.path("schema.json"), text);
             let is_built_in = |id: &str| !has_own_handler && source.builtin.contains_key(id);
-            readable = manifest::read(text, &files.name, is_built_in, &mut report);
+            let named = Named {
+                tool: &files.name,
+                version: files.version.as_ref().map(Version::as_str),
+            };
+            readable = manifest::read(text, named, is_built_in, &mut report);
             let known = vocabulary::left_open(source.vocabularies, &readable);
             manifest::conditions::check(&readable, known.as_deref(), source.values, &mut report);
             if let Some(id) = &readable.tool_id {
                 check_id(id, files, directories_by_id, &mut report);
+            }
+            if let (Some(version), Some(folder)) = (&readable.version, &files.version) {
+                check_version(version, folder.as_str(), &mut report);
             }
             if let (Some(id), Some(schema)) = (&readable.tool_id, &readable.parameters)
                 && let Some(Some(reads)) = source.builtin.get(id)
@@ -323,16 +408,19 @@ fn compile_tool(
     }
     let handler = read_handler(files, &readable, source, shared, &mut problems);
     let defaults = std::mem::take(&mut readable.defaults);
+    let version = readable.version.as_deref().and_then(Version::parse);
     let entry = || {
         Some(Entry {
             manifest: readable.whole()?,
             declarations: declarations?,
             guide: words?,
             handler: handler?,
+            is_beside: files.version.is_some(),
         })
     };
     Compiled {
         entry: entry(),
+        version,
         problems,
         defaults,
     }
@@ -366,6 +454,8 @@ fn check_id(
         );
     }
     match directories_by_id.get(id) {
+        // Other versions of a tool have its id.
+        Some(_) if files.version.is_some() => {}
         Some(other) => report.error(
             "/toolId",
             format!("the tool `{id}` is in the directory `{other}` already"),
@@ -374,6 +464,16 @@ fn check_id(
         None => {
             directories_by_id.insert(id.clone(), files.name.clone());
         }
+    }
+}
+
+fn check_version(version: &str, folder: &str, report: &mut Report<'_>) {
+    if version != folder {
+        report.error(
+            "/version",
+            format!("`version` is `{version}`, but the directory is `{folder}`"),
+            format!("write \"{folder}\", or rename the directory to {version}"),
+        );
     }
 }
 

@@ -76,7 +76,7 @@ pub(super) fn read(
         );
         return None;
     };
-    let entry = format!("{}/{name}", files.name);
+    let entry = format!("{}/{name}", files.folder());
     let (mut modules, mut is_whole) = (BTreeMap::new(), true);
     let imported = files.scripts.iter().chain(shared);
     for (path, file) in imported.chain([(&entry, handler)]) {

@@ -44,6 +44,9 @@ pub struct ContextForm<'a> {
     capabilities: Capabilities,
     voice: Voice,
     effect_id: Option<&'a str>,
+    /// It has an effect, and changes nothing all the same: it may be stopped at any time.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    read_only: bool,
     idempotency_key: Option<String>,
     deadline: u64,
     time: LocalTime,
@@ -140,6 +143,7 @@ impl<'a> ContextForm<'a> {
                 is_active: is_in_voice,
             },
             effect_id: effect_id.map(EffectId::as_str),
+            read_only: effect_id.is_some() && !context.tool.writes,
             idempotency_key: effect_id.map(downstream_key),
             deadline: context.deadline_unix_ms,
             time: context.world.local_time(),

@@ -13,6 +13,15 @@ const VERSION: &str = "1.0.0";
 /// Milliseconds.
 const LATENCY_BUDGET_MS: u64 = 1_000;
 
+/// What the folders say of the tool whose file is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named<'a> {
+    /// The tool's directory.
+    pub(crate) tool: &'a str,
+    /// That of the version; `None` for the files in the tool's own directory.
+    pub(crate) version: Option<&'a str>,
+}
+
 /// A field that the file leaves out, and its value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FieldDefault {
@@ -20,12 +29,11 @@ pub struct FieldDefault {
     pub value: Value,
 }
 
-/// Fills in what the file leaves out. A field that is there and could not be read stays unread. `named` is the name of the
-/// tool's directory.
+/// Fills in what the file leaves out. A field that is there and could not be read stays unread.
 pub(super) fn fill(
     readable: &mut Readable,
     object: &Map<String, Value>,
-    named: &str,
+    named: Named<'_>,
     report: &mut Report<'_>,
 ) {
     let mut defaults = Defaults {
@@ -33,17 +41,18 @@ pub(super) fn fill(
         taken: Vec::new(),
     };
     if defaults.is_left_out("toolId") {
-        readable.tool_id = ToolId::parse(&named.replace('-', "_"));
+        readable.tool_id = ToolId::parse(&named.tool.replace('-', "_"));
         match &readable.tool_id {
             Some(id) => defaults.took("toolId", json!(id.as_str())),
             None => report.error(
                 "",
-                format!("the directory `{}` gives the tool no id", brief(named)),
+                format!("the directory `{}` gives the tool no id", brief(named.tool)),
                 "name the directory in lower-case letters, digits and hyphens, a letter first",
             ),
         }
     }
-    defaults.fill("version", &mut readable.version, VERSION.to_owned());
+    let version = named.version.unwrap_or(VERSION).to_owned();
+    defaults.fill("version", &mut readable.version, version);
     // Without this one nothing is known of what would be safe.
     if let Some(side_effects) = readable.side_effects {
         let writes = side_effects == SideEffects::Writes;

@@ -9,6 +9,7 @@ use crate::kind::{Mode, RateLimit};
 use crate::problem::Report;
 use crate::reference;
 use crate::rights::Permissions;
+use crate::version::is_version;
 use crate::wording::{brief, kind_of, pointer};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -99,7 +100,7 @@ impl<'o> Fields<'o, '_, '_> {
     pub(super) fn semantic_version(&mut self) -> Option<String> {
         const CURE: &str = "write a semantic version such as 1.0.0";
         let value = self.get("version", Presence::Optional, CURE)?;
-        let version = value.as_str().filter(|text| is_semantic_version(text));
+        let version = value.as_str().filter(|text| is_version(text));
         if version.is_none() {
             let message = match value.as_str() {
                 Some(text) => format!(
@@ -508,56 +509,3 @@ impl<'o> Fields<'o, '_, '_> {
 
 /// Values that one tool may name.
 const STATE_KEYS_MAX: usize = 16;
-
-/// MAJOR.MINOR.PATCH with an optional pre-release and build, as semver.org's version 2.0.0 has it.
-fn is_semantic_version(text: &str) -> bool {
-    let number = |part: &str| {
-        !part.is_empty()
-            && part.len() <= 10
-            && part.bytes().all(|byte| byte.is_ascii_digit())
-            && (part == "0" || !part.starts_with('0'))
-    };
-    let word = |part: &str| {
-        !part.is_empty()
-            && part
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-    };
-    let (rest, build) = text
-        .split_once('+')
-        .map_or((text, None), |(rest, build)| (rest, Some(build)));
-    let (core, before) = rest
-        .split_once('-')
-        .map_or((rest, None), |(core, before)| (core, Some(before)));
-    let parts: Vec<&str> = core.split('.').collect();
-    text.len() <= 64
-        && parts.len() == 3
-        && parts.into_iter().all(number)
-        && build.is_none_or(|build| build.split('.').all(word))
-        && before.is_none_or(|before| {
-            before.split('.').all(|part| {
-                word(part) && (number(part) || !part.bytes().all(|byte| byte.is_ascii_digit()))
-            })
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_semantic_version;
-
-    #[test]
-    fn versions_are_semantic() {
-        for (text, good) in [
-            ("1.0.0", true),
-            ("0.10.3-rc.1+build.5", true),
-            ("1.0", false),
-            ("01.0.0", false),
-            ("1.0.0-", false),
-            ("1.0.0-01", false),
-            ("v1.0.0", false),
-            ("1.0.0 ", false),
-        ] {
-            assert_eq!(is_semantic_version(text), good, "{text}");
-        }
-    }
-}

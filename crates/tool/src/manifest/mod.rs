@@ -20,6 +20,7 @@ use crate::published;
 use crate::rights::Permissions;
 use crate::wording::{brief, kind_of, nearest, pointer};
 pub use defaults::FieldDefault;
+pub(crate) use defaults::Named;
 use fields::{Fields, Presence};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -116,8 +117,12 @@ const FIELDS: [&str; 25] = [
 ];
 const DESCRIPTION_CHARACTERS_MAX: usize = 1_024;
 const TEMPLATE_CHARACTERS_MAX: usize = 500;
-/// Milliseconds that one attempt of any tool may take.
-pub(crate) const TIMEOUT_MS_MAX: u64 = 600_000;
+/// Milliseconds that one attempt of any tool may take: a day.
+pub(crate) const TIMEOUT_MS_MAX: u64 = 86_400_000;
+/// The same of a tool that writes or is not waited for, but does not work in the background.
+const LONG_TIMEOUT_MS_MAX: u64 = 600_000;
+/// What is taken for work in the background where nothing is said: an hour.
+const BACKGROUND_TIMEOUT_MS: u64 = 3_600_000;
 /// The same of a tool whose model waits for it to its end.
 const WAITED_TIMEOUT_MS_MAX: u64 = 60_000;
 const TIMEOUT_MS_MIN: u64 = 1_000;
@@ -159,17 +164,22 @@ pub(crate) struct Readable {
 impl Readable {
     /// The hard limit on one attempt, in milliseconds.
     pub(crate) fn longest_ms(&self) -> Option<u64> {
-        let default = |latency_budget_ms| default_timeout_ms(latency_budget_ms, self.timeout_max());
+        let default = |latency_budget_ms| match self.behavior {
+            Some(Behavior::Background) => BACKGROUND_TIMEOUT_MS,
+            Some(Behavior::Blocking | Behavior::NonBlocking) | None => {
+                default_timeout_ms(latency_budget_ms, self.timeout_max())
+            }
+        };
         self.timeout_ms.or(self.latency_budget_ms.map(default))
     }
 
     /// What `timeoutMs` may be at most.
     fn timeout_max(&self) -> u64 {
-        let may_take_long = self.side_effects == Some(SideEffects::Writes)
-            || self.behavior == Some(Behavior::NonBlocking);
-        match may_take_long {
-            true => TIMEOUT_MS_MAX,
-            false => WAITED_TIMEOUT_MS_MAX,
+        match self.behavior {
+            Some(Behavior::Background) => TIMEOUT_MS_MAX,
+            Some(Behavior::NonBlocking) => LONG_TIMEOUT_MS_MAX,
+            _ if self.side_effects == Some(SideEffects::Writes) => LONG_TIMEOUT_MS_MAX,
+            Some(Behavior::Blocking) | None => WAITED_TIMEOUT_MS_MAX,
         }
     }
 
@@ -209,11 +219,11 @@ impl Readable {
     }
 }
 
-/// Reads the text of a `schema.json`, and checks each rule whose fields could be read. `named` is what the tool's directory
-/// is called; `is_built_in` says whether a tool's handler is part of the program. What conditions name, [`conditions::check`] looks at.
+/// Reads the text of a `schema.json`, and checks each rule whose fields could be read. `is_built_in` says whether a tool's
+/// handler is part of the program. What conditions name, [`conditions::check`] looks at.
 pub(crate) fn read(
     text: &str,
-    named: &str,
+    named: Named<'_>,
     is_built_in: impl Fn(&str) -> bool,
     report: &mut Report<'_>,
 ) -> Readable {
@@ -295,7 +305,7 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
         behavior: fields.choice(
             "behavior",
             Presence::Optional,
-            &["blocking", "non_blocking"],
+            &["blocking", "non_blocking", "background"],
         ),
         scheduling: fields.choice(
             "scheduling",
@@ -317,8 +327,7 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
     }
 }
 
-const TIMEOUT_CURE: &str =
-    "write 1000 to 60000 milliseconds, or up to 600000 where the tool writes or is non_blocking";
+const TIMEOUT_CURE: &str = "write 1000 to 60000 milliseconds, up to 600000 where the tool writes or is non_blocking, or up to 86400000 where it is background";
 
 /// Ten times what a call should take, within what is allowed at all.
 fn default_timeout_ms(latency_budget_ms: u64, timeout_ms_max: u64) -> u64 {

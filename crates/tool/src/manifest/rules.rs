@@ -24,14 +24,14 @@ pub(super) fn check(
     check_kinds(manifest, report);
     check_timeout(manifest, object, report);
     let is_blocking = match manifest.behavior {
-        Some(behavior) => behavior != Behavior::NonBlocking,
+        Some(behavior) => behavior == Behavior::Blocking,
         None => !object.contains_key("behavior"),
     };
     if object.contains_key("scheduling") && is_blocking {
         report.error(
             "/scheduling",
-            "`scheduling` means nothing without \"behavior\": \"non_blocking\"",
-            "remove it, or make the tool non_blocking",
+            "`scheduling` means nothing without \"behavior\": \"non_blocking\" or \"background\"",
+            "remove it, or make the tool non_blocking or background",
         );
     }
     let is_exempt = manifest.tool_id.as_ref().is_some_and(|id| {
@@ -116,7 +116,10 @@ fn check_timeout(manifest: &Readable, object: &Map<String, Value>, report: &mut 
         .timeout_ms
         .filter(|timeout_ms| is_read && *timeout_ms > manifest.timeout_max());
     if let Some(timeout_ms) = too_long {
-        let message = format!("`timeoutMs` is {timeout_ms}, and the model waits for this tool");
+        let longest = manifest.timeout_max();
+        let message = format!(
+            "`timeoutMs` is {timeout_ms}, which is longer than the {longest} that this tool may take"
+        );
         report.error("/timeoutMs", message, TIMEOUT_CURE);
     }
 }

@@ -137,6 +137,7 @@ fn the_configuration_may_tighten_a_tool() {
             requires_auth: Some(true),
             roles: Some(roles(&["staff"])),
             approver_roles: Some(roles(&["manager"])),
+            ..Tightening::default()
         },
     )
     .unwrap();

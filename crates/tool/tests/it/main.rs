@@ -20,4 +20,6 @@ mod manifests;
 #[cfg(test)]
 mod published;
 #[cfg(test)]
+mod versions;
+#[cfg(test)]
 mod vocabularies;

@@ -21,13 +21,13 @@ fn fields_have_their_types() {
         json!({
             "/toolId": "Some-Tool", "/version": "1", "/description": "", "/category": "magic", "/sideEffects": 1,
             "/idempotent": "yes", "/requiresConfirmation": null, "/allowedModes": [], "/latencyBudgetMs": 0,
-            "/parameters": [], "/timeoutMs": 600_001, "/behavior": "async", "/scheduling": "later",
+            "/parameters": [], "/timeoutMs": 86_400_001, "/behavior": "async", "/scheduling": "later",
             "/onInterrupt": "stop", "/reach": "far", "/responseSchema": "x", "/confirmation": {"prevue": "x"},
             "/rateLimit": {"calls": 0, "windowMs": 1}, "/sensitive": ["/nothing"], "/status": 5,
         }),
         expect![[r#"
             tools/some-tool/schema.json:2:3: error: `allowedModes` is empty (write ["text"], ["voice"] or ["text", "voice"])
-            tools/some-tool/schema.json:3:3: error: `behavior` is `async`, which it cannot be (write one of blocking, non_blocking)
+            tools/some-tool/schema.json:3:3: error: `behavior` is `async`, which it cannot be (write one of blocking, non_blocking, background)
             tools/some-tool/schema.json:4:3: error: `category` is `magic`, which it cannot be (write one of retrieval, action, utility)
             tools/some-tool/schema.json:5:3: error: `confirmation` is not an object with one text, `preview` (write {"preview": "Create {title}"}, with arguments in braces)
             tools/some-tool/schema.json:8:3: error: `description` is empty (write a text of 1 to 1024 characters)
@@ -42,7 +42,7 @@ fn fields_have_their_types() {
             tools/some-tool/schema.json:21:5: error: `/nothing` names no parameter (write JSON pointers to parameters, such as ["/attendees"])
             tools/some-tool/schema.json:23:3: error: `sideEffects` is a number, not a string (write one of none, read_only, writes)
             tools/some-tool/schema.json:24:3: error: `status` is a number, not a string (write a text of 1 to 500 characters)
-            tools/some-tool/schema.json:25:3: error: `timeoutMs` is 600001 (write 1000 to 60000 milliseconds, or up to 600000 where the tool writes or is non_blocking)
+            tools/some-tool/schema.json:25:3: error: `timeoutMs` is 86400001 (write 1000 to 60000 milliseconds, up to 600000 where the tool writes or is non_blocking, or up to 86400000 where it is background)
             tools/some-tool/schema.json:26:3: error: `toolId` is `Some-Tool`, which is no tool id (write lower-case letters, digits and underscores, a letter first, 63 at most)
             tools/some-tool/schema.json:27:3: error: `version` is `1`, which is no semantic version (write a semantic version such as 1.0.0)"#]],
     );
@@ -246,7 +246,7 @@ fn fields_agree_with_each_other() {
     check(
         json!({"/scheduling": "silent"}),
         expect![[
-            r#"tools/some-tool/schema.json:31:3: error: `scheduling` means nothing without "behavior": "non_blocking" (remove it, or make the tool non_blocking)"#
+            r#"tools/some-tool/schema.json:31:3: error: `scheduling` means nothing without "behavior": "non_blocking" or "background" (remove it, or make the tool non_blocking or background)"#
         ]],
     );
     check(
@@ -267,7 +267,7 @@ fn only_what_nobody_waits_for_may_take_minutes() {
     check(
         json!({"/timeoutMs": 60_001}),
         expect![
-            "tools/some-tool/schema.json:32:3: error: `timeoutMs` is 60001, and the model waits for this tool (write 1000 to 60000 milliseconds, or up to 600000 where the tool writes or is non_blocking)"
+            "tools/some-tool/schema.json:32:3: error: `timeoutMs` is 60001, which is longer than the 60000 that this tool may take (write 1000 to 60000 milliseconds, up to 600000 where the tool writes or is non_blocking, or up to 86400000 where it is background)"
         ],
     );
     check(
@@ -279,9 +279,13 @@ fn only_what_nobody_waits_for_may_take_minutes() {
         expect![[""]],
     );
     check(
+        json!({"/timeoutMs": 86_400_000, "/behavior": "background"}),
+        expect![[""]],
+    );
+    check(
         json!({"/timeoutMs": 600_001, "/behavior": "non_blocking"}),
         expect![
-            "tools/some-tool/schema.json:33:3: error: `timeoutMs` is 600001 (write 1000 to 60000 milliseconds, or up to 600000 where the tool writes or is non_blocking)"
+            "tools/some-tool/schema.json:33:3: error: `timeoutMs` is 600001, which is longer than the 600000 that this tool may take (write 1000 to 60000 milliseconds, up to 600000 where the tool writes or is non_blocking, or up to 86400000 where it is background)"
         ],
     );
 }

@@ -10,7 +10,7 @@ use windlass_store::command::{OpenQuestion, Reply};
 use windlass_store::{
     AttemptOutcome, Batch, Beginner, Conversation, ConversationRef, Due, Effect, EffectState,
     Entry, EntryNumber, Hash, Leg, MemoryStore, OwnerId, PartyKind, Question, QuestionNumber,
-    Searched, Store, StoreUnavailable, Token, Wanted,
+    Searched, Store, StoreUnavailable, Token, Wanted, WantedTasks,
 };
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
 use windlass_tool::id::{ClientId, ConversationId, EffectId, TenantId, UserId};
@@ -143,6 +143,20 @@ impl Store for Disk {
 
     fn unheard(&self, of: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable> {
         self.store.unheard(of)
+    }
+
+    fn tasks_of(
+        &self,
+        wanted: &WantedTasks<'_>,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.store.tasks_of(wanted)
+    }
+
+    fn unsent_tasks(
+        &self,
+        tasks_max: usize,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.store.unsent_tasks(tasks_max)
     }
 
     fn leg(&self, token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable> {

@@ -9,7 +9,7 @@ use windlass_session::io::StoreProblem;
 use windlass_store::command::{Command, Found, FoundState, Reply};
 use windlass_store::{
     Batch, ConversationRef, Effect, MemoryStore, Nonce, OwnerId, QuestionNumber, ServerKey, Store,
-    StoreLimits, StoreSettings, Token,
+    StoreLimits, StoreSettings, TaskShares, Token,
 };
 use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::handler::Finding;
@@ -308,6 +308,12 @@ fn settings(clock: &Arc<AtomicU64>, owner: u32) -> StoreSettings {
         key: ServerKey::new([7; 32]),
         owner: OwnerId(format!("process-{owner}")),
         clock: Arc::new(move || clock.load(Ordering::Relaxed)),
-        limits: StoreLimits::default(),
+        limits: StoreLimits {
+            tasks: TaskShares {
+                user_max: 6,
+                ..TaskShares::default()
+            },
+            ..StoreLimits::default()
+        },
     }
 }

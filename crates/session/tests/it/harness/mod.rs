@@ -14,11 +14,14 @@ use leg::Leg;
 use names::Names;
 use parse::{parse, parse_finding};
 use render::{render_all, render_entry};
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
-use tools::{changed_registry, profile, registry};
+use tools::{
+    changed_registry, profile, registry, registry_of_other_version, registry_with_other_version,
+};
 use windlass_session::event::EndReason;
 use windlass_session::io::{Input, Output, RateCharge, RateDecision};
 use windlass_session::journal::texts_of;
@@ -27,11 +30,13 @@ use windlass_session::said::{self, KeptState, Said};
 use windlass_session::saved::{Began, Saved};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
-use windlass_store::command::{Command, NewLeg, Reply};
+use windlass_store::command::{CalledBack, Command, NewLeg, Reply};
 use windlass_store::{
-    Beginner, Effect, EffectState, Entry, EntryEvent, EntryNumber, Epoch, LegRef, Presented, Store,
-    Token, denial_reason,
+    AttemptOutcome, Beginner, Effect, EffectState, Entry, EntryEvent, EntryNumber, Epoch, LegRef,
+    Presented, Store, Token, denial_reason,
 };
+use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, ClientId, SessionId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
@@ -273,6 +278,9 @@ impl Bench {
             self.run(inputs, &mut text);
             return Some(text);
         }
+        if let Some(of) = line.strip_prefix("task ") {
+            return Some(self.task(of));
+        }
         if let Some(wait) = line.strip_prefix("rate ") {
             self.rate = wait.parse().ok().map(Duration::from_millis);
             return Some(String::new());
@@ -293,6 +301,14 @@ impl Bench {
             }
             // The next process has other code of all tools.
             "killed, tools changed" => return Some(self.restart(Arc::new(changed_registry()))),
+            // In the next process the user has other versions of all tools, beside which those from before are there still.
+            "killed, other versions" => {
+                return Some(self.restart(Arc::new(registry_with_other_version())));
+            }
+            // The first versions are gone, and there are the others alone.
+            "killed, first versions gone" => {
+                return Some(self.restart(Arc::new(registry_of_other_version())));
+            }
             _ => return None,
         }
         let mut text = String::new();
@@ -300,6 +316,58 @@ impl Bench {
         let inputs = self.inputs_of(answers);
         self.run(inputs, &mut text);
         Some(text)
+    }
+
+    /// `task 1` shows a task; with `cancelled` it is cancelled by its id, and with `brought {…}` or `failed` its service tells its end.
+    fn task(&mut self, line: &str) -> String {
+        let (number, what) = line.split_once(' ').unwrap_or((line, ""));
+        let effect_id = self.names.effect(number);
+        let tenant = self.ledger.of.tenant.clone();
+        let found = self.ledger.store.effect(&tenant, &effect_id).unwrap();
+        let (_, effect) = found.unwrap();
+        let command = match what {
+            "" => return format!("{:?} {:?}\n", effect.state, effect.task.unwrap()),
+            "cancelled" => Command::CancelTask { effect_id },
+            told => {
+                let tool = effect.tool.as_str();
+                let mut meta = meta_without_tool(tool, "1.0.test0000".into(), 1);
+                meta.duration_ms = 1;
+                let data = told.strip_prefix("brought ");
+                let data: Option<Value> = data.map(|data| serde_json::from_str(data).unwrap());
+                let (outcome, attempt_outcome) = match data {
+                    Some(data) => (
+                        Outcome::Success {
+                            data: Some(data.into()),
+                            content: Vec::new(),
+                        },
+                        AttemptOutcome::Succeeded,
+                    ),
+                    None => (
+                        Outcome::Failure(CallError::new(ErrorType::Permanent, "it failed").into()),
+                        AttemptOutcome::Failed,
+                    ),
+                };
+                let response = ToolResponse {
+                    outcome,
+                    intents: Vec::new(),
+                    meta,
+                };
+                Command::CalledBack(Box::new(CalledBack {
+                    effect_id,
+                    outcome: attempt_outcome,
+                    receipt: Some(Sensitive(serde_json::to_string(&response).unwrap())),
+                    values: None,
+                }))
+            }
+        };
+        let reply = self.ledger.commit(command);
+        let mut text = match reply {
+            Reply::Recorded(effect) => format!("recorded: {:?}\n", effect.state),
+            Reply::TooLate(effect) => format!("too late: {:?}\n", effect.state),
+            other => format!("{other:?}\n"),
+        };
+        self.run(Vec::new(), &mut text);
+        text
     }
 
     /// Entries of the log since it was shown last.
@@ -513,6 +581,8 @@ impl Bench {
             Output::Heard { effects, questions } => {
                 self.tell(leg, Command::Heard { effects, questions });
             }
+            Output::Progress(told) => self.tell(leg, Command::Progress(told)),
+            Output::CancelTask(effect_id) => self.tell(leg, Command::CancelTask { effect_id }),
             Output::CheckRate {
                 charge: RateCharge::Note,
                 ..

@@ -6,6 +6,12 @@ use windlass_tool::id::EffectId;
 pub(crate) struct Names(Vec<EffectId>);
 
 impl Names {
+    /// The effect that a script calls by its number.
+    pub(crate) fn effect(&self, number: &str) -> EffectId {
+        let number: usize = number.parse().unwrap();
+        self.0[number - 1].clone()
+    }
+
     pub(crate) fn of(&mut self, effect_id: &EffectId) -> String {
         let known = self.0.iter().position(|known| known == effect_id);
         let place = known.unwrap_or_else(|| {

@@ -271,6 +271,11 @@ fn parse_result(text: &str) -> HandlerResult {
     }
     match text {
         "nothing" => Ok(Success::default()),
+        // Until an hour after every script's beginning.
+        "accepted" => Ok(Success {
+            accepted_until_unix_ms: Some(1_795_003_600_000),
+            ..Success::new(json!({"status": "accepted"}))
+        }),
         "broken" => Err(Failure {
             cause: Cause::Broken("panicked at secret".to_owned()),
             intents: vec![],

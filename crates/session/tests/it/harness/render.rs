@@ -64,6 +64,7 @@ pub(crate) fn render_entry(entry: &Entry, names: &mut Names) -> String {
             )
         }
         EntryEvent::Replayed(effect_id) => format!("{} told again", names.of(effect_id)),
+        EntryEvent::CancelRequested(effect_id) => format!("{} is to stop", names.of(effect_id)),
         EntryEvent::Asked(request) => format!("asked of {}: {:?}", request.leg, request.intents),
         EntryEvent::Attached(mode) => format!("begins by {}", mode.as_str()),
         EntryEvent::Gone => "is over".to_owned(),
@@ -95,6 +96,12 @@ fn render(output: &Output, names: &mut Names) -> Option<String> {
             AnswerVerdict::Denied { .. } => format!("answer question-{} no", question.0),
         },
         Output::Abandon { .. } => "abandon".to_owned(),
+        Output::Progress(told) => format!(
+            "keep that {} is at {:?}",
+            names.of(&told.effect_id),
+            told.progress.message.expose()
+        ),
+        Output::CancelTask(effect_id) => format!("cancel {}", names.of(effect_id)),
         Output::Record { record, .. } => {
             format!(
                 "record {} {:?}",
@@ -120,9 +127,13 @@ fn render(output: &Output, names: &mut Names) -> Option<String> {
             RateCharge::Note => format!("check rate {call} {tool} (noted)"),
         },
         Output::StartCall(call) => format!(
-            "start {} {}{} {}{}",
+            "start {} {}{}{} {}{}",
             call.call().call,
             call.tool().id,
+            match &*call.tool().version {
+                "1.0.0" => String::new(),
+                version => format!("@{version}"),
+            },
             call.effect_id()
                 .map(|id| format!(" ({})", names.of(id)))
                 .unwrap_or_default(),
@@ -183,6 +194,7 @@ fn render(output: &Output, names: &mut Names) -> Option<String> {
         Output::SuppressAudio(value) => format!("suppress audio {value}"),
         Output::HoldMicrophone(value) => format!("hold microphone {value}"),
         Output::Event(event) => return render_event(event, names),
+        Output::Part(reason) => format!("part {reason:?}"),
         Output::Close(reason) => format!("close {reason:?}"),
     })
 }

@@ -16,6 +16,7 @@ use windlass_tool::kind::{
 use windlass_tool::registry::{Declarations, Registry, Tool};
 use windlass_tool::rights::{Permissions, Role};
 use windlass_tool::validate::Validator;
+use windlass_tool::version::Version;
 
 /// A handler that is never called; whether it says that it can be asked what became of an effect.
 struct Unused {
@@ -118,6 +119,28 @@ pub(crate) fn changed_registry() -> Registry {
         tool.code_hash = "2".into();
     }
     Registry::new("1.0.test0001", None, tools)
+}
+
+/// The same in another version of each, which has other code, and beside which the first ones lie.
+pub(crate) fn registry_with_other_version() -> Registry {
+    let others = other_version();
+    let ids = others.iter().map(|tool| tool.id.clone());
+    let version = Version::parse("2.0.0").unwrap();
+    let choice = ids.map(|id| (id, version.clone())).collect();
+    registry().beside(others).choosing(&choice)
+}
+
+/// The other versions alone.
+pub(crate) fn registry_of_other_version() -> Registry {
+    Registry::new("1.0.test0002", None, other_version())
+}
+
+fn other_version() -> Vec<Tool> {
+    let mut others = tools();
+    for tool in &mut others {
+        (tool.version, tool.code_hash) = ("2.0.0".into(), "2".into());
+    }
+    others
 }
 
 pub(crate) fn roles(names: &[&str]) -> BTreeSet<Role> {
@@ -262,6 +285,22 @@ fn tools() -> Vec<Tool> {
         Tool {
             behavior: Behavior::NonBlocking,
             ..make("background", Category::Utility, SideEffects::None)
+        },
+        Tool {
+            behavior: Behavior::Background,
+            timeout_ms: 3_600_000,
+            ..make("export", Category::Action, SideEffects::Writes)
+        },
+        Tool {
+            behavior: Behavior::Background,
+            timeout_ms: 3_600_000,
+            ..make("crawl", Category::Utility, SideEffects::ReadOnly)
+        },
+        Tool {
+            behavior: Behavior::Background,
+            timeout_ms: 3_600_000,
+            requires_confirmation: true,
+            ..make("migrate", Category::Action, SideEffects::Writes)
         },
         make("describe_tool", Category::Utility, SideEffects::None),
         make("send_image", Category::Utility, SideEffects::None),

@@ -65,6 +65,9 @@ fn another_user_changes_nothing_of_a_conversation_and_reads_nothing() {
             Command::Settle,
             Command::Rename(Sensitive("Mine".to_owned())),
             Command::Erase,
+            Command::CancelTask {
+                effect_id: EffectId::new("effect-1"),
+            },
             Command::Leave(leg.clone()),
             appended(&leg, vec![said(2, None, "I am alice")]),
             requested(2, &leg),

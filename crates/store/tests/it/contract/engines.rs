@@ -5,12 +5,12 @@ use crate::support::{World, answered, appended, request, said, tool};
 use std::collections::BTreeMap;
 use windlass_store::command::{
     CalledBack, Command, Found, FoundState, OpenQuestion, Record, Reply, Request, RequestOrigin,
-    ToolFacts, ValuesEntry, WithdrawnQuestion,
+    TaskProgress, ToolFacts, ValuesEntry, WithdrawnQuestion,
 };
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, Beginner, ConversationRef, ConversationShares, Effect,
-    EntryEvent, EntryNumber, Epoch, Hash, LegNumber, LegRef, NewEntry, Presented, QuestionNumber,
-    StoreLimits,
+    EntryEvent, EntryNumber, Epoch, Hash, LegNumber, LegRef, NewEntry, Presented, Progress,
+    QuestionNumber, StoreLimits, TaskShares, WantedTasks,
 };
 use windlass_tool::id::{ClientId, EffectId, SessionId, TenantId, UserId};
 use windlass_tool::sensitive::Sensitive;
@@ -24,6 +24,11 @@ const TALKS: usize = 6;
 /// Few of everything, so that limits are met and names meet again.
 const LIMITS: StoreLimits = StoreLimits {
     effect_ms: 6 * HOUR_MS,
+    task_ms: 9 * HOUR_MS,
+    tasks: TaskShares {
+        user_max: 4,
+        tenant_max: 6,
+    },
     effects_max: 12,
     receipt_bytes_max: 40,
     questions_max: 3,
@@ -200,6 +205,18 @@ fn draw_command(draw: &mut Draw, seen: &mut Seen, talk: usize) -> Command {
             questions: seen.withdrawn(draw, talk),
         },
         24..=27 => draw_end(draw, seen, talk),
+        28 if draw.is(30) => Command::CancelTask {
+            effect_id: seen.effect(draw, talk),
+        },
+        28 if draw.is(30) => Command::Progress(Box::new(TaskProgress {
+            effect_id: seen.effect(draw, talk),
+            attempt: AttemptNumber(1),
+            progress: Progress {
+                message: Sensitive(draw.text(20)),
+                fraction: None,
+                at_unix_ms: 0,
+            },
+        })),
         28 => Command::Heard {
             effects: seen.effects(draw, talk),
             questions: draw.questions(),
@@ -227,6 +244,7 @@ fn draw_request(draw: &mut Draw, seen: &Seen, talk: usize, leg: &LegRef) -> Comm
     let worded = format!("{{\"note\":\"{}\"}}", draw.text(60));
     let tool = ToolFacts {
         writes: draw.is(95),
+        is_background: draw.is(20),
         idempotent: draw.is(50),
         repeatable: draw.is(10),
         has_lookup: draw.is(50),
@@ -364,6 +382,21 @@ fn everything(world: &World, seen: &Seen) -> Vec<String> {
             found.push(format!("{effect:?} {receipt:?}"));
         }
     }
+    for tenant in [TenantId::default(), TenantId::new("other")] {
+        for only_running in [false, true] {
+            let tasks = store.tasks_of(&WantedTasks {
+                tenant: &tenant,
+                user_id: &UserId::new("alice"),
+                prefix: None,
+                conversation_id: None,
+                only_running,
+                behind: None,
+                tasks_max: 1_000,
+            });
+            found.push(format!("{:?}", tasks.unwrap()));
+        }
+    }
+    found.extend(sorted(store.unsent_tasks(1_000).unwrap()));
     let due = store.due().unwrap();
     found.push(format!("{:?}", due.lapsed));
     found.extend(sorted(due.lookups));

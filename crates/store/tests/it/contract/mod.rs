@@ -9,6 +9,7 @@ mod legs;
 mod lists;
 mod pruning;
 mod shares;
+mod tasks;
 mod versions;
 
 use crate::support::World;

@@ -1,0 +1,129 @@
+//! Tasks for their users: a list, one, and having one stopped. Knows whose a task is; what it is, the ledger says.
+
+use super::view::knows;
+use super::whose::Whose;
+use super::{ChatHost, ChatRefusal, unavailable};
+use crate::tasks::{cancel, task_json, whole_task_json};
+use serde_json::{Value, json};
+use windlass_runtime::caller::{Caller, is_proven_id};
+use windlass_store::{ConversationRef, Effect, WantedTasks};
+use windlass_tool::handler::TaskCancel;
+use windlass_tool::id::{ConversationId, EffectId, UserId};
+
+/// Which tasks are asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct TasksRequest {
+    pub(crate) tasks_max: usize,
+    pub(crate) only_running: bool,
+    pub(crate) conversation: Option<ConversationId>,
+    pub(crate) behind: Option<TaskCursor>,
+}
+
+/// The task behind which a list goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TaskCursor {
+    begun_at_unix_ms: u64,
+    id: EffectId,
+}
+
+impl TaskCursor {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (begun, id) = text.split_once('.')?;
+        Some(Self {
+            begun_at_unix_ms: begun.parse().ok()?,
+            id: EffectId::new(id),
+        })
+    }
+
+    fn text(effect: &Effect) -> String {
+        format!("{}.{}", effect.begun_at_unix_ms, effect.effect_id)
+    }
+}
+
+impl ChatHost {
+    /// The caller's tasks, the one that began last first.
+    pub(crate) async fn tasks(
+        &self,
+        caller: &Caller,
+        wanted: TasksRequest,
+    ) -> Result<Value, ChatRefusal> {
+        let own = match &wanted.conversation {
+            None => UserId::new(caller.client_id.as_str()),
+            Some(id) => {
+                let known = self.conversations.known(&caller.tenant, id);
+                let known = known.map_err(unavailable)?.ok_or(ChatRefusal::Unknown)?;
+                let admitted = Whose::of(&known.user_id).admits(caller, None);
+                admitted.map_err(|_| ChatRefusal::Unknown)?;
+                known.user_id
+            }
+        };
+        // A client may have named users, whose names follow its own. One that has proven who it is speaks for itself alone.
+        let is_wide = wanted.conversation.is_none() && !is_proven_id(caller.client_id.as_str());
+        let prefix = is_wide.then(|| format!("{}/", caller.client_id));
+        let (ledger, tenant) = (self.shared.ledger.clone(), caller.tenant.clone());
+        let reading = tokio::task::spawn_blocking(move || {
+            let behind = wanted.behind.as_ref();
+            let mut found = ledger.store().tasks_of(&WantedTasks {
+                tenant: &tenant,
+                user_id: &own,
+                prefix: prefix.as_deref(),
+                conversation_id: wanted.conversation.as_ref(),
+                only_running: wanted.only_running,
+                behind: behind.map(|one| (one.begun_at_unix_ms, &one.id)),
+                tasks_max: wanted.tasks_max.saturating_add(1),
+            })?;
+            let has_more = found.len() > wanted.tasks_max;
+            found.truncate(wanted.tasks_max);
+            let next = found.last().filter(|_| has_more);
+            let next = next.map(|(_, effect)| TaskCursor::text(effect));
+            let tasks = found.iter().map(|(of, effect)| task_json(of, effect));
+            Ok(json!({"tasks": tasks.collect::<Vec<Value>>(), "next": next}))
+        });
+        let read = reading.await.map_err(|_| ChatRefusal::Internal)?;
+        read.map_err(unavailable)
+    }
+
+    /// One of the caller's tasks, with what it has brought. Where nobody owns its conversation, the caller has to name that.
+    pub(crate) fn task(
+        &self,
+        caller: &Caller,
+        id: &EffectId,
+        conversation: Option<&str>,
+    ) -> Result<Value, ChatRefusal> {
+        let (reference, effect) = self.own_task(caller, id, conversation)?;
+        Ok(whole_task_json(&reference, &effect))
+    }
+
+    /// Has one of the caller's tasks stopped where it can be.
+    pub(crate) async fn cancel_task(
+        &self,
+        caller: &Caller,
+        id: &EffectId,
+        conversation: Option<&str>,
+    ) -> Result<(Value, TaskCancel), ChatRefusal> {
+        let (reference, effect) = self.own_task(caller, id, conversation)?;
+        let cancelled = cancel(&*self.shared.ledger, reference.clone(), effect.effect_id).await;
+        let cancelled = cancelled.map_err(unavailable)?;
+        let (effect, outcome) = cancelled.ok_or(ChatRefusal::Unknown)?;
+        Ok((task_json(&reference, &effect), outcome))
+    }
+
+    fn own_task(
+        &self,
+        caller: &Caller,
+        id: &EffectId,
+        conversation: Option<&str>,
+    ) -> Result<(ConversationRef, Effect), ChatRefusal> {
+        let found = self.shared.ledger.store().effect(&caller.tenant, id);
+        let found = found.map_err(unavailable)?;
+        let (reference, effect) = found
+            .filter(|(_, effect)| effect.task.is_some())
+            .ok_or(ChatRefusal::Unknown)?;
+        let whose = Whose::of(&reference.user_id);
+        let is_own = whose.admits(caller, None).is_ok();
+        match is_own && knows(&whose, &reference, conversation) {
+            true => Ok((reference, effect)),
+            false => Err(ChatRefusal::Unknown),
+        }
+    }
+}

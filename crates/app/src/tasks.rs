@@ -1,0 +1,354 @@
+//! Tasks out of the ledger: for the tools that tell of them, for their users over HTTP, and for the webhook that is told of their ends
+//! until it has taken them. Knows whose a task is, and no rule about it.
+
+use crate::chat::whose::Whose;
+use crate::failure::Failure;
+use crate::handovers::pause_after;
+use crate::handovers::webhook::{Posted, Webhook, WebhookSettings};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use windlass_config::Config;
+use windlass_driver::Ledger;
+use windlass_store::command::{Command, Reply, SentTask};
+use windlass_store::{
+    Batch, ConversationRef, Effect, EffectState, StoreUnavailable, Task, WantedTasks,
+};
+use windlass_tool::envelope::rfc3339;
+use windlass_tool::handler::{
+    CapabilityFuture, ListedTasks, TaskAsker, TaskCancel, TaskFacts, TaskList, TaskState, Tasks,
+    TasksUnavailable, ToldProgress,
+};
+use windlass_tool::id::{ConversationId, EffectId, TenantId, UserId};
+use windlass_tool::sensitive::Sensitive;
+
+/// How often it is looked for ends that the webhook has not taken, and how many are looked at.
+const LOOKING_PAUSE: Duration = Duration::from_secs(1);
+const UNSENT_MAX: usize = 256;
+
+/// The tasks of a tenant, for tools.
+pub(crate) struct LedgerTasks {
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) tenant: TenantId,
+}
+
+/// Whose tasks somebody may know of.
+struct Owner {
+    user_id: UserId,
+    /// Nobody owns it, so that nothing but it is meant.
+    conversation_id: Option<ConversationId>,
+}
+
+impl LedgerTasks {
+    fn owner(&self, asker: &TaskAsker) -> Result<Option<Owner>, StoreUnavailable> {
+        let id = &asker.conversation_id;
+        let whose = match self.ledger.store().conversation(&self.tenant, id)? {
+            Some(known) => Whose::of(&known.user_id),
+            // It began a moment ago. Nobody but its client has this name.
+            None => Whose {
+                owner: Some(asker.client_id.clone()),
+                user_id: asker.user_id.clone(),
+            },
+        };
+        if whose.user_id != asker.user_id {
+            return Ok(None);
+        }
+        Ok(Some(Owner {
+            conversation_id: whose.owner.is_none().then(|| id.clone()),
+            user_id: whose.ledger_user(),
+        }))
+    }
+
+    /// The task, where the asker may know of it.
+    fn own(
+        &self,
+        asker: &TaskAsker,
+        id: &EffectId,
+    ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable> {
+        let Some(owner) = self.owner(asker)? else {
+            return Ok(None);
+        };
+        let found = self.ledger.store().effect(&self.tenant, id)?;
+        Ok(found.filter(|(of, effect)| {
+            let is_meant = |meant: &ConversationId| of.conversation_id == *meant;
+            effect.task.is_some()
+                && of.user_id == owner.user_id
+                && owner.conversation_id.as_ref().is_none_or(is_meant)
+        }))
+    }
+
+    fn listed(&self, asker: &TaskAsker, wanted: ListedTasks) -> Result<TaskList, StoreUnavailable> {
+        let Some(owner) = self.owner(asker)? else {
+            return Ok(TaskList::default());
+        };
+        let mut found = self.ledger.store().tasks_of(&WantedTasks {
+            tenant: &self.tenant,
+            user_id: &owner.user_id,
+            prefix: None,
+            conversation_id: owner.conversation_id.as_ref(),
+            only_running: wanted.only_running,
+            behind: None,
+            tasks_max: wanted.tasks_max.saturating_add(1),
+        })?;
+        let has_more = found.len() > wanted.tasks_max;
+        found.truncate(wanted.tasks_max);
+        let tasks = found.iter().map(|(_, effect)| facts(effect));
+        Ok(TaskList {
+            tasks: tasks.collect(),
+            has_more,
+        })
+    }
+}
+
+impl Tasks for LedgerTasks {
+    fn find(
+        &self,
+        asker: TaskAsker,
+        id: EffectId,
+    ) -> CapabilityFuture<Result<Option<TaskFacts>, TasksUnavailable>> {
+        let found = self.own(&asker, &id).map_err(|error| unavailable(&error));
+        let found = found.map(|found| found.map(|(_, effect)| facts(&effect)));
+        Box::pin(std::future::ready(found))
+    }
+
+    fn list(
+        &self,
+        asker: TaskAsker,
+        wanted: ListedTasks,
+    ) -> CapabilityFuture<Result<TaskList, TasksUnavailable>> {
+        let listed = self.listed(&asker, wanted);
+        let listed = listed.map_err(|error| unavailable(&error));
+        Box::pin(std::future::ready(listed))
+    }
+
+    fn cancel(
+        &self,
+        asker: TaskAsker,
+        id: EffectId,
+    ) -> CapabilityFuture<Result<Option<(TaskFacts, TaskCancel)>, TasksUnavailable>> {
+        let found = self.own(&asker, &id).map_err(|error| unavailable(&error));
+        let ledger = self.ledger.clone();
+        Box::pin(async move {
+            let Some((of, effect)) = found? else {
+                return Ok(None);
+            };
+            let cancelled = cancel(&*ledger, of, effect.effect_id).await;
+            let cancelled = cancelled.map_err(|error| unavailable(&error))?;
+            Ok(cancelled.map(|(effect, outcome)| (facts(&effect), outcome)))
+        })
+    }
+}
+
+fn unavailable(error: &StoreUnavailable) -> TasksUnavailable {
+    TasksUnavailable(error.to_string())
+}
+
+/// Has a task stopped where it can be; `None` where there is none.
+pub(crate) async fn cancel(
+    ledger: &dyn Ledger,
+    conversation: ConversationRef,
+    effect_id: EffectId,
+) -> Result<Option<(Effect, TaskCancel)>, StoreUnavailable> {
+    let replies = ledger.apply(Batch {
+        conversation,
+        commands: vec![Command::CancelTask { effect_id }],
+    });
+    Ok(match replies.await?.pop() {
+        Some(Reply::Recorded(effect)) if effect.state == EffectState::Running => {
+            Some((*effect, TaskCancel::Requested))
+        }
+        Some(Reply::Recorded(effect)) => Some((*effect, TaskCancel::GivenUp)),
+        Some(Reply::TooLate(effect)) => Some((*effect, TaskCancel::Ended)),
+        Some(_) | None => None,
+    })
+}
+
+fn state_of(effect: &Effect) -> TaskState {
+    match effect.state {
+        EffectState::Running => TaskState::Running,
+        EffectState::Done => TaskState::Done,
+        EffectState::NotDone => TaskState::NotDone,
+        EffectState::Unknown => TaskState::Unknown,
+    }
+}
+
+fn ended_at(effect: &Effect) -> Option<u64> {
+    (effect.state != EffectState::Running).then_some(effect.changed_at_unix_ms)
+}
+
+/// The answer of a task that has ended. Of one that is at work or in doubt there is at most that it was accepted.
+fn response(effect: &Effect) -> Option<Value> {
+    match effect.state {
+        EffectState::Done | EffectState::NotDone => {
+            let receipt = effect.receipt.as_ref()?;
+            serde_json::from_str(receipt.expose()).ok()
+        }
+        EffectState::Running | EffectState::Unknown => None,
+    }
+}
+
+fn facts(effect: &Effect) -> TaskFacts {
+    let task = effect.task.as_deref().cloned().unwrap_or_default();
+    let Task {
+        is_read_only,
+        is_external,
+        progress,
+        cancel_requested_at_unix_ms,
+        is_sent: _,
+    } = task;
+    let told = |mut response: Value| match response.pointer_mut("/error/message") {
+        Some(message) => message.take(),
+        None => response["data"].take(),
+    };
+    TaskFacts {
+        id: effect.effect_id.clone(),
+        tool: effect.tool.as_str().to_owned(),
+        state: state_of(effect),
+        is_read_only,
+        began_at_unix_ms: effect.begun_at_unix_ms,
+        ended_at_unix_ms: ended_at(effect),
+        progress: progress.map(|progress| ToldProgress {
+            message: progress.message,
+            fraction: progress.fraction,
+            at_unix_ms: progress.at_unix_ms,
+        }),
+        is_cancel_requested: cancel_requested_at_unix_ms.is_some(),
+        result: response(effect).map(told).map(Sensitive),
+        is_external,
+    }
+}
+
+/// A task as its user reads it over HTTP.
+pub(crate) fn task_json(conversation: &ConversationRef, effect: &Effect) -> Value {
+    let task = effect.task.as_deref();
+    let progress = task.and_then(|task| task.progress.as_ref());
+    let cancelled = task.and_then(|task| task.cancel_requested_at_unix_ms);
+    json!({
+        "taskId": effect.effect_id,
+        "tool": effect.tool.as_str(),
+        "conversationId": conversation.conversation_id.as_str(),
+        "state": state_of(effect).as_str(),
+        "startedAt": rfc3339(effect.begun_at_unix_ms),
+        "endedAt": ended_at(effect).map(rfc3339),
+        "progress": progress.map(|progress| json!({
+            "message": progress.message.expose(),
+            "fraction": progress.fraction,
+            "at": rfc3339(progress.at_unix_ms),
+        })),
+        "cancelRequestedAt": cancelled.map(rfc3339),
+    })
+}
+
+/// The same with what it has brought.
+pub(crate) fn whole_task_json(conversation: &ConversationRef, effect: &Effect) -> Value {
+    let mut shown = task_json(conversation, effect);
+    shown["response"] = response(effect).unwrap_or_default();
+    shown
+}
+
+/// Whoever is told of the ends of tasks.
+pub(crate) struct TaskEnds {
+    ledger: Arc<dyn Ledger>,
+    webhook: Webhook,
+}
+
+/// How often an end was posted in vain.
+#[derive(Clone, Copy, Debug)]
+struct Tried {
+    attempts: u32,
+    again_at: Instant,
+}
+
+impl TaskEnds {
+    /// `None` where the configuration names nobody.
+    ///
+    /// # Errors
+    ///
+    /// What is posted cannot be signed.
+    pub(crate) fn of(config: &Config, ledger: Arc<dyn Ledger>) -> Result<Option<Self>, Failure> {
+        let settings = WebhookSettings {
+            section: "tasks",
+            address: config.tasks.webhook.as_ref(),
+            secret: config.tasks.webhook_secret.as_ref(),
+        };
+        let webhook = Webhook::of(config, settings)?;
+        Ok(webhook.map(|webhook| Self { ledger, webhook }))
+    }
+
+    /// Posts each end until it is taken, with growing pauses, also those of earlier processes, until the server is over.
+    pub(crate) async fn follow(self, mut is_over: watch::Receiver<bool>) {
+        let mut tried: BTreeMap<EffectId, Tried> = BTreeMap::new();
+        loop {
+            let round = async {
+                self.post_due(&mut tried).await;
+                tokio::time::sleep(LOOKING_PAUSE).await;
+            };
+            tokio::select! {
+                // An error says that the server is gone, too.
+                _ = is_over.wait_for(|is_over| *is_over) => return,
+                () = round => {}
+            }
+        }
+    }
+
+    async fn post_due(&self, tried: &mut BTreeMap<EffectId, Tried>) {
+        let ledger = self.ledger.clone();
+        let looking = tokio::task::spawn_blocking(move || ledger.store().unsent_tasks(UNSENT_MAX));
+        let unsent = match looking.await {
+            Ok(Ok(unsent)) => unsent,
+            Ok(Err(error)) => {
+                return tracing::warn!(%error, "ends of tasks cannot be read to be posted");
+            }
+            // The runtime is over.
+            Err(_) => return,
+        };
+        tried.retain(|id, _| unsent.iter().any(|(_, effect)| effect.effect_id == *id));
+        for (conversation, effect) in unsent {
+            let before = tried.get(&effect.effect_id).copied();
+            if before.is_some_and(|before| before.again_at > Instant::now()) {
+                continue;
+            }
+            match self.webhook.send(posted(&conversation, &effect)).await {
+                Ok(()) => {
+                    let replies = self.ledger.apply(Batch {
+                        conversation,
+                        commands: vec![Command::TasksSent(vec![SentTask::of(&effect)])],
+                    });
+                    // Where it is not stored it is posted once more, under the same id.
+                    drop(replies.await);
+                }
+                Err(problem) => {
+                    let attempts = before.map_or(0, |before| before.attempts);
+                    let pause = pause_after(attempts);
+                    tracing::warn!(
+                        task = %effect.effect_id,
+                        %problem,
+                        again_in_seconds = pause.as_secs(),
+                        "tasks.webhook has not taken the end of a task"
+                    );
+                    let again = Tried {
+                        attempts: attempts.saturating_add(1),
+                        again_at: Instant::now() + pause,
+                    };
+                    tried.insert(effect.effect_id, again);
+                }
+            }
+        }
+    }
+}
+
+/// An end that became known later is another message.
+fn posted(conversation: &ConversationRef, effect: &Effect) -> Posted {
+    let state = state_of(effect).as_str();
+    let whose = Whose::of(&conversation.user_id);
+    let mut data = whole_task_json(conversation, effect);
+    data["userId"] = whose.user_id.as_str().into();
+    Posted {
+        id: format!("msg_{}_{state}", effect.effect_id),
+        kind: "task.ended",
+        data,
+    }
+}
