@@ -495,7 +495,12 @@ pub trait World: Send + Sync {
 
     /// Keeps a picture that a call brought back, so that clients and models that see are shown it: its address, which begins with
     /// [`PICTURES`]. `None` where it is not kept.
-    fn keep_picture(&self, _data: &[u8]) -> Option<String> {
+    fn keep_picture(&self, _data: Arc<[u8]>) -> CapabilityFuture<Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    /// The same on the caller's thread, which waits for the disk.
+    fn keep_picture_here(&self, _data: &[u8]) -> Option<String> {
         None
     }
 
