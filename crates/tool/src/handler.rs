@@ -101,6 +101,12 @@ pub trait Handler: Send + Sync {
         None
     }
 
+    /// Reads what the first call would have to read first, where that takes long. A server has it done on a thread of its own once it
+    /// listens and the tool is on. A call that comes before the end waits for it.
+    fn preparation(&self) -> Option<fn()> {
+        None
+    }
+
     /// The version of the response contract that the handler speaks: this program's, or the one before.
     fn response_version(&self) -> &str {
         RESPONSE_VERSION
