@@ -188,6 +188,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     });
     // The last thing that can fail: an open port means a server.
     let accepting = accept(port.listen()?, &state, &config, is_over);
+    state.chat.toolbox.load().prepare_handlers();
     Ok(Server {
         address,
         demo_notice: provider::demo_notice(&config.provider, choice),

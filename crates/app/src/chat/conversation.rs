@@ -5,7 +5,7 @@ use super::record::{TurnReader, TurnRecord, TurnWriter};
 use super::whose::Whose;
 use crate::clock;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use windlass_runtime::text::CallStopper;
@@ -31,6 +31,8 @@ pub(crate) struct Conversation {
     turn: tokio::sync::Mutex<()>,
     /// How many sessions have still to end whose turns are over.
     ending: watch::Sender<usize>,
+    /// A session of it has begun.
+    has_begun: AtomicBool,
     /// The highest number of a call. The log has a call once it has ended.
     last_call: AtomicU64,
     /// The last entry before the turn that runs; the highest number where that is not known yet.
@@ -190,6 +192,7 @@ impl Conversation {
             whose,
             turn: tokio::sync::Mutex::new(()),
             ending: watch::Sender::new(0),
+            has_begun: AtomicBool::new(false),
             last_call: AtomicU64::new(0),
             written_behind: AtomicU64::new(u64::MAX),
             state: Mutex::new(ConversationState {
@@ -249,6 +252,11 @@ impl Conversation {
             sessions,
             ..ConversationState::default()
         };
+    }
+
+    /// A session of it is about to begin. Whether it is the first of those that memory knows of.
+    pub(super) fn begins_first(&self) -> bool {
+        !self.has_begun.swap(true, Ordering::Relaxed)
     }
 
     /// A session of it begins, whose calls can be stopped.

@@ -34,7 +34,7 @@ use asker::Asker;
 pub(crate) use cancel::WantedCancel;
 pub(crate) use confirm::GivenAnswer;
 use conversation::{Claim, Confirmation, Conversation, Delivery, Message, RecordedEnd};
-use conversations::{Conversations, NoEntry};
+use conversations::{Conversations, Entered, NoEntry};
 use delivery::{question_of, wanted};
 use held::{HeldSession, SessionMaker, SessionRequest};
 use picture::PictureLimits;
@@ -167,8 +167,8 @@ impl ChatHost {
                 (id, made)
             }
         };
-        let conversation = match opened {
-            Ok(conversation) => conversation,
+        let Entered { conversation, past } = match opened {
+            Ok(entered) => entered,
             // A caller that names another user is told the same as for an unknown token.
             Err(NoEntry::Foreign(Foreign::User)) if matches!(request.kind, RequestKind::Answer) => {
                 return self.nothing_answered(id);
@@ -185,6 +185,7 @@ impl ChatHost {
         maker.page = request.page;
         maker.shown = request.pictures;
         maker.beginner = beginner;
+        maker.past = past;
         maker.memory = memory;
         let store = self.conversations.store();
         let mut answers = Vec::new();
@@ -292,6 +293,7 @@ impl ChatHost {
             validity: caller.validity.clone(),
             world,
             beginner: Beginner::default(),
+            past: None,
             memory: TurnMemory::default(),
             shown: Vec::new(),
         })
@@ -502,7 +504,12 @@ impl ChatHost {
         mut maker: SessionMaker,
     ) -> Result<Box<HeldSession>, ChatRefusal> {
         let toolbox = self.toolbox.load_full();
-        let mut past = self.past_of(&conversation.reference).await?;
+        // A turn that overtook this one has written into a conversation that began with this one.
+        let is_first = conversation.begins_first();
+        let mut past = match maker.past.take().filter(|_| is_first) {
+            Some(past) => past,
+            None => self.past_of(&conversation.reference).await?,
+        };
         conversation.writes_behind(past.read_to());
         past.number_after(conversation.last_call());
         let shown = std::mem::take(&mut maker.shown);

@@ -467,8 +467,15 @@ struct ListArguments {
     /// The list
     #[arg(value_name = "FILE")]
     list: PathBuf,
+    #[command(flatten)]
+    taking: TakingArguments,
+}
+
+/// Which of the tools that a source lists are taken up, and where.
+#[derive(Debug, Args)]
+struct TakingArguments {
     /// Take this tool, by its name there or its id here; repeatable
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     only: Vec<String>,
     /// Take up what has changed since the last import; the tools need a review again
     #[arg(long)]

@@ -67,6 +67,7 @@ mod pictures;
 mod places;
 mod planted_secrets;
 mod ports;
+mod prepared;
 mod processes;
 mod provider_cuts;
 mod provider_tools;
