@@ -574,7 +574,7 @@ pub(super) fn of_found(found: &Found) -> Value {
         EffectState::Done | EffectState::NotDone => true,
         EffectState::Running | EffectState::Unknown => false,
     };
-    json!({
+    let mut line = json!({
         "event": if is_known { SETTLED } else { "tool_outcome_unknown" },
         "timestamp": rfc3339(found.now_unix_ms),
         "userId": found.user_id,
@@ -587,7 +587,11 @@ pub(super) fn of_found(found: &Found) -> Value {
         "state": state_name(effect.state),
         "writtenAfterwards": true,
         "intent": intent,
-    })
+    });
+    if let Some(standing) = effect.newest_attempt().standing {
+        line["standingApproval"] = standing_id(standing).into();
+    }
+    line
 }
 
 /// As the audit says it.

@@ -1209,3 +1209,214 @@ fn a_second_attempt_asks_anew_where_what_covered_the_first_was_revoked() {
         "#]],
     );
 }
+
+#[test]
+fn a_task_that_begins_by_a_standing_approval_is_written_down_as_such() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text deposit it
+            turn 1 started
+            to model: text "deposit it"
+            > calls function-call-1 deposit {"folder":"Reports","name":"a"}
+            client: ModelGenerating
+            request call-1 deposit
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED deposit runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 {"folder":"Reports","name":"a"}, may stand for {"/folder":"Reports"} for 60 minutes
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > remember token-1
+            answer question-1 yes as call-1
+            approval-1 stands for deposit, given with call-1
+            client: standing [approval-1 deposit {"/folder":"Reports"}]
+            call-1 Approved
+            start call-1 deposit (effect-1) {"folder":"Reports","name":"a"}
+            call-1 is at work
+            client: confirmation result call-1 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of deposit, and it was accepted and is at work: {\"data\":{\"backgroundTaskId\":\"01a1ee565e00-6d21325d4a1bcb9f6f2a9f64e8dcdbea\",\"note\":\"It was accepted and is still running; nothing has failed. You are told how it ends without asking for it: do not call it again for that.\",\"state\":\"running\",\"status\":\"accepted\"},\"status\":\"success\"}"
+            > returns 1 {"moved":1}
+            record effect-1 Succeeded
+            call-1 has ended
+            to model: late deposit ok {"moved":1}
+            > done
+            > text and this
+            turn 2 started
+            to model: text "and this"
+            > calls function-call-2 deposit {"folder":"Reports","name":"b"}
+            heard question-1
+            client: ModelGenerating
+            request call-2 deposit
+            start call-2 deposit (effect-2) {"folder":"Reports","name":"b"}
+            call-2 is at work, covered by approval-1
+            to model: function-call-2 ok {"backgroundTaskId":"01a1ee565e00-54cf87d1a632857894b2bdcef5e10804","note":"It was accepted and is still running; nothing has failed. You are told how it ends without asking for it: do not call it again for that.","state":"running","status":"accepted"}
+            client: ToolsComplete { tool_count: 1 }
+            > revokes approval-1
+            approval-1 ended: revoked
+            revoke approval-1
+            client: standing []
+            > returns 2 {"moved":2}
+            record effect-2 Succeeded
+            call-2 has ended
+            > done
+            heard effect-1
+            turn 2 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 2 }
+            to model: late deposit ok {"moved":2}
+            > text and this one
+            turn 3 started
+            to model: text "and this one"
+            > calls function-call-3 deposit {"folder":"Reports","name":"c"}
+            client: ModelGenerating
+            request call-3 deposit
+            call-3 rejected ConfirmationRequired
+            to model: function-call-3 CONFIRMATION_REQUIRED deposit runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-3 token-2 {"folder":"Reports","name":"c"}, may stand for {"/folder":"Reports"} for 60 minutes
+            > log
+            s-1: begins by voice
+            s-1: the user begins
+            s-1: User said "deposit it"
+            s-1: question-1 about deposit Open
+            s-1: call-1 deposit {"folder":"Reports","name":"a"} brought {"message":"deposit runs only after the user has confirmed it"}
+            s-1: effect-1 of deposit Running, attempt 1
+            s-1: question-1 about deposit Approved
+            s-1: approval-1 for deposit given
+            s-1: call-1 deposit {"folder":"Reports","name":"a"} brought {"data":{"backgroundTaskId":"01a1ee565e00-6d21325d4a1bcb9f6f2a9f64e8dcdbea","note":"It was accepted and is still running; nothing has failed. You are told how it ends without asking for it: do not call it again for that.","state":"running","status":"accepted"}}
+            s-1: notice "(A message of the system, not of the user.) The user approved the call of deposit, and it was accepted and is at work: {\"data\":{\"backgroundTaskId\":\"01a1ee565e00-6d21325d4a1bcb9f6f2a9f64e8dcdbea\",\"note\":\"It was accepted and is still running; nothing has failed. You are told how it ends without asking for it: do not call it again for that.\",\"state\":\"running\",\"status\":\"accepted\"},\"status\":\"success\"}"
+            s-1: effect-1 of deposit Done, attempt 1
+            s-1: the user begins
+            s-1: User said "and this"
+            s-1: effect-2 of deposit Running, attempt 1
+            s-1: approval-1 for deposit used by effect-2
+            s-1: call-2 deposit {"folder":"Reports","name":"b"} brought {"data":{"backgroundTaskId":"01a1ee565e00-54cf87d1a632857894b2bdcef5e10804","note":"It was accepted and is still running; nothing has failed. You are told how it ends without asking for it: do not call it again for that.","state":"running","status":"accepted"}}
+            s-1: approval-1 for deposit ended: revoked
+            s-1: effect-2 of deposit Done, attempt 1
+            s-1: the user begins
+            s-1: User said "and this one"
+            s-1: question-2 about deposit Open
+            s-1: call-3 deposit {"folder":"Reports","name":"c"} brought {"message":"deposit runs only after the user has confirmed it"}
+        "#]],
+    );
+}
+
+#[test]
+fn another_version_of_a_tool_asks_anew() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text file it
+            turn 1 started
+            to model: text "file it"
+            > calls function-call-1 archive {"folder":"Reports","name":"a"}
+            client: ModelGenerating
+            request call-1 archive
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED archive runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 {"folder":"Reports","name":"a"}, may stand for {"/folder":"Reports"} for 60 minutes
+            > remember token-1
+            answer question-1 yes as call-1
+            approval-1 stands for archive, given with call-1
+            client: standing [approval-1 archive {"/folder":"Reports"}]
+            call-1 Approved
+            start call-1 archive (effect-1) {"folder":"Reports","name":"a"}
+            > returns 1 {"filed":1}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: notice "(A message of the system, not of the user.) The user approved the call of archive, and it has run. Its result: {\"data\":{\"filed\":1},\"status\":\"success\"}"
+            > killed, other versions
+            client: confirmation result call-1 ok
+            > connected 1
+            > ready
+            to model: history "file it"
+            to model: notice "(A message of the system, not of the user.) The user approved the call of archive, and it has run. Its result: {\"data\":{\"filed\":1},\"status\":\"success\"}"
+            > text go on
+            turn 2 started
+            to model: text "go on"
+            > calls function-call-2 archive {"folder":"Reports","name":"b"}
+            heard effect-1, question-1
+            client: ModelGenerating
+            request call-2 archive
+            call-2 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED archive runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 token-2 {"folder":"Reports","name":"b"}, may stand for {"/folder":"Reports"} for 60 minutes
+            approval-1 ended: tool_changed
+            client: standing []
+            > log
+            s-1: begins by voice
+            s-1: the user begins
+            s-1: User said "file it"
+            s-1: question-1 about archive Open
+            s-1: call-1 archive {"folder":"Reports","name":"a"} brought {"message":"archive runs only after the user has confirmed it"}
+            s-1: effect-1 of archive Running, attempt 1
+            s-1: question-1 about archive Approved
+            s-1: approval-1 for archive given
+            s-1: effect-1 of archive Done, attempt 1
+            s-1: call-1 archive {"folder":"Reports","name":"a"} brought {"data":{"filed":1}}
+            s-1: notice "(A message of the system, not of the user.) The user approved the call of archive, and it has run. Its result: {\"data\":{\"filed\":1},\"status\":\"success\"}"
+            s-1: begins by voice
+            s-1: notice "(A message of the system, not of the user.) The user approved the call of archive, and it has run. Its result: {\"data\":{\"filed\":1},\"status\":\"success\"}"
+            s-1: the user begins
+            s-1: User said "go on"
+            s-1: approval-1 for archive ended: tool_changed
+            s-1: question-2 about archive Open
+            s-1: call-2 archive {"folder":"Reports","name":"b"} brought {"message":"archive runs only after the user has confirmed it"}
+        "#]],
+    );
+}
+
+#[test]
+fn an_approval_of_a_version_that_the_user_has_no_longer_counts_once() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text file it
+            turn 1 started
+            to model: text "file it"
+            > calls function-call-1 archive {"folder":"Reports","name":"a"}
+            client: ModelGenerating
+            request call-1 archive
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED archive runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 {"folder":"Reports","name":"a"}, may stand for {"/folder":"Reports"} for 60 minutes
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > killed, other versions
+            client: confirm call-1 token-1 {"folder":"Reports","name":"a"}
+            > connected 1
+            > ready
+            to model: history "file it"
+            > remember token-1
+            answer question-1 yes as call-1
+            call-1 Approved
+            start call-1 archive (effect-1) {"folder":"Reports","name":"a"}
+            > returns 1 {"filed":1}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of archive, and it has run. Its result: {\"data\":{\"filed\":1},\"status\":\"success\"}"
+            > done
+            > text go on
+            turn 2 started
+            to model: text "go on"
+            > calls function-call-2 archive {"folder":"Reports","name":"b"}
+            heard effect-1, question-1
+            client: ModelGenerating
+            request call-2 archive
+            call-2 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED archive runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 token-2 {"folder":"Reports","name":"b"}, may stand for {"/folder":"Reports"} for 60 minutes
+        "#]],
+    );
+}

@@ -298,7 +298,7 @@ fn a_newer_schema_is_refused_with_both_versions() {
                 error,
                 OpenError::NewerSchema {
                     found: 99,
-                    known: 9,
+                    known: 10,
                     ..
                 }
             )

@@ -476,7 +476,7 @@ fn render_event(event: &SessionEvent, names: &mut Names) -> Option<String> {
         }
         SessionEvent::CallFinished(record) => match record.error_type() {
             None if record.response.expose().meta.accepted_until.is_some() => {
-                format!("{} is at work", record.call())
+                format!("{} is at work{}", record.call(), covered(record))
             }
             None => format!(
                 "{} finished{}{}",

@@ -235,6 +235,19 @@ fn tools() -> Vec<Tool> {
             )
         },
         Tool {
+            behavior: Behavior::Background,
+            timeout_ms: 3_600_000,
+            requires_confirmation: true,
+            idempotent: true,
+            remember: remembering(None),
+            ..tool(
+                "deposit",
+                Category::Action,
+                SideEffects::Writes,
+                filing.clone(),
+            )
+        },
+        Tool {
             requires_confirmation: true,
             remember: remembering(Some(1)),
             ..tool("unlock", Category::Utility, SideEffects::None, filing)
