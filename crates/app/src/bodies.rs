@@ -3,7 +3,7 @@
 
 use crate::chat::picture::PictureLimits;
 use crate::chat::request;
-use crate::web::{access, cancel, chat, completions, conversations};
+use crate::web::{access, cancel, chat, completions, conversations, revoke};
 
 /// Which request a body is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum BodyKind {
     Ticket,
     /// `PATCH /api/conversations/{id}`.
     Title,
+    /// `POST /api/revoke`.
+    Revocation,
 }
 
 impl BodyKind {
@@ -30,6 +32,7 @@ impl BodyKind {
         Self::Cancellation,
         Self::Ticket,
         Self::Title,
+        Self::Revocation,
     ];
 }
 
@@ -43,5 +46,6 @@ pub fn is_understood(kind: BodyKind, body: &[u8]) -> bool {
         BodyKind::Cancellation => cancel::understands(body),
         BodyKind::Ticket => access::understands_wish(body),
         BodyKind::Title => conversations::understands_title(body),
+        BodyKind::Revocation => revoke::understands(body),
     }
 }

@@ -37,6 +37,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch as channel;
 use tokio::task::JoinHandle;
 use windlass_config::Config;
+use windlass_runtime::audit::Audit;
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::client_key::{ClientKey, ledger_key};
 use windlass_runtime::metrics::Metrics;
@@ -138,13 +139,14 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         ),
     ];
     let world_of_chat = (&world, pictures);
+    let watchers = (&metrics, records.audit());
     let chat = chat(
         &config,
         settings,
         &toolbox,
         world_of_chat,
         &shared,
-        &metrics,
+        watchers,
         &is_over,
     );
     let telling = chat.clone();
@@ -244,7 +246,7 @@ fn chat(
     toolbox: &Arc<ArcSwap<Toolbox>>,
     (world, pictures): (&SharedWorld, Arc<PictureFiles>),
     shared: &Shared,
-    metrics: &Arc<Metrics>,
+    (metrics, audit): (&Arc<Metrics>, Option<Arc<Audit>>),
     is_over: &channel::Receiver<bool>,
 ) -> Arc<ChatHost> {
     Arc::new(ChatHost {
@@ -262,6 +264,7 @@ fn chat(
         metrics: metrics.clone(),
         pictures,
         picture_limits: PictureLimits::of(config),
+        audit,
     })
 }
 

@@ -326,6 +326,10 @@ impl World {
             return self.spell(spelled, is_one_turn);
         }
         let mut arguments = Map::from_iter([("text".to_owned(), Value::String(wanted.text))]);
+        if tools::has_places(&wanted.tool) {
+            let place = *self.random.pick(&tools::PLACES);
+            arguments.insert("note".to_owned(), Value::String(place.to_owned()));
+        }
         if tools::takes_notes(&wanted.tool) && !self.random.one_in(4) {
             let note = self.mint("note");
             self.intents.words(note.clone(), intent);

@@ -17,6 +17,7 @@ pub(crate) mod record;
 pub(crate) mod request;
 pub(crate) mod single;
 mod sink;
+mod standing;
 pub(crate) mod tasks;
 mod ticket_reply;
 pub(crate) mod view;
@@ -43,12 +44,14 @@ use record::{TurnReader, TurnRecord};
 use request::{ChatRequest, RequestKind};
 use single::{Completing, Counted};
 use sink::ChatSink;
+pub(crate) use standing::WantedRevocation;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use whose::{Foreign, Whose};
 use windlass_driver::Ledger;
 use windlass_provider::log::Image;
+use windlass_runtime::audit::Audit;
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids::{self, NoRandomness};
@@ -94,6 +97,8 @@ pub(crate) struct ChatHost {
     pub(crate) pictures: Arc<PictureFiles>,
     /// What one message may hold of them.
     pub(crate) picture_limits: PictureLimits,
+    /// For what users do without a session.
+    pub(crate) audit: Option<Arc<Audit>>,
 }
 
 /// Why there is no turn.

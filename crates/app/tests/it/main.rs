@@ -78,6 +78,7 @@ mod replays;
 mod result_pictures;
 mod scripts;
 mod services;
+mod standing_approvals;
 mod stopped_calls;
 mod streams;
 mod support;

@@ -154,7 +154,8 @@ impl Past {
             && began.at_work.is_empty()
             && began.unheard_questions.is_empty()
             && began.state.is_none()
-            && began.warned_models.is_empty();
+            && began.warned_models.is_empty()
+            && began.standing.is_empty();
         let shown = log.iter().filter(|entry| names_pictures(entry));
         let shown = shown.cloned().collect();
         let log = said_of(&log);

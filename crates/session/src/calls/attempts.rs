@@ -588,7 +588,9 @@ impl Calls {
         // Most calls have nobody beside them, and need no copy.
         let for_others = (!call.attached.is_empty()).then(|| settled.clone());
         match &call.origin {
-            Origin::Approval { question, clicks } => {
+            Origin::Approval {
+                question, clicks, ..
+            } => {
                 let response = &settled.response;
                 self.approvals
                     .tell_clicks(question, *clicks, response, talk);

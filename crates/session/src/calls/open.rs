@@ -70,6 +70,8 @@ pub(crate) enum Origin {
         question: Box<Question>,
         /// Further approvals of the same. Each is told what comes of it.
         clicks: u32,
+        /// The user wants the approval to stand for calls with the same values.
+        remember: bool,
     },
     /// The handler of another call asks for it, and waits for its answer.
     Handler(Box<Nesting>),
@@ -395,7 +397,9 @@ impl OpenCalls {
     /// The user approves a request once more. False where no call that is waited for runs by its approval.
     pub(crate) fn click(&mut self, number: QuestionNumber) -> bool {
         for call in self.open.iter_mut().filter(|call| !call.is_detached) {
-            if let Origin::Approval { question, clicks } = &mut call.origin
+            if let Origin::Approval {
+                question, clicks, ..
+            } = &mut call.origin
                 && question.number == number
             {
                 *clicks = clicks.saturating_add(1);
