@@ -64,7 +64,7 @@ fn write_programs(folder: &Path, orders: &str) {
 
 def execute(args, context):
     token = context.connection('shop')
-    print(f'the token is {{token}}')
+    print(f'the token is {{token}}', flush=True)
     asked = urllib.request.Request('{orders}', headers={{'Authorization': f'Bearer {{token}}'}})
     return {{'ok': True, 'data': json.load(urllib.request.urlopen(asked))}}\n"
     );
