@@ -1,0 +1,251 @@
+//! Measures what a piece of a growing result costs on its way to a client of the chat, and how soon a call that changes nothing knows that
+//! it was stopped. The server, its model and the client are one process, so that each figure has all three in it.
+
+use crate::chat_server::setup;
+use crate::kit::Kit;
+use crate::measure::{print, rounded};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+use windlass_app::server::{Setup, start};
+use windlass_tool::handler::{Execution, Handler, Invocation, Success};
+use windlass_tool::id::ToolId;
+
+/// As many as a call may show at once: its rate is a limit of its own.
+const PIECES: usize = 100;
+const TURNS: usize = 300;
+const PASSES: usize = 5;
+const STOPS: usize = 50;
+
+/// Shows as many pieces as it is asked for; asked for none by a stop, it works until it is stopped.
+struct Shower {
+    begun: Mutex<Sender<()>>,
+    stopped: Mutex<Sender<Instant>>,
+}
+
+impl Handler for Shower {
+    fn execute(&self, invocation: Invocation) -> Execution {
+        let Invocation { arguments, context } = invocation;
+        let query = arguments.get("query").and_then(Value::as_str);
+        let query = query.unwrap_or_default().to_owned();
+        if query == "stop" {
+            let begun = self.begun.lock().ok().map(|begun| begun.clone());
+            let stopped = self.stopped.lock().ok().map(|stopped| stopped.clone());
+            return Execution::Pending(Box::pin(async move {
+                let _ = begun.map(|begun| begun.send(()));
+                context.cancellation.cancelled().await;
+                let _ = stopped.map(|stopped| stopped.send(Instant::now()));
+                Ok(Success::new(json!({"stopped": true})))
+            }));
+        }
+        let pieces: usize = query.parse().unwrap_or(0);
+        Execution::Pending(Box::pin(async move {
+            for number in 0..pieces {
+                // A piece for which there is no room is left out, and found missing below.
+                let _ = context
+                    .output(json!({"line": number, "text": "A line of a report that grows."}));
+                tokio::task::yield_now().await;
+            }
+            Ok(Success::new(json!({"shown": pieces})))
+        }))
+    }
+}
+
+pub(crate) fn run(kit: &Kit) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let model = model()?;
+    let (begun, has_begun) = channel();
+    let (stopped, was_stopped) = channel();
+    let handler = Shower {
+        begun: Mutex::new(begun),
+        stopped: Mutex::new(stopped),
+    };
+    let handler: Arc<dyn Handler> = Arc::new(handler);
+    let handlers: BTreeMap<ToolId, Arc<dyn Handler>> = ["kb_search", "kb_get"]
+        .into_iter()
+        .filter_map(|id| Some((ToolId::parse(id)?, handler.clone())))
+        .collect();
+    let url = format!("http://{model}/v1");
+    let setup = setup(kit, folder.path(), "127.0.0.1:0", &url, handlers)?;
+    let address = serve(setup)?;
+    cost_of_a_piece(address)?;
+    time_to_stop(address, &has_begun, &was_stopped)
+}
+
+/// Serves beside this thread, until the process ends.
+fn serve(setup: Setup) -> Result<SocketAddr, String> {
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
+        let Ok(runtime) = runtime else { return };
+        runtime.block_on(async {
+            let Ok(server) = start(setup).await else {
+                return;
+            };
+            let _ = tell.send(server.address());
+            std::future::pending::<()>().await;
+        });
+    });
+    told.recv()
+        .map_err(|_| "the server does not start".to_owned())
+}
+
+fn cost_of_a_piece(address: SocketAddr) -> Result<(), String> {
+    let mut costs = Vec::new();
+    for pass in 0..=PASSES {
+        let mut spent = [Duration::ZERO; 2];
+        for (pieces, spent) in [0, PIECES].into_iter().zip(&mut spent) {
+            let before = processor()?;
+            for turn in 0..TURNS {
+                let id = format!("p-{pass}-{pieces}-{turn}");
+                let body = json!({"id": id, "message": pieces.to_string()});
+                let heard = ask(address, &body)?;
+                let shown = heard.matches("\"preliminary\":true").count();
+                if shown != pieces {
+                    return Err(format!("{shown} of {pieces} pieces were shown"));
+                }
+            }
+            *spent = processor()?.saturating_sub(before);
+        }
+        let [without, with] = spent;
+        let pieces = (TURNS * PIECES) as f64;
+        // The first pass warms up.
+        if pass > 0 {
+            costs.push(with.saturating_sub(without).as_secs_f64() * 1e6 / pieces);
+        }
+    }
+    costs.sort_by(f64::total_cmp);
+    print(&json!({
+        "bench": "pieces", "label": "one piece, server, model and client", "pieces": TURNS * PIECES * PASSES,
+        "cpu_us_per_piece": rounded(costs[costs.len() / 2]),
+        "least": rounded(costs[0]), "most": rounded(costs[costs.len() - 1]),
+    }));
+    Ok(())
+}
+
+fn time_to_stop(
+    address: SocketAddr,
+    has_begun: &Receiver<()>,
+    was_stopped: &Receiver<Instant>,
+) -> Result<(), String> {
+    let patience = Duration::from_secs(10);
+    let mut waits = Vec::new();
+    for number in 0..STOPS {
+        let id = format!("s-{number}");
+        let body = json!({"id": id, "message": "stop"});
+        let asking = thread::spawn(move || ask(address, &body));
+        has_begun
+            .recv_timeout(patience)
+            .map_err(|_| "the call does not begin".to_owned())?;
+        let wanted = Instant::now();
+        let stop = json!({"conversationId": id, "callId": "call-1"});
+        let answer = post(address, "/api/cancel", &stop)?;
+        let stopped = was_stopped
+            .recv_timeout(patience)
+            .map_err(|_| format!("the call does not stop: {answer}"))?;
+        waits.push(stopped.duration_since(wanted).as_secs_f64() * 1e3);
+        asking
+            .join()
+            .map_err(|_| "the client is gone".to_owned())??;
+    }
+    waits.sort_by(f64::total_cmp);
+    print(&json!({
+        "bench": "pieces", "label": "from a wish to stop until the handler knows", "stops": STOPS,
+        "ms_median": rounded(waits[waits.len() / 2]), "ms_most": rounded(waits[waits.len() - 1]),
+    }));
+    Ok(())
+}
+
+/// Processor time of this process, of all its threads.
+fn processor() -> Result<Duration, String> {
+    /// Of the kernel's clock for such figures, in a second.
+    const TICKS: f64 = 100.0;
+    let text = std::fs::read_to_string("/proc/self/stat").map_err(|error| error.to_string())?;
+    let behind = text.rsplit(')').next().unwrap_or_default();
+    let mut fields = behind.split_ascii_whitespace().skip(11);
+    let mut field = || fields.next().and_then(|field| field.parse::<f64>().ok());
+    match (field(), field()) {
+        (Some(user), Some(system)) => Ok(Duration::from_secs_f64((user + system) / TICKS)),
+        _ => Err("the kernel does not say what this process has spent".to_owned()),
+    }
+}
+
+fn ask(address: SocketAddr, body: &Value) -> Result<String, String> {
+    post(address, "/api/chat", body)
+}
+
+fn post(address: SocketAddr, path: &str, body: &Value) -> Result<String, String> {
+    let body = body.to_string();
+    let exchange = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(address)?;
+        write!(
+            stream,
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )?;
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard)?;
+        Ok(String::from_utf8_lossy(&heard).into_owned())
+    };
+    exchange().map_err(|error| format!("the server does not answer: {error}"))
+}
+
+/// A model that has the tool called with what the user said, and then has words.
+fn model() -> Result<SocketAddr, String> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || answer_all(stream));
+        }
+    });
+    Ok(address)
+}
+
+/// `None` once the server has left.
+fn answer_all(stream: TcpStream) -> Option<()> {
+    let mut writer = stream.try_clone().ok()?;
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            let line = line.trim().to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        let body: Value = serde_json::from_slice(&body).ok()?;
+        let last = body["messages"].as_array()?.last()?;
+        let (delta, reason) = match (last["role"].as_str()?, last["content"].as_str()) {
+            ("user", Some(said)) => {
+                let arguments = json!({"query": said, "limit": 5}).to_string();
+                let call = json!({"index": 0, "id": "call_000000000001", "type": "function",
+                    "function": {"name": "kb_search", "arguments": arguments}});
+                (json!({"tool_calls": [call]}), "tool_calls")
+            }
+            _ => (json!({"content": "There it is."}), "stop"),
+        };
+        let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
+        let body = format!("data: {chunk}\n\ndata: [DONE]\n\n");
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
+        let length = body.len();
+        write!(writer, "{head}Content-Length: {length}\r\n\r\n{body}").ok()?;
+    }
+}
