@@ -3,6 +3,7 @@
 
 use crate::chat::picture::PictureLimits;
 use crate::chat::request;
+use crate::mcp;
 use crate::web::{access, cancel, chat, completions, conversations};
 
 /// Which request a body is of.
@@ -20,6 +21,8 @@ pub enum BodyKind {
     Ticket,
     /// `PATCH /api/conversations/{id}`.
     Title,
+    /// `POST /mcp`, and a line of `windlass mcp serve`.
+    McpMessage,
 }
 
 impl BodyKind {
@@ -30,6 +33,7 @@ impl BodyKind {
         Self::Cancellation,
         Self::Ticket,
         Self::Title,
+        Self::McpMessage,
     ];
 }
 
@@ -43,5 +47,6 @@ pub fn is_understood(kind: BodyKind, body: &[u8]) -> bool {
         BodyKind::Cancellation => cancel::understands(body),
         BodyKind::Ticket => access::understands_wish(body),
         BodyKind::Title => conversations::understands_title(body),
+        BodyKind::McpMessage => mcp::message::understands(body),
     }
 }
