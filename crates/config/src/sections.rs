@@ -953,7 +953,7 @@ section! {
         message_bytes_max: Whole<1_024, 67_108_864> = 1_048_576,
         /// Calls that may be open at a time, of all clients together; one more is refused.
         calls_max: Whole<1, 1_000_000> = 512,
-        /// Sessions of clients that begin with a handshake. One more takes the place of the one that was quiet for longest.
+        /// Sessions of clients that begin with a handshake. One more takes the place of the one that was quiet for longest, of whoever has the most.
         sessions_max: Whole<1, 1_000_000> = 1_000,
         /// Seconds that such a session is kept without a request.
         session_seconds: Whole<10, 86_400> = 3_600,

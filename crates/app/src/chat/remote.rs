@@ -133,7 +133,7 @@ impl ChatHost {
             }
         }
         let is_quiet_since = |known: &Conversation| {
-            offer.unix_ms.saturating_sub(known.used_at_unix_ms) > call.rules.repeat_ms
+            offer.unix_ms.saturating_sub(known.used_at_unix_ms) >= call.rules.repeat_ms
         };
         let zone = UserZone::of_name(caller.zone.as_deref());
         let tool = &call.tool;

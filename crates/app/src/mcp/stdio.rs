@@ -8,11 +8,15 @@ use crate::mcp::message::STATELESS;
 use serde_json::Value;
 use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 /// Messages that wait to be read, and to be written.
 const WAITING_MAX: usize = 64;
+
+/// How long what was asked last has for its answer, and that for being written.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// One line of the client.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,10 +42,13 @@ pub(crate) fn input(bytes_max: usize) -> io::Result<mpsc::Receiver<Line>> {
     Ok(lines)
 }
 
-/// What is written on standard output, by a thread of its own.
-pub(crate) fn output() -> io::Result<mpsc::Sender<Value>> {
+/// What is written on standard output, by a thread of its own, and when all of it is.
+pub(crate) fn output() -> io::Result<(mpsc::Sender<Value>, oneshot::Receiver<()>)> {
     let (sender, mut messages) = mpsc::channel::<Value>(WAITING_MAX);
+    let (writes, written) = oneshot::channel::<()>();
     let writing = move || {
+        // Dropped with the thread, which says that it is done.
+        let _writes = writes;
         let mut output = io::stdout().lock();
         while let Some(message) = messages.blocking_recv() {
             // A client that does not read any more is gone, which its input says as well.
@@ -56,7 +63,7 @@ pub(crate) fn output() -> io::Result<mpsc::Sender<Value>> {
     std::thread::Builder::new()
         .name("mcp output".to_owned())
         .spawn(writing)?;
-    Ok(sender)
+    Ok((sender, written))
 }
 
 /// The next line without its end; `None` where there are no more.
@@ -132,7 +139,10 @@ pub(crate) async fn serve(
         while connection.running.try_join_next().is_some() {}
     }
     connection.open.cancel_all();
-    while connection.running.join_next().await.is_some() {}
+    let answered = async { while connection.running.join_next().await.is_some() {} };
+    // A change that has begun is waited for with the rest of the server.
+    let _ = tokio::time::timeout(LAST_WORDS, answered).await;
+    connection.running.detach_all();
 }
 
 impl Connection {

@@ -2,8 +2,9 @@
 //! recognised when it comes again. Its caller may leave; what the call changes runs on. Knows no protocol.
 
 use super::{DirectRequest, DirectSession, Place, TellProgress};
+use std::collections::VecDeque;
 use std::sync::Arc;
-use windlass_session::client::ConfirmationQuestion;
+use windlass_session::client::{ClientEvent, ConfirmationQuestion};
 use windlass_session::io::{Input, Output};
 use windlass_session::model::{IncomingCall, ModelEvent, RequestEvent};
 use windlass_store::{Beginner, ConversationRef, EntryNumber, NewEntry};
@@ -74,7 +75,7 @@ pub async fn call_remote(
     session.progress = progress;
     session.calls.append(entries);
     if has_external_content {
-        let mut inputs = std::collections::VecDeque::new();
+        let mut inputs = VecDeque::new();
         session.calls.perform(Output::Taint, &mut inputs);
         session.feed(inputs);
     }
@@ -98,17 +99,28 @@ pub async fn call_remote(
         }),
     };
     let is_asked = matches!(end, RemoteEnd::Asked { .. });
-    // Whoever asks again has the answer by then.
-    session.input(Input::Request(RequestEvent::Sent { number: 2 }));
+    if matches!(end, RemoteEnd::Answered(_)) {
+        session.model_goes_on();
+    }
     session.finish_remote(is_asked).await;
     end
 }
 
 impl DirectSession {
+    /// The model has its answer, and says nothing more: the ledger is told what it has heard of. Of an answer that is lost on its way
+    /// the same call, sent again, tells.
+    fn model_goes_on(&mut self) {
+        self.input(Input::Model(ModelEvent::GenerationComplete));
+        self.input(Input::Request(RequestEvent::Sent { number: 2 }));
+        let text = Sensitive(String::new());
+        self.input(Input::Model(ModelEvent::OutputText { text }));
+        self.turn_ends();
+    }
+
     /// Ends the session and waits for the changes that it has begun. Where nothing was changed or asked, nothing is left of its
     /// conversation.
     async fn finish_remote(mut self, is_kept: bool) {
-        self.input(Input::Client(windlass_session::client::ClientEvent::Stop));
+        self.input(Input::Client(ClientEvent::Stop));
         while !self.core.is_over() {
             self.wait().await;
         }

@@ -85,7 +85,7 @@ async fn serve(setup: Setup, caller: Caller) -> Result<(), Failure> {
     let server = server::start(setup).await?;
     let host = server.mcp().clone();
     let lines = stdio::input(host.message_bytes_max).map_err(Failure::of)?;
-    let outlet = stdio::output().map_err(Failure::of)?;
+    let (outlet, written) = stdio::output().map_err(Failure::of)?;
     let peer = Peer {
         page: server
             .approves(&caller)
@@ -95,7 +95,12 @@ async fn serve(setup: Setup, caller: Caller) -> Result<(), Failure> {
     };
     stdio::serve(host, peer, lines, outlet, terminate.next()).await;
     tokio::select! {
-        () = server.shut_down() => Ok(()),
-        () = terminate.next() => Err(Failure::Failed("ended before all changes had".to_owned())),
+        () = server.shut_down() => {}
+        () = terminate.next() => {
+            return Err(Failure::Failed("ended before all changes had".to_owned()));
+        }
     }
+    // An error says that the thread has ended.
+    let _ = tokio::time::timeout(stdio::LAST_WORDS, written).await;
+    Ok(())
 }
