@@ -9,6 +9,8 @@ use windlass_tool::kind::Mode;
 
 /// The name of the request among those that a result asks for.
 pub(super) const REQUEST: &str = "approval";
+/// Why a person is asked about a tool that asks nobody by itself.
+const FOREIGN_MODEL: &str = "the model that wants it may have read anything";
 /// The answer in a form.
 const APPROVE: &str = "approve";
 
@@ -31,7 +33,10 @@ pub(crate) fn shown_request(question: &Question) -> ShownRequest {
         preview: (!preview.is_empty()).then(|| plain(preview)),
         arguments: plain(question.arguments.expose()),
         warning: warning(question).as_deref().map(plain),
-        because: because(question).as_deref().map(plain),
+        because: match question.because.is_none() && question.hazards.external_content {
+            true => Some(FOREIGN_MODEL.to_owned()),
+            false => because(question).as_deref().map(plain),
+        },
         mode: question.mode,
     }
 }

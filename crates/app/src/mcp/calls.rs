@@ -3,13 +3,16 @@
 
 use super::asking::{REQUEST, Said, form, link, said, shown_request};
 use super::message::{Elicitation, Request};
-use super::reply::{Failure, Revision, called, failed, members, notification};
+use super::reply::{
+    Failure, Revision, called, failed, members, notification, picture, picture_link,
+};
 use super::state::{AskedBefore, Refused, digest};
 use super::{APPROVALS, Exchange, McpHost, Peer};
 use crate::chat::conversation::{Confirmation, Message};
 use crate::chat::remote::{Offer, RemoteCall, RemotePlace};
 use crate::chat::{ChatRefusal, GivenAnswer};
 use crate::clock;
+use base64_simd::STANDARD;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +23,10 @@ use windlass_runtime::ids;
 use windlass_store::QuestionNumber;
 use windlass_store::command::OpenQuestion;
 use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::project;
+use windlass_tool::content::ContentPart;
+use windlass_tool::envelope::{Outcome, project};
 use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::handler::World;
 use windlass_tool::id::ConversationId;
 use windlass_tool::json::hex;
 use windlass_tool::kind::Reach;
@@ -155,7 +160,7 @@ impl McpHost {
         };
         match end {
             RemoteEnd::GivenUp => Ok(None),
-            RemoteEnd::Answered(answer) => Ok(Some(called(revision, &answer, call.is_external()))),
+            RemoteEnd::Answered(answer) => Ok(Some(self.shown(&call, &answer).await)),
             RemoteEnd::Asked { question, .. } => {
                 self.ask(call, place, question.question, way).await
             }
@@ -339,13 +344,45 @@ impl McpHost {
             let way = self.way(call.peer, &call.exchange);
             return Box::pin(self.ask(call, place, newer.question.number, way)).await;
         }
-        let is_external = call.is_external();
-        let told = project(&response, is_external, self.told_characters_max);
+        let told = project(&response, call.is_external(), self.told_characters_max);
         let answer = RemoteAnswer {
             response,
             told: Some(told),
         };
-        Ok(Some(called(revision, &answer, is_external)))
+        Ok(Some(self.shown(&call, &answer).await))
+    }
+
+    /// What a call came to. Pictures that are kept here come with it, as far as a message may hold them: a client may have no way to
+    /// where they are.
+    async fn shown(&self, call: &Called<'_>, answer: &RemoteAnswer) -> Value {
+        let parts = match &answer.response.outcome {
+            Outcome::Success { content, .. } => content.as_slice(),
+            Outcome::Failure(_) => &[],
+        };
+        let reader = self.reader(&call.peer.caller);
+        let limits = self.chat.picture_limits;
+        let mut room = limits.bytes_max;
+        let mut pictures = Vec::new();
+        for part in parts.iter().take(limits.images_max) {
+            let ContentPart::Image { mime_type, url } = part;
+            let in_place = url.strip_prefix("data:");
+            if let Some((_, data)) = in_place.and_then(|rest| rest.split_once(";base64,")) {
+                pictures.push(picture(mime_type, data));
+                continue;
+            }
+            let kept = self.chat.world.picture(url, &reader, room).await;
+            pictures.push(match kept {
+                Some(bytes) => {
+                    room = room.saturating_sub(bytes.len());
+                    picture(mime_type, &STANDARD.encode_to_string(bytes))
+                }
+                None => {
+                    let origin = call.peer.page.as_deref().filter(|_| url.starts_with('/'));
+                    picture_link(mime_type, &format!("{}{url}", origin.unwrap_or_default()))
+                }
+            });
+        }
+        called(call.revision(), answer, call.is_external(), pictures)
     }
 
     /// Whether a person has answered on the page, within a time.

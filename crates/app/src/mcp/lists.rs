@@ -158,7 +158,7 @@ impl McpHost {
         Ok(revision.cacheable(result, self.list_ttl_ms))
     }
 
-    fn reader(&self, caller: &Caller) -> KnowledgeReader {
+    pub(super) fn reader(&self, caller: &Caller) -> KnowledgeReader {
         let (user_id, _) = self.chat.world.of_user(caller, None);
         KnowledgeReader {
             user_id,

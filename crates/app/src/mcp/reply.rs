@@ -4,7 +4,6 @@
 use super::message::RequestId;
 use serde_json::{Map, Value, json};
 use windlass_runtime::direct::RemoteAnswer;
-use windlass_tool::content::ContentPart;
 use windlass_tool::envelope::{Outcome, ProjectionBody, ToolResponse};
 use windlass_tool::error::CallError;
 
@@ -116,8 +115,13 @@ pub(crate) fn members(value: Value) -> Map<String, Value> {
     }
 }
 
-/// What a call came to, as its client reads it. `is_external` says that the tool's results hold what others wrote.
-pub(crate) fn called(revision: Revision, answer: &RemoteAnswer, is_external: bool) -> Value {
+/// What a call came to, as its client reads it, with its pictures. `is_external` says that the tool's results hold what others wrote.
+pub(crate) fn called(
+    revision: Revision,
+    answer: &RemoteAnswer,
+    is_external: bool,
+    pictures: Vec<Value>,
+) -> Value {
     let response = &*answer.response;
     let (told, quoted, note) = match answer.told.as_ref().map(|told| &told.body) {
         Some(ProjectionBody::Success {
@@ -128,17 +132,14 @@ pub(crate) fn called(revision: Revision, answer: &RemoteAnswer, is_external: boo
     let mut result = Map::new();
     let mut content = Vec::new();
     match &response.outcome {
-        Outcome::Success {
-            data,
-            content: parts,
-        } => {
+        Outcome::Success { data, .. } => {
             let read = told.unwrap_or_else(|| data.clone());
             content.push(text(&match read.as_deref() {
                 None => "Done.".to_owned(),
                 Some(Value::String(words)) => words.clone(),
                 Some(value) => value.to_string(),
             }));
-            content.extend(parts.iter().map(picture));
+            content.extend(pictures);
             if let Some(note) = note {
                 content.push(text(&note));
             }
@@ -223,16 +224,12 @@ pub(crate) fn text(words: &str) -> Value {
     json!({"type": "text", "text": words})
 }
 
-/// A picture in place as its bytes, every other one as a link.
-fn picture(part: &ContentPart) -> Value {
-    let ContentPart::Image { mime_type, url } = part;
-    let bytes = url
-        .strip_prefix("data:")
-        .and_then(|rest| rest.split_once(";base64,"));
-    match bytes {
-        Some((_, data)) => json!({"type": "image", "mimeType": mime_type, "data": data}),
-        None => {
-            json!({"type": "resource_link", "uri": url, "name": "picture", "mimeType": mime_type})
-        }
-    }
+/// A picture, by its bytes in base64.
+pub(crate) fn picture(mime_type: &str, data: &str) -> Value {
+    json!({"type": "image", "mimeType": mime_type, "data": data})
+}
+
+/// One that is left where it is.
+pub(crate) fn picture_link(mime_type: &str, uri: &str) -> Value {
+    json!({"type": "resource_link", "uri": uri, "name": "picture", "mimeType": mime_type})
 }

@@ -137,6 +137,22 @@ impl Scene {
     }
 }
 
+/// Sends a call of `change` over a connection of its own, whose answer is read by hand.
+fn stream(address: &str, id: u64, what: &str) -> TcpStream {
+    let params = json!({"name": "change", "arguments": {"what": what}});
+    let body = message(id, "tools/call", params, &json!({})).to_string();
+    let mut client = TcpStream::connect(address).unwrap();
+    write!(
+        client,
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: {EVENTS}\r\n\
+         MCP-Protocol-Version: {STATELESS}\r\nMcp-Method: tools/call\r\nMcp-Name: change\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len(),
+    )
+    .unwrap();
+    client
+}
+
 fn text(result: &Value) -> &str {
     result["content"][0]["text"]
         .as_str()
@@ -243,18 +259,7 @@ async fn ten_calls_of_one_change_while_it_runs_are_one() {
 async fn a_closed_stream_does_not_tear_a_change_in_half() {
     let scene = scene(json!({}), &[]).await;
     scene.changes.hold();
-    let params = json!({"name": "change", "arguments": {"what": "one"}});
-    let body = message(1, "tools/call", params, &json!({})).to_string();
-    let mut client = TcpStream::connect(&scene.address).unwrap();
-    write!(
-        client,
-        "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: {EVENTS}\r\n\
-         MCP-Protocol-Version: {STATELESS}\r\nMcp-Method: tools/call\r\nMcp-Name: change\r\n\
-         Content-Length: {}\r\n\r\n{body}",
-        scene.address,
-        body.len(),
-    )
-    .unwrap();
+    let client = stream(&scene.address, 1, "one");
     scene.changes.until_begun(1).await;
     drop(client);
     let scene = Arc::new(scene);
@@ -268,6 +273,35 @@ async fn a_closed_stream_does_not_tear_a_change_in_half() {
         json!({"done": true})
     );
     assert_eq!(scene.changes.made(), ["one"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_cut_anywhere_is_one_change() {
+    let keys = [
+        ("shares.user.requests_per_minute_max", "100000"),
+        ("shares.address.requests_per_minute_max", "100000"),
+    ];
+    let scene = scene(json!({}), &keys).await;
+    let mut wanted = Vec::new();
+    for number in 0..200_usize {
+        let what = format!("n{number}");
+        let mut client = stream(&scene.address, 1, &what);
+        // A whole answer ends before the last of these.
+        let mut beginning = vec![0; number * 5];
+        let _ = client.read_exact(&mut beginning);
+        drop(client);
+        let result = scene.calls(&what);
+        assert_eq!(
+            result["structuredContent"],
+            json!({"done": true}),
+            "{what} {result}"
+        );
+        wanted.push(what);
+    }
+    let mut made = scene.changes.made();
+    made.sort();
+    wanted.sort();
+    assert_eq!(made, wanted);
 }
 
 /// A tool that only reads, for ever, and says when it begins and when nobody waits for it any more.
@@ -641,19 +675,7 @@ async fn a_thousand_open_streams_leave_room_for_everybody_else() {
     let mut open = Vec::new();
     let mut refused = 0;
     for number in 0..1_000 {
-        let what = format!("n{number}");
-        let params = json!({"name": "change", "arguments": {"what": what}});
-        let body = message(number, "tools/call", params, &json!({})).to_string();
-        let mut client = TcpStream::connect(&scene.address).unwrap();
-        write!(
-            client,
-            "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: {EVENTS}\r\n\
-             MCP-Protocol-Version: {STATELESS}\r\nMcp-Method: tools/call\r\nMcp-Name: change\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            scene.address,
-            body.len(),
-        )
-        .unwrap();
+        let mut client = stream(&scene.address, number, &format!("n{number}"));
         let mut head = [0; 12];
         client.read_exact(&mut head).unwrap();
         match &head {
