@@ -245,6 +245,7 @@ impl<'a> Conversation<'a> {
                 | Output::CancelTask(_)
                 | Output::Part(_)
                 | Output::Withdraw(_)
+                | Output::Revoke(_)
                 | Output::Heard { .. }
                 | Output::DiscardAudio
                 | Output::AcceptAudio

@@ -311,6 +311,7 @@ impl CallPath {
             | Output::CancelTask(_)
             | Output::Part(_)
             | Output::Withdraw(_)
+            | Output::Revoke(_)
             | Output::Heard { .. }
             | Output::CheckRate { .. }
             | Output::Connect { .. }

@@ -170,6 +170,7 @@ fn request(number: u32) -> Batch {
         needs_consent: false,
         because: None,
         clock: None,
+        standing_values: None,
         ignores_external_content: false,
         can_ask: true,
         mode: Mode::Voice,

@@ -51,6 +51,8 @@ export declare class ChatTransport {
   }): Promise<ReadableStream<any> | null>;
   /** Stops one call of the conversation; the answer goes on. */
   cancelCall(options: { chatId: string; callId: string }): Promise<CancelOutcome>;
+  /** Ends a standing approval; gives those of the conversation that are left. */
+  revoke(options: { chatId: string; approvalId: string }): Promise<StandingApproval[]>;
 }
 
 export interface ConversationSummary {
@@ -72,7 +74,7 @@ export declare class Conversations {
   read(
     id: string,
     options?: { limit?: number; cursor?: string },
-  ): Promise<ConversationSummary & { messages: any[]; next: string | null }>;
+  ): Promise<ConversationSummary & { messages: any[]; standingApprovals: StandingApproval[]; next: string | null }>;
   rename(id: string, title: string): Promise<unknown>;
   delete(id: string): Promise<unknown>;
   exportAddress(id: string): string;
@@ -108,6 +110,17 @@ export interface VoiceState {
 
 /** `runs_on`: what the call changes has begun, so that it goes on. */
 export type CancelOutcome = "stopped" | "runs_on" | "already_cancelled" | "ended" | "unknown";
+
+/** What the user has approved for all calls with the same values. */
+export interface StandingApproval {
+  approvalId: string;
+  tool: string;
+  /** By the JSON pointers of the arguments. */
+  arguments: Record<string, unknown>;
+  mode: "text" | "voice";
+  givenAt: string;
+  expiresAt: string;
+}
 
 interface CallEvent {
   callId: string;
@@ -158,7 +171,7 @@ export interface VoiceEvents {
     args?: Record<string, unknown>;
   };
   tools_complete: {};
-  /** The agent asks for the user's approval: show it, and `answer(token, approved, reason)`. */
+  /** The agent asks for the user's approval: show it, and `answer(token, approved, reason, { remember })`. */
   confirmation_request: CallEvent & {
     token: string;
     args?: Record<string, unknown>;
@@ -166,9 +179,13 @@ export interface VoiceEvents {
     warning?: string | null;
     /** Why the user is asked about this call, where its tool does not ask about every one. */
     because?: string | null;
+    /** What the user can have remembered: ask before you answer with `remember`. */
+    remember?: { scope: "session"; arguments: Record<string, unknown>; minutes: number };
     expiresAt: string;
   };
   confirmation_result: CallEvent & { ok: boolean; response: any };
+  /** The approvals that stand for calls of the session, all of them. */
+  standing_approvals: { approvals: StandingApproval[] };
   image: { url: string; caption?: string };
   turn_complete: { turn: number };
   /** The user is blocked until then. */
@@ -210,7 +227,9 @@ export declare class Voice {
   typed(text: string): void;
   forgetTyped(): void;
   interrupt(): void;
-  answer(token: string, approved: boolean, reason?: string): void;
+  answer(token: string, approved: boolean, reason?: string, options?: { remember?: boolean }): void;
+  /** Ends a standing approval: the user is asked again. */
+  revoke(approvalId: string): void;
   /** Stops one call; the session goes on. `cancel_result` tells what came of it. */
   cancelCall(callId: string): void;
 }

@@ -172,7 +172,7 @@ async function started(options = {}) {
   globalThis.WebSocket = PlayedSocket;
   const voice = new Voice({ url: "http://127.0.0.1:1/agent/", ...options });
   const told = [];
-  for (const type of ["connection", "transcript", "model_generating", "confirmation_request", "message", "cut_off", "ended", "cancel_result", "tool_output"]) {
+  for (const type of ["connection", "transcript", "model_generating", "confirmation_request", "message", "cut_off", "ended", "cancel_result", "tool_output", "standing_approvals"]) {
     voice.on(type, (event) => told.push([type, event]));
   }
   voice.open({ conversationId: "c", pendingRequest: "Who?" });
@@ -189,12 +189,21 @@ test("a session begins with what it is given, types, answers and ends", async ()
   socket.tell({ type: "transcript", role: "user", text: "Hello", final: true }, { type: "transcript", role: "user", text: "Aloud", final: true });
   socket.tell({ type: "confirmation_request", callId: "1", token: "t", tool: "pay" }, { type: "weather", sky: "blue" });
   voice.answer("t", true);
+  voice.answer("u", true, undefined, { remember: true });
+  voice.revoke("approval-1");
+  socket.tell({ type: "standing_approvals", approvals: [] });
   voice.cancelCall("call-1");
   socket.tell({ type: "cancel_result", callId: "call-1", outcome: "runs_on", message: "" }, { type: "tool_output", callId: "call-1", sequence: 1, data: "one" });
   voice.stop();
   const typesOf = ({ sent }) => sent.map(({ type }) => type);
-  assert.deepEqual(typesOf(socket), ["start", "image", "text", "confirm", "cancel", "stop"]);
+  assert.deepEqual(typesOf(socket), ["start", "image", "text", "confirm", "confirm", "revoke", "cancel", "stop"]);
   assert.deepEqual(socket.sent[0], { type: "start", timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone, conversationId: "c", pendingRequest: "Who?" });
+  assert.deepEqual(socket.sent.slice(3, 6), [
+    { type: "confirm", token: "t", approved: true },
+    { type: "confirm", token: "u", approved: true, remember: true },
+    { type: "revoke", approvalId: "approval-1" },
+  ]);
+  assert.deepEqual(told.filter(([type]) => type === "standing_approvals").map(([, { approvals }]) => approvals), [[]]);
   assert.deepEqual(told.filter(([type]) => type === "transcript").map(([, { isEcho }]) => isEcho), [true, false]);
   assert.deepEqual(told.filter(([type]) => type === "message").map(([, { sky }]) => sky), ["blue"]);
   assert.deepEqual(told.filter(([type]) => type === "cancel_result" || type === "tool_output").map(([, { outcome, data }]) => outcome ?? data), ["runs_on", "one"]);

@@ -59,6 +59,19 @@ export class ChatTransport {
     }
   }
 
+  /** Ends a standing approval: the next call that it would cover asks the user again. Gives those of the conversation that are left. */
+  async revoke({ chatId, approvalId }) {
+    try {
+      const body = { ...this.#body, conversationId: chatId, approvalId };
+      return (await this.#server.json("api/revoke", { method: "POST", body })).standingApprovals;
+    } catch (error) {
+      if (error.code !== "unknown_approval") throw error;
+      // It stands no longer, which is what was asked for.
+      const { standingApprovals } = await this.#server.json(`api/conversations/${encodeURIComponent(chatId)}?limit=1`);
+      return standingApprovals;
+    }
+  }
+
   /** The answer that is being written in the conversation, from its beginning; null where there is none. */
   async reconnectToStream({ chatId, headers, abortSignal }) {
     try {

@@ -198,9 +198,14 @@ export class Voice {
     this.#connection.deliver({ type: "cancel", callId });
   }
 
-  /** The user's answer to the `confirmation_request` with this token; `reason`, why the user says no. */
-  answer(token, approved, reason) {
-    this.#connection.deliver({ type: "confirm", token, approved, reason });
+  /** The user's answer to the `confirmation_request` with this token; `reason`, why the user says no; `remember`, a yes to calls with the same values. */
+  answer(token, approved, reason, { remember } = {}) {
+    this.#connection.deliver({ type: "confirm", token, approved, reason, remember });
+  }
+
+  /** Ends a standing approval; `standing_approvals` tells which are left. */
+  revoke(approvalId) {
+    this.#connection.deliver({ type: "revoke", approvalId });
   }
 
   #captured(frame, level) {
@@ -301,6 +306,7 @@ export class Voice {
     tools_complete: this.#tell,
     confirmation_request: this.#tell,
     confirmation_result: this.#tell,
+    standing_approvals: this.#tell,
     interrupted: () => this.#interrupted(),
     turn_complete: (message) => this.#turnComplete(message),
     image: this.#tell,

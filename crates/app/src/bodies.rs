@@ -4,7 +4,7 @@
 use crate::chat::picture::PictureLimits;
 use crate::chat::request;
 use crate::mcp;
-use crate::web::{access, cancel, chat, completions, conversations};
+use crate::web::{access, cancel, chat, completions, conversations, revoke};
 
 /// Which request a body is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum BodyKind {
     Ticket,
     /// `PATCH /api/conversations/{id}`.
     Title,
+    /// `POST /api/revoke`.
+    Revocation,
     /// `POST /mcp`, and a line of `windlass mcp serve`.
     McpMessage,
 }
@@ -33,6 +35,7 @@ impl BodyKind {
         Self::Cancellation,
         Self::Ticket,
         Self::Title,
+        Self::Revocation,
         Self::McpMessage,
     ];
 }
@@ -47,6 +50,7 @@ pub fn is_understood(kind: BodyKind, body: &[u8]) -> bool {
         BodyKind::Cancellation => cancel::understands(body),
         BodyKind::Ticket => access::understands_wish(body),
         BodyKind::Title => conversations::understands_title(body),
+        BodyKind::Revocation => revoke::understands(body),
         BodyKind::McpMessage => mcp::message::understands(body),
     }
 }

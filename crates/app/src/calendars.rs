@@ -257,8 +257,14 @@ impl Files {
             start: found.span.start,
             end: found.span.end,
         });
-        let Ok(link) = link.await else {
-            return self.told(found, kind, None);
+        let link = match link.await {
+            Ok(link) => link,
+            Err(error) => {
+                return CalendarEvent {
+                    link_cause: Some(error.without_words()),
+                    ..self.told(found, kind, None)
+                };
+            }
         };
         let link_key = link_key(key);
         let change = Change {
@@ -272,9 +278,10 @@ impl Files {
         };
         match self.folder.change(PRIMARY, &change, self.overlaps) {
             Ok(located) => self.told(located, kind, Some(link)),
-            Err(_) => CalendarEvent {
+            Err(error) => CalendarEvent {
                 link: Some(link),
                 link_trouble: Some(LinkTrouble::Unwritten),
+                link_cause: Some(self.refusal(error).to_string()),
                 ..self.changed(found, kind)
             },
         }

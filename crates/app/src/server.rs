@@ -38,6 +38,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch as channel;
 use tokio::task::JoinHandle;
 use windlass_config::Config;
+use windlass_runtime::audit::Audit;
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::caller::{Caller, is_proven_id};
 use windlass_runtime::client_key::{ClientKey, ledger_key};
@@ -145,13 +146,14 @@ async fn open_all(setup: Setup) -> Result<Server, Failure> {
         ),
     ];
     let world_of_chat = (&world, pictures);
+    let watchers = (&metrics, records.audit());
     let chat = chat(
         &config,
         settings,
         &toolbox,
         world_of_chat,
         &shared,
-        &metrics,
+        watchers,
         &is_over,
     );
     let telling = chat.clone();
@@ -198,6 +200,7 @@ async fn open_all(setup: Setup) -> Result<Server, Failure> {
     });
     // The last thing that can fail: an open port means a server.
     let accepting = accept(port.listen()?, &state, &config, is_over);
+    state.chat.toolbox.load().prepare_handlers();
     Ok(Server {
         address,
         demo_notice: provider::demo_notice(&config.provider, choice),
@@ -253,7 +256,7 @@ fn chat(
     toolbox: &Arc<ArcSwap<Toolbox>>,
     (world, pictures): (&SharedWorld, Arc<PictureFiles>),
     shared: &Shared,
-    metrics: &Arc<Metrics>,
+    (metrics, audit): (&Arc<Metrics>, Option<Arc<Audit>>),
     is_over: &channel::Receiver<bool>,
 ) -> Arc<ChatHost> {
     Arc::new(ChatHost {
@@ -271,6 +274,7 @@ fn chat(
         metrics: metrics.clone(),
         pictures,
         picture_limits: PictureLimits::of(config),
+        audit,
     })
 }
 

@@ -412,6 +412,23 @@ pub(crate) struct Toolbox {
 }
 
 impl Toolbox {
+    /// Has read what the first calls of its tools would have to read first. Nobody waits for it.
+    pub(crate) fn prepare_handlers(&self) {
+        let registry = &self.text.all().registry;
+        let preparations = registry.all_versions();
+        let preparations: Vec<fn()> = preparations
+            .filter_map(|tool| tool.handler.preparation())
+            .collect();
+        if preparations.is_empty() {
+            return;
+        }
+        let prepare = move || preparations.into_iter().for_each(|prepare| prepare());
+        let thread = std::thread::Builder::new().name("tools".to_owned());
+        if let Err(error) = thread.spawn(prepare) {
+            tracing::warn!(%error, "the first calls of some tools take longer");
+        }
+    }
+
     /// Whether sessions would be given the same by both: tools, and the texts that say who the agent is.
     pub(crate) fn serves_as(&self, other: &Self) -> bool {
         self.version == other.version && self.texts == other.texts

@@ -193,6 +193,7 @@ impl Rebuilder {
                 if served.serves_as(&toolbox) {
                     return true;
                 }
+                toolbox.prepare_handlers();
                 self.host.toolbox.store(Arc::new(toolbox));
                 if served.version == version {
                     tracing::info!("new sessions have new prompts");

@@ -105,7 +105,13 @@ impl World for SharedWorld {
         clock::local_time(None)
     }
 
-    fn keep_picture(&self, data: &[u8]) -> Option<String> {
+    fn keep_picture(&self, data: Arc<[u8]>) -> CapabilityFuture<Option<String>> {
+        let world = self.clone();
+        let keeping = tokio::task::spawn_blocking(move || world.keep_picture_here(&data));
+        Box::pin(async move { keeping.await.ok()? })
+    }
+
+    fn keep_picture_here(&self, data: &[u8]) -> Option<String> {
         let (files, addresses) = self.pictures.as_ref()?;
         let digest = files.keep_data(data)?;
         Some(addresses.address(&digest, clock::now_unix_ms()))
@@ -253,8 +259,12 @@ impl World for NamedUsersWorld {
         self.shared.local_time()
     }
 
-    fn keep_picture(&self, data: &[u8]) -> Option<String> {
+    fn keep_picture(&self, data: Arc<[u8]>) -> CapabilityFuture<Option<String>> {
         self.shared.keep_picture(data)
+    }
+
+    fn keep_picture_here(&self, data: &[u8]) -> Option<String> {
+        self.shared.keep_picture_here(data)
     }
 
     fn http(&self) -> Arc<dyn Http> {
@@ -342,8 +352,12 @@ impl World for PlacedWorld {
         self.page.clone()
     }
 
-    fn keep_picture(&self, data: &[u8]) -> Option<String> {
+    fn keep_picture(&self, data: Arc<[u8]>) -> CapabilityFuture<Option<String>> {
         self.world.keep_picture(data)
+    }
+
+    fn keep_picture_here(&self, data: &[u8]) -> Option<String> {
+        self.world.keep_picture_here(data)
     }
 
     fn http(&self) -> Arc<dyn Http> {

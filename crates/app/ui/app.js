@@ -12,6 +12,7 @@ import { Reach } from "./reach.js";
 import { Session } from "./session.js";
 import { Settings } from "./settings.js";
 import { SignIn } from "./sign-in.js";
+import { Standing } from "./standing.js";
 import { Tabs } from "./tabs.js";
 import { ToolStats } from "./tool-stats.js";
 import { Transcript } from "./transcript.js";
@@ -59,11 +60,12 @@ const calls = new Calls({
 const approvals = new Approvals(
   { box: byId("approvals"), title: byId("approvals-title"), list: byId("approvals-list") },
   {
-    onAnswer: (token, approved, reason) => session.answerConfirmation(token, approved, reason),
+    onAnswer: (token, approved, more) => session.answerConfirmation(token, approved, more),
     onChange: () => render(),
     onLeave: () => byId("message").focus(),
   },
 );
+const standing = new Standing({ box: byId("standing"), list: byId("standing-list") }, { onRevoke: (approval) => session.revoke(approval) });
 const reach = new Reach(notices, () => serverIsBack());
 const signIn = new SignIn({
   dialog: byId("sign-in"),
@@ -73,7 +75,7 @@ const signIn = new SignIn({
   problem: byId("sign-in-problem"),
   leave: byId("sign-out"),
 });
-const view = { checkSignIn: () => signIn.ensure(), transcript, calls, approvals, notices, reach, render, started, turnCompleted, soundBlocked, blocked, ended, backToChat };
+const view = { checkSignIn: () => signIn.ensure(), transcript, calls, approvals, standing, notices, reach, render, started, turnCompleted, soundBlocked, blocked, ended, backToChat };
 const session = new Session(view);
 const tabs = new Tabs((id, { isDeleted }) => changedElsewhere(id, isDeleted));
 new History(
@@ -197,6 +199,7 @@ function startAnew(id = null) {
   transcript.clear();
   calls.clear();
   approvals.closeAll();
+  standing.clear();
   if (isEditing) edit(null);
   notices.hide("error");
   render();

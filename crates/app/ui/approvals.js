@@ -2,7 +2,7 @@
 // that somebody types is taken for an answer. Knows no connection; the answer leaves through a callback.
 import { countdown, countdownText, unixMs } from "./clock.js";
 import { announce, button, element, textOf } from "./dom.js";
-import { fillFields, phrase } from "./values.js";
+import { fillFields, phrase, visible } from "./values.js";
 
 const CARDS_MAX = 20;
 const HELD_WORDS = "The connection broke. You are asked again as soon as it is back.";
@@ -22,7 +22,7 @@ export class Approvals {
   #guardTimer = 0;
   #heldTimer = 0;
 
-  /** `onAnswer(token, approved, reason)`, `onChange()`, `onLeave()` where the user goes back to typing. */
+  /** `onAnswer(token, approved, { reason, remember })`, `onChange()`, `onLeave()` where the user goes back to typing. */
   constructor({ box, title, list }, { onAnswer, onChange, onLeave }) {
     this.#box = box;
     this.#title = title;
@@ -136,7 +136,10 @@ export class Approvals {
     card.reason = element("input", "");
     Object.assign(card.reason, { maxLength: REASON_CHARACTERS_MAX, placeholder: "Optional, for the agent", autocomplete: "off" });
     card.why = element("label", "card-why", "If not, why?", card.reason);
-    card.item = element("li", "card", card.title, card.warning, card.preview, card.because, card.plain, card.details, card.why, card.clock, card.choices);
+    card.remember = Object.assign(element("input", ""), { type: "checkbox" });
+    card.rememberWords = element("span", "");
+    card.standing = element("label", "card-remember", card.remember, card.rememberWords);
+    card.item = element("li", "card", card.title, card.warning, card.preview, card.because, card.plain, card.details, card.why, card.standing, card.clock, card.choices);
     card.item.tabIndex = -1;
     card.item.addEventListener("keydown", (event) => this.#key(card, event));
     this.#cards.push(card);
@@ -160,6 +163,11 @@ export class Approvals {
     fillFields(card.plain, words ? null : message.args, true);
     fillFields(card.sent, words ? message.args : null, true);
     card.details.hidden = !words;
+    const offer = rememberWords(message.remember);
+    card.rememberWords.textContent = offer;
+    // A box that is ticked belongs to the request for which it was.
+    if (card.offered !== offer + message.token) card.remember.checked = false;
+    card.offered = offer + message.token;
     card.summary = [card.warning.textContent, card.preview.textContent].filter(Boolean).join(" ");
     setChoice(card.decline, "No, do not", "N");
     setChoice(card.approve, warning ? "Yes, all the same" : "Yes, go ahead", "Y");
@@ -176,6 +184,7 @@ export class Approvals {
     card.clock.textContent = words;
     card.approve.hidden = state === "expired";
     card.why.hidden = state !== "open";
+    card.standing.hidden = state !== "open" || card.rememberWords.textContent === "";
     for (const choice of [card.decline, card.approve]) choice.setAttribute("aria-disabled", String(state === "held" || state === "answered"));
   }
 
@@ -198,6 +207,8 @@ export class Approvals {
       this.onLeave();
       return;
     }
+    // A key on the box ticks it, and answers nothing.
+    if (event.target === card.remember) return;
     // What is typed as a reason answers nothing; Enter there says no with it.
     if (event.target === card.reason) {
       if (event.key === "Enter" && !event.isComposing) this.#choose(card, false);
@@ -217,7 +228,8 @@ export class Approvals {
     const words = approved ? "You said yes." : "You said no.";
     this.#setState(card, "answered", `${words} The server is told.`);
     const reason = approved ? undefined : card.reason.value.trim() || undefined;
-    this.onAnswer(card.message.token, approved, reason);
+    const remember = (approved && card.rememberWords.textContent !== "" && card.remember.checked) || undefined;
+    this.onAnswer(card.message.token, approved, { reason, remember });
     this.#arrange();
   }
 
@@ -243,6 +255,14 @@ export class Approvals {
     this.#guardTimer = setTimeout(() => usable().forEach((choice) => choice.setAttribute("aria-disabled", "false")), GUARD_MS);
     this.onChange();
   }
+}
+
+/** What the user is offered not to be asked about again; empty where nothing is offered. */
+function rememberWords(offer) {
+  if (offer === null || typeof offer !== "object") return "";
+  const values = Object.entries(offer.arguments ?? {}).map(([pointer, value]) => `${pointer.slice(1).replaceAll("~1", "/").replaceAll("~0", "~")} ${typeof value === "string" ? `“${visible(value)}”` : textOf(JSON.stringify(value))}`);
+  const minutes = Number(offer.minutes) === 1 ? "1 minute" : `${Number(offer.minutes)} minutes`;
+  return `If yes, do not ask again for ${values.join(" and ")} for ${minutes}, or until the session ends.`;
 }
 
 function setChoice(choice, words, key) {

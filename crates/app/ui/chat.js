@@ -104,13 +104,24 @@ export class Chat {
   }
 
   /** The user's answer to a request for approval goes back as the SDK would send it, once the answer under way is whole. */
-  async answerConfirmation(token, approved, reason) {
+  async answerConfirmation(token, approved, { reason, remember } = {}) {
     while (this.#running) await this.#whole;
-    const part = { type: "dynamic-tool", state: "approval-responded", approval: { id: token, approved, reason } };
+    const part = { type: "dynamic-tool", state: "approval-responded", approval: { id: token, approved, reason, remember } };
     this.#post({ messages: [{ id: "approval", role: "assistant", parts: [part] }] }, (wasTaken) => {
       if (wasTaken) this.#view.approvals.settled(token);
       else this.#view.approvals.notSent(token);
     });
+  }
+
+  /** A standing approval is to end. */
+  async revoke(approval) {
+    const { standing } = this.#view;
+    try {
+      standing.recalled(await this.#transport.revoke({ chatId: this.#conversation.id, approvalId: approval.approvalId }));
+    } catch (error) {
+      if (error.status === 401) this.#view.checkSignIn();
+      standing.notRevoked(approval);
+    }
   }
 
   /** One call is to stop; the answer goes on. */
@@ -259,6 +270,7 @@ export class Chat {
       this.#view.calls.finished({ ...call, ok: data?.ok, result: data?.output, message: data?.errorText });
     },
     "data-confirmation-request": ({ data }) => this.#view.approvals.request({ ...data, callId: data?.toolCallId ?? data?.callId }),
+    "data-standing-approvals": ({ data }) => this.#view.standing.show("text", data?.approvals),
     "data-confirmation-replaced": ({ data }) => this.#view.approvals.resolve(data?.toolCallId),
     "data-answer-again": ({ data }) => {
       if (this.#view.approvals.again(data?.toolCallId)) this.#view.notices.show("answer", { tone: "warning", ...SEND_AGAIN_NOTICE });

@@ -114,9 +114,9 @@ export class Session {
 
   /** Shows what was said and asked in this tab's conversation before. False where another conversation was asked for meanwhile. */
   async recall() {
-    const { transcript, calls, approvals } = this.#view;
+    const { transcript, calls, approvals, standing } = this.#view;
     const recalling = (this.#recalling = {});
-    const { messages, questions, next, running } = (await this.#read(() => this.recall())) ?? {};
+    const { messages, questions, standingApprovals, next, running } = (await this.#read(() => this.recall())) ?? {};
     if (this.#recalling !== recalling) return false;
     for (const line of linesOf(messages)) {
       if (line.kind === "words") transcript.receive({ ...line, final: true, isOld: true });
@@ -125,6 +125,7 @@ export class Session {
     this.#tickets.recalled(messages);
     const asked = Array.isArray(questions) ? questions : [];
     asked.forEach((question) => approvals.request(question));
+    standing.recalled(standingApprovals);
     calls.settle([...asked.map(({ callId }) => callId), ...this.#tasks.callIds]);
     this.#earlier = textOf(next) || null;
     this.#chat.recalled(Array.isArray(messages) ? messages.findLast(({ role }) => role === "user") : null);
@@ -259,9 +260,15 @@ export class Session {
     this.#voice.interrupt();
   }
 
-  answerConfirmation(token, approved, reason) {
-    if (this.isRunning) this.#voice.answer(token, approved, reason);
-    else this.#chat.answerConfirmation(token, approved, reason);
+  answerConfirmation(token, approved, { reason, remember } = {}) {
+    if (this.isRunning) this.#voice.answer(token, approved, reason, { remember });
+    else this.#chat.answerConfirmation(token, approved, { reason, remember });
+  }
+
+  /** The user wants to be asked again about what a standing approval covers. */
+  revoke(approval) {
+    if (this.isRunning && approval.mode === "voice") this.#voice.revoke(approval.approvalId);
+    else this.#chat.revoke(approval);
   }
 
   /** The user wants one call stopped, and the conversation to go on. */
@@ -324,6 +331,7 @@ export class Session {
     tools_complete: () => this.#view.render(),
     confirmation_request: (message) => this.#view.approvals.request(message),
     confirmation_result: (message) => this.#confirmed(message),
+    standing_approvals: ({ approvals }) => this.#view.standing.show("voice", approvals),
     turn_complete: () => {
       this.#view.transcript.closeTurn();
       this.#view.render();
@@ -421,6 +429,7 @@ export class Session {
     const wasBlocked = this.state.phase === "blocked";
     const hadEnded = this.state.phase === "ended";
     if (reason === "lost") this.#view.reach.lost();
+    this.#view.standing.show("voice", []);
     this.#view.calls.settle([...(this.canChat ? this.#view.approvals.callIds : []), ...this.#tasks.callIds]);
     this.#view.reach.takeOver();
     if (this.canChat && !wasBlocked) {

@@ -813,6 +813,8 @@ section! {
     pub struct ToolChange {
         /// `true` asks the user before every call.
         requires_confirmation: Option<bool>,
+        /// `false` has every call ask that needs consent, although the tool lets the user have one remembered.
+        remember: Option<bool>,
         /// A part of the tool's own modes: `["text"]`, `["voice"]`.
         allowed_modes: Option<Vec<Mode>>,
         /// Milliseconds of one attempt, at most the tool's own.
@@ -1022,6 +1024,9 @@ section! {
         receipt_bytes_max: StoreBound = 262_144,
         /// Questions of one conversation that wait for the user's answer; more are refused.
         questions_max: StoreBound = 20,
+        /// Standing approvals of one conversation: what users have approved once for all calls with the same values; the oldest make
+        /// room.
+        standing_approvals_max: Whole<1, 100> = 16,
         /// Bytes of a question's arguments, and of its text.
         question_bytes_max: StoreBound = 65_536,
         /// Hours for which a conversation is kept without use.
@@ -1524,6 +1529,7 @@ impl ToolChange {
     pub(super) fn tightening(&self) -> Tightening {
         Tightening {
             requires_confirmation: self.requires_confirmation,
+            remember: self.remember,
             allowed_modes: self.allowed_modes.clone(),
             timeout_ms: self.timeout_ms.map(Whole::get),
             rate_limit: self.rate_limit.as_ref().map(|limit| RateLimit {
@@ -1596,6 +1602,7 @@ impl Store {
             effects_max: self.effects_max.count(),
             receipt_bytes_max: self.receipt_bytes_max.count(),
             questions_max: self.questions_max.count(),
+            standing_max: self.standing_approvals_max.count(),
             question_bytes_max: self.question_bytes_max.count(),
             conversation_ms: self.conversation_hours.get() * HOUR_MS,
             shares: shares.conversations(),

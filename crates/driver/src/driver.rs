@@ -13,14 +13,14 @@ use windlass_session::event::SessionEvent;
 use windlass_session::io::{AdmittedCall, AnswerRequest, Input, News, Output, StoreProblem};
 use windlass_session::limits::Limits;
 use windlass_session::said::KeptState;
-use windlass_store::command::{Command, NewLeg, OpenQuestion, Reply, Request, Run};
+use windlass_store::command::{AnswerVerdict, Command, NewLeg, OpenQuestion, Reply, Request, Run};
 use windlass_store::{
     AttemptNumber, Batch, Beginner, ConversationRef, Effect, Entry, EntryEvent, EntryNumber,
     LegRef, NewEntry, Nonce, Question, QuestionNumber, StoreUnavailable, Token, denial_reason,
 };
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Cause, Failure, Finding, Report as FailureReport};
-use windlass_tool::id::{CallNumber, CallRef, EffectId};
+use windlass_tool::id::{CallNumber, CallRef, ClientId, EffectId};
 use windlass_tool::registry::Registry;
 use windlass_tool::sensitive::Sensitive;
 
@@ -44,6 +44,16 @@ pub struct DriverConfig {
     pub after: Option<EntryNumber>,
 }
 
+/// A user's answer to a question, as a client gives it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SaidAnswer<'a> {
+    pub approved: bool,
+    /// Of a denial: why.
+    pub reason: Option<&'a str>,
+    /// Of an approval: it is to stand for calls with the same values.
+    pub remember: bool,
+}
+
 /// Performs outputs of one session.
 pub struct Driver<E> {
     pub executor: E,
@@ -61,6 +71,8 @@ pub struct Driver<E> {
     problems: VecDeque<String>,
     /// What came of the intents of results that lookups have found.
     events: Vec<SessionEvent>,
+    /// The client of a leg that began here.
+    client_id: Option<ClientId>,
     /// The ledger takes nothing more of the leg: another process speaks for it.
     is_superseded: bool,
 }
@@ -132,6 +144,7 @@ impl<E: Executor> Driver<E> {
             log,
             problems: VecDeque::new(),
             events: Vec::new(),
+            client_id: None,
             is_superseded: false,
         }
     }
@@ -167,6 +180,7 @@ impl<E: Executor> Driver<E> {
 
     /// Begins the conversation if it is new, and the leg. For a leg that is not resumed, before any output is performed.
     pub fn attach(&mut self, leg: NewLeg, beginner: Beginner) {
+        self.client_id = Some(leg.client_id.clone());
         self.tell([Command::Open(beginner), Command::Attach(Box::new(leg))]);
     }
 
@@ -244,6 +258,10 @@ impl<E: Executor> Driver<E> {
                 let leg = self.leg.clone();
                 self.tell([Command::Withdraw { leg, questions }]);
             }
+            Output::Revoke(question) => {
+                let leg = Some(self.leg.leg.clone());
+                self.tell([Command::Revoke { question, leg }]);
+            }
             Output::Heard { effects, questions } => {
                 self.tell([Command::Heard { effects, questions }]);
             }
@@ -259,13 +277,12 @@ impl<E: Executor> Driver<E> {
         None
     }
 
-    /// What a client shows as a question's token, and whether it approves, or why not. The core is told which question that is. Where the
-    /// store cannot be read, nothing is said, and the client is to be told that its answer was not stored.
+    /// What a client shows as a question's token, with its user's answer. The core is told which question that is. Where the store cannot
+    /// be read, nothing is said, and the client is to be told that its answer was not stored.
     pub fn answer(
         &mut self,
         token: &str,
-        approved: bool,
-        reason: Option<&str>,
+        said: SaidAnswer<'_>,
         inputs: &mut VecDeque<Input>,
     ) -> Result<(), StoreUnavailable> {
         let token = Token::parse(token);
@@ -278,8 +295,12 @@ impl<E: Executor> Driver<E> {
         }
         inputs.push_back(Input::Answered {
             question: question.map(Box::new),
-            approved,
-            reason: reason.filter(|_| !approved).and_then(denial_reason),
+            approved: said.approved,
+            reason: said
+                .reason
+                .filter(|_| !said.approved)
+                .and_then(denial_reason),
+            remember: said.approved && said.remember,
         });
         Ok(())
     }
@@ -384,9 +405,14 @@ impl<E: Executor> Driver<E> {
         &mut self,
         call: CallNumber,
         question: QuestionNumber,
-        answer: AnswerRequest,
+        mut answer: AnswerRequest,
         inputs: &mut VecDeque<Input>,
     ) {
+        if let AnswerVerdict::Approved(approval) = &mut answer.verdict
+            && let Some(remember) = &mut approval.remember
+        {
+            remember.client_id.clone_from(&self.client_id);
+        }
         let Some(token) = self.tokens.get(&question).cloned() else {
             let reply = Ok(Box::new(Reply::Expired));
             return inputs.push_back(Input::Decided { call, reply });

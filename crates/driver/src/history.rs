@@ -79,6 +79,7 @@ pub fn find(
             at_work,
             state: KeptState::of_log(&log),
             warned_models: said::warned_models(&log),
+            standing: conversation.standing,
             ..Began::default()
         },
         log,
@@ -109,6 +110,7 @@ pub fn resumed(ledger: &dyn Ledger, of: &ConversationRef, resumed: Resumed, save
             at_work,
             state: KeptState::of_log(&resumed.log),
             warned_models: said::warned_models(&resumed.log),
+            standing: resumed.conversation.standing,
             ..Began::default()
         },
         log: resumed.log,

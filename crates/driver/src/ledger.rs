@@ -38,6 +38,7 @@ pub fn must_not_be_lost(command: &Command) -> bool {
         | Command::Append { .. }
         | Command::Taint
         | Command::Abandon { .. }
+        | Command::Revoke { .. }
         | Command::Withdraw { .. }
         | Command::Record(_)
         | Command::Heard { .. } => true,
@@ -92,6 +93,7 @@ fn never_has_a_waiter(command: &Command) -> bool {
         | Command::Request(_)
         | Command::Answer(_)
         | Command::Abandon { .. }
+        | Command::Revoke { .. }
         | Command::Record(_)
         | Command::Found(_)
         | Command::CalledBack(_)
@@ -122,6 +124,7 @@ pub fn begins_change(command: &Command) -> bool {
         | Command::Append { .. }
         | Command::Taint
         | Command::Abandon { .. }
+        | Command::Revoke { .. }
         | Command::Withdraw { .. }
         | Command::Record(_)
         | Command::Found(_)

@@ -14,7 +14,7 @@ mod tail;
 
 pub use backlog::{Backlog, Committed};
 pub use direct::DirectLedger;
-pub use driver::{Driver, DriverConfig};
+pub use driver::{Driver, DriverConfig, SaidAnswer};
 pub use executor::{EffectLookup, Executor, Report};
 pub use ledger::{Ledger, PendingReplies, begins_change, may_be_gathered, must_not_be_lost};
 pub use sweep::{DueLookup, FoundOut, Sweep, Swept};

@@ -5,7 +5,7 @@ use crate::ledger::Ledger;
 use crate::tail::Tail;
 use std::collections::{HashMap, VecDeque};
 use std::task::Context;
-use windlass_session::io::News;
+use windlass_session::io::{News, StandingNews};
 use windlass_session::said::{KeptState, TicketReply};
 use windlass_store::log::EffectChange;
 use windlass_store::{
@@ -30,6 +30,8 @@ pub(crate) struct LogReader {
     own: HashMap<EffectId, OwnAttempt>,
     keeps_heard: bool,
     heard: VecDeque<Entry>,
+    /// What was read of standing approvals and the session was not told.
+    standing: Option<Box<StandingNews>>,
 }
 
 struct OwnAttempt {
@@ -72,6 +74,7 @@ impl LogReader {
             own: HashMap::new(),
             keeps_heard: true,
             heard: VecDeque::new(),
+            standing: None,
         }
     }
 
@@ -164,11 +167,13 @@ impl LogReader {
                     Knowledge::Own => {}
                     Knowledge::NotYet => {
                         self.forget_told();
+                        self.read_standing(store, &mut news);
                         return Ok(news);
                     }
                     Knowledge::News => {
                         let tenant = &self.conversation.tenant;
                         let Ok(effect) = store.effect(tenant, &change.effect_id) else {
+                            self.read_standing(store, &mut news);
                             return Ok(news);
                         };
                         told.push(change.effect_id.clone());
@@ -181,6 +186,7 @@ impl LogReader {
                     if concerns {
                         let question = store.question_of_number(&self.conversation, change.number);
                         let Ok(question) = question else {
+                            self.read_standing(store, &mut news);
                             return Ok(news);
                         };
                         news.extend(question.map(|question| News::Question(Box::new(question))));
@@ -189,6 +195,12 @@ impl LogReader {
                 // Whoever runs it stops it. For all others it says nothing yet.
                 EntryEvent::CancelRequested(effect_id) if self.own.contains_key(effect_id) => {
                     news.push(News::CancelRequested(effect_id.clone()));
+                }
+                EntryEvent::Standing(change) => {
+                    let news = self.standing.get_or_insert_default();
+                    if entry.leg.as_ref() == Some(&self.leg) {
+                        news.own.push(change.clone());
+                    }
                 }
                 EntryEvent::Asked(request) if request.leg == self.leg && !request.is_rejected => {
                     news.push(News::Asked(request.clone()));
@@ -218,7 +230,24 @@ impl LogReader {
         }
         self.forget_told();
         self.is_behind = false;
+        self.read_standing(store, &mut news);
         Ok(news)
+    }
+
+    /// The standing approvals as they are now, where the log says that some have changed. What cannot be read now is told later.
+    fn read_standing(&mut self, store: &dyn Store, news: &mut Vec<News>) {
+        if self.standing.is_none() {
+            return;
+        }
+        let of = &self.conversation;
+        let Ok(known) = store.conversation(&of.tenant, &of.conversation_id) else {
+            self.is_behind = true;
+            return;
+        };
+        if let Some(mut changed) = self.standing.take() {
+            changed.standing = known.map(|known| known.standing).unwrap_or_default();
+            news.push(News::Standing(changed));
+        }
     }
 
     fn knows(&self, number: EntryNumber, change: &EffectChange) -> Knowledge {

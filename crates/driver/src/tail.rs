@@ -141,6 +141,7 @@ impl Concerned {
                 | Command::Request(_)
                 | Command::Answer(_)
                 | Command::Abandon { .. }
+                | Command::Revoke { .. }
                 | Command::Withdraw { .. }
                 | Command::Record(_)
                 | Command::Found(_)

@@ -79,6 +79,17 @@ pub(crate) fn calendar_report(error: CalendarError, context: &Context) -> Box<Re
             details: Some(json!({"pointer": pointer})),
             ..Report::new(FailureKind::Validation, message)
         }),
+        CalendarError::Rejected {
+            pointer,
+            message,
+            cause,
+        } => {
+            let _ = context.audit("calendar_rejected", json!({"cause": cause}));
+            Box::new(Report {
+                details: Some(json!({"pointer": pointer})),
+                ..Report::new(FailureKind::Validation, message)
+            })
+        }
         CalendarError::NotFound(message) => Box::new(Report {
             suggestion: Some("list the events first, and take event_id from there".to_owned()),
             ..Report::new(FailureKind::NotFound, message)
@@ -141,6 +152,13 @@ pub(crate) fn calendar_report(error: CalendarError, context: &Context) -> Box<Re
                 )
             })
         }
+    }
+}
+
+/// Tells operators why an event has not the link that it was to have.
+pub(crate) fn note_link(context: &Context, changed: &CalendarEvent) {
+    if let Some(cause) = &changed.link_cause {
+        let _ = context.audit("conference_failed", json!({"cause": cause}));
     }
 }
 

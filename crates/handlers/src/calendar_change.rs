@@ -2,7 +2,7 @@
 //! its effect, so that a repeated attempt finds what the first one made.
 
 use crate::arguments::{read, require_active};
-use crate::calendar::{calendar_report, event};
+use crate::calendar::{calendar_report, event, note_link};
 use crate::capability::answer;
 use crate::outcome::{Outcome, ready, report};
 use serde::Deserialize;
@@ -104,7 +104,10 @@ fn change(changer: Changer, invocation: Invocation) -> Outcome<Execution> {
     Ok(answer(
         calendars.change(request),
         move |changed| match changed {
-            Ok(changed) => Ok(success(&changed)),
+            Ok(changed) => {
+                note_link(&context, &changed);
+                Ok(success(&changed))
+            }
             Err(error) => Err(calendar_report(error, &context)),
         },
     ))

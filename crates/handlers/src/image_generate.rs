@@ -8,8 +8,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    AspectRatio, ContentPart, Context, Execution, Finding, GeneratedImages, Handler, ImageRequest,
-    Invocation, Lookup, LookupInvocation, OutcomeLookup, Report, Success, picture_type,
+    AspectRatio, CapabilityFuture, ContentPart, Context, Execution, Finding, GeneratedImages,
+    Handler, ImageRequest, Invocation, Lookup, LookupInvocation, OutcomeLookup, Report,
+    ServiceError, Success, picture_type,
 };
 
 pub(crate) struct Generator;
@@ -93,22 +94,44 @@ fn generate(invocation: Invocation) -> Outcome<Execution> {
     // Who has gone misses the progress, and nothing else.
     let _ = context.progress("Drawing", Some(0.1));
     let images = context.world.images();
-    Ok(answer(images.generate(request), move |made| match made {
-        Ok(made) => {
-            let _ = context.progress("Keeping the picture", Some(0.9));
-            keep(&made, count, &context)
-        }
+    let making = images.generate(request);
+    let keeper = context.clone();
+    let made: CapabilityFuture<Result<Made, ServiceError>> = Box::pin(async move {
+        let mut made = making.await?;
+        let _ = keeper.progress("Keeping the picture", Some(0.9));
+        let pictures = std::mem::take(&mut made.pictures);
+        let kept = keep(pictures, count, &keeper).await;
+        Ok(Made { made, kept })
+    });
+    Ok(answer(made, move |made| match made {
+        Ok(made) => success(made, count, &context),
         Err(error) => Err(service_report(&error, TASK, &context)),
     }))
 }
 
-fn keep(made: &GeneratedImages, count: usize, context: &Context) -> Outcome {
-    let kept = made.pictures.iter().take(count).filter_map(|picture| {
-        let mime_type = picture_type(picture)?;
-        let url = context.world.keep_picture(picture)?;
-        Some((mime_type, url))
-    });
-    let kept: Vec<(&str, String)> = kept.collect();
+/// What a service made, and its pictures as they are kept: the type and address of each.
+struct Made {
+    made: GeneratedImages,
+    kept: Vec<(&'static str, String)>,
+}
+
+async fn keep(
+    pictures: Vec<Vec<u8>>,
+    count: usize,
+    context: &Context,
+) -> Vec<(&'static str, String)> {
+    let mut kept = Vec::new();
+    for picture in pictures.into_iter().take(count) {
+        let Some(mime_type) = picture_type(&picture) else {
+            continue;
+        };
+        let url = context.world.keep_picture(picture.into()).await;
+        kept.extend(url.map(|url| (mime_type, url)));
+    }
+    kept
+}
+
+fn success(Made { made, kept }: Made, count: usize, context: &Context) -> Outcome {
     if kept.is_empty() {
         return Err(Box::new(Report {
             partial_side_effects: Some(false),
@@ -126,7 +149,7 @@ fn keep(made: &GeneratedImages, count: usize, context: &Context) -> Outcome {
         "service": made.service,
         "placeholder": made.is_placeholder,
     });
-    if let Some(note) = note(made, count, &kept, context) {
+    if let Some(note) = note(&made, count, &kept, context) {
         data["note"] = note.into();
     }
     let content = kept.into_iter().map(|(mime_type, url)| ContentPart::Image {

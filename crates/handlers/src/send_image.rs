@@ -10,8 +10,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    ASSETS, ContentPart, Context, Execution, FetchError, GetRequest, Handler, HttpAnswer,
-    HttpRequest, Invocation, PICTURES, Record, Redirects, Report, Success, picture_type,
+    ASSETS, CapabilityFuture, ContentPart, Context, Execution, FetchError, GetRequest, Handler,
+    HttpAnswer, HttpRequest, Invocation, PICTURES, Record, Redirects, Report, Success,
+    picture_type,
 };
 
 pub(crate) struct Sender;
@@ -110,17 +111,22 @@ fn is_public_name(host: &str) -> bool {
 fn send_kept(address: String, caption: Option<String>, context: Context) -> Execution {
     let reader = context.caller.reader();
     let found = context.world.picture(&address, &reader, BYTES_MAX);
-    answer(found, move |found| {
+    let world = context.world.clone();
+    let kept: CapabilityFuture<Option<(&'static str, String)>> = Box::pin(async move {
+        let data = found.await?;
+        let mime_type = picture_type(&data)?;
+        // Its address ends; one that is shown anew begins anew.
+        let kept = world.keep_picture(data).await;
+        Some((mime_type, kept.unwrap_or(address)))
+    });
+    answer(kept, move |kept| {
         note_stranger(&context)?;
-        let found = found.and_then(|data| Some((picture_type(&data)?, data)));
-        let Some((mime_type, data)) = found else {
+        let Some((mime_type, address)) = kept else {
             return Err(report(
                 FailureKind::NotFound,
                 "there is no such picture, or it is not kept any more",
             ));
         };
-        // Its address ends; one that is shown anew begins anew.
-        let address = context.world.keep_picture(&data).unwrap_or(address);
         show(address, mime_type, caption, &context)
     })
 }
@@ -176,22 +182,28 @@ fn send_fetched(url: String, caption: Option<String>, context: Context) -> Execu
         // Another place was not looked at.
         redirects: Redirects::Keep,
     });
-    answer(fetched, move |fetched| {
+    let keeper = context.clone();
+    let kept: CapabilityFuture<Outcome<(&'static str, String)>> = Box::pin(async move {
+        let fetched = fetched.await;
         // Whether there is a picture, and what is said of it, is the host's word, too.
-        note_stranger(&context)?;
-        let data = picture_of(fetched, &context)?;
+        note_stranger(&keeper)?;
+        let data = picture_of(fetched, &keeper)?;
         let Some(mime_type) = picture_type(&data) else {
             return Err(report(
                 FailureKind::Permanent,
                 "what is at this address is no PNG, JPEG or WebP",
             ));
         };
-        let Some(address) = context.world.keep_picture(&data) else {
+        let Some(address) = keeper.world.keep_picture(data.into()).await else {
             return Err(report(
                 FailureKind::Permanent,
                 "the picture cannot be shown: this server has no room for pictures, or keeps none",
             ));
         };
+        Ok((mime_type, address))
+    });
+    answer(kept, move |kept| {
+        let (mime_type, address) = kept?;
         show(address, mime_type, caption, &context)
     })
 }

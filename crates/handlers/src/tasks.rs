@@ -6,11 +6,13 @@ use crate::capability::answer;
 use crate::outcome::{Outcome, ready, report, without_effect};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::pin::Pin;
+use std::task::{Poll, Waker};
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    Context, Execution, Handler, Invocation, ListedTasks, Report, Success, TaskAsker, TaskCancel,
-    TaskFacts, TaskState, TasksUnavailable,
+    Context, Execution, Finding, Handler, Invocation, ListedTasks, Lookup, LookupInvocation,
+    OutcomeLookup, Report, Success, TaskAsker, TaskCancel, TaskFacts, TaskState, TasksUnavailable,
 };
 use windlass_tool::id::EffectId;
 
@@ -57,6 +59,45 @@ impl Handler for Tasks {
             }),
         })
     }
+
+    fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {
+        match self {
+            Self::Get | Self::List => None,
+            Self::Cancel => Some(self),
+        }
+    }
+}
+
+impl OutcomeLookup for Tasks {
+    fn look_up(&self, invocation: LookupInvocation) -> Lookup {
+        let LookupInvocation {
+            arguments, context, ..
+        } = invocation;
+        let Ok(OneTask { task_id }) = read(&arguments) else {
+            return Lookup::Found(Finding::Unknown);
+        };
+        let id = EffectId::new(task_id.as_str());
+        let mut found = context.world.tasks().find(asker(&context), id);
+        let finding = |found: Result<Option<TaskFacts>, TasksUnavailable>| match found {
+            Ok(found) => found.as_ref().map_or(Finding::NotHappened, was_cancelled),
+            Err(_) => Finding::Unknown,
+        };
+        match Pin::as_mut(&mut found).poll(&mut std::task::Context::from_waker(Waker::noop())) {
+            Poll::Ready(found) => Lookup::Found(finding(found)),
+            Poll::Pending => Lookup::Pending(Box::pin(async move { finding(found.await) })),
+        }
+    }
+}
+
+/// Whether a task was cancelled, by its own row. Of one that has ended without that, nothing is left to be stopped.
+fn was_cancelled(task: &TaskFacts) -> Finding {
+    let outcome = match (task.is_cancel_requested, task.state) {
+        (true, TaskState::Unknown) => TaskCancel::GivenUp,
+        (true, _) => TaskCancel::Requested,
+        (false, TaskState::Running) => return Finding::NotHappened,
+        (false, _) => TaskCancel::Ended,
+    };
+    Finding::Happened(Box::new(told_of_cancelling(task, outcome)))
 }
 
 fn get(invocation: Invocation) -> Outcome<Execution> {
@@ -104,11 +145,13 @@ fn cancel(invocation: Invocation) -> Outcome<Execution> {
     Ok(answer(cancelled, move |cancelled| {
         let cancelled = cancelled.map_err(|error| unavailable(&error, &context))?;
         let (task, outcome) = cancelled.ok_or_else(|| unknown(&task_id))?;
-        let (word, note) = came_of(outcome, &task);
-        Ok(Success::new(
-            json!({"task": head(&task), "outcome": word, "note": note}),
-        ))
+        Ok(told_of_cancelling(&task, outcome))
     }))
+}
+
+fn told_of_cancelling(task: &TaskFacts, outcome: TaskCancel) -> Success {
+    let (word, note) = came_of(outcome, task);
+    Success::new(json!({"task": head(task), "outcome": word, "note": note}))
 }
 
 /// What came of a wish to have a task stopped, as a word and for the model.

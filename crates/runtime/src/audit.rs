@@ -14,7 +14,7 @@ pub use verify::{BadRecord, Fault, Standing, Verified, VerifyError, verify, veri
 
 use crate::subscriber::{SessionIdentity, Subscriber};
 use file::ChainedFile;
-use line::{Entry, Found, What};
+use line::{Entry, Found, Revoked, What};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -26,7 +26,7 @@ use std::time::Duration;
 use windlass_driver::Ledger;
 use windlass_session::event::SessionEvent;
 use windlass_store::command::Command;
-use windlass_store::{Batch, ConversationRef, Effect, StoreUnavailable};
+use windlass_store::{Batch, ConversationRef, Effect, StandingApproval, StoreUnavailable};
 use windlass_tool::id::{EffectId, SessionId, UserId};
 use windlass_tool::private;
 
@@ -71,6 +71,7 @@ struct Queue {
 struct QueueState {
     entries: Vec<Entry>,
     found: Vec<Found>,
+    revoked: Vec<Revoked>,
     lost: u64,
     is_closed: bool,
 }
@@ -193,9 +194,26 @@ impl Audit {
         self.push(|state| state.found.push(found));
     }
 
+    /// Writes down that a user has revoked a standing approval while no session of theirs said so.
+    pub fn revoked(
+        &self,
+        conversation: &ConversationRef,
+        user_id: UserId,
+        standing: &StandingApproval,
+        now_unix_ms: u64,
+    ) {
+        let revoked = Revoked {
+            conversation: conversation.clone(),
+            user_id,
+            standing: standing.clone(),
+            now_unix_ms,
+        };
+        self.push(|state| state.revoked.push(revoked));
+    }
+
     fn push(&self, push: impl FnOnce(&mut QueueState)) {
         let mut state = self.queue.lock();
-        let waiting = state.entries.len() + state.found.len();
+        let waiting = state.entries.len() + state.found.len() + state.revoked.len();
         if state.is_closed || waiting >= WAITING_MAX {
             state.lost += 1;
             return;
@@ -271,7 +289,10 @@ impl Writer {
 
     fn next_batch(&self) -> (QueueState, bool) {
         let is_idle = |state: &mut QueueState| {
-            state.entries.is_empty() && state.found.is_empty() && !state.is_closed
+            state.entries.is_empty()
+                && state.found.is_empty()
+                && state.revoked.is_empty()
+                && !state.is_closed
         };
         let filled = &self.queue.filled;
         let mut state = self.queue.lock();
@@ -293,6 +314,7 @@ impl Writer {
             QueueState {
                 entries: std::mem::take(&mut state.entries),
                 found: std::mem::take(&mut state.found),
+                revoked: std::mem::take(&mut state.revoked),
                 lost: std::mem::take(&mut state.lost),
                 is_closed,
             }
@@ -325,6 +347,8 @@ impl Writer {
             self.told_of
                 .push_back((found.conversation, found.effect.effect_id));
         }
+        let revoked = batch.revoked.iter().map(line::of_revoked);
+        self.unwritten.extend(revoked);
         if batch.lost > 0 {
             self.unwritten.push_back(line::of_loss(batch.lost));
             let lines = batch.lost;

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::Instant;
-use windlass_driver::{Driver, DriverConfig, Executor as _, Ledger};
+use windlass_driver::{Driver, DriverConfig, Executor as _, Ledger, SaidAnswer};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{Input, Output, RateCharge};
 use windlass_session::limits::Limits;
@@ -196,11 +196,10 @@ impl CallDriver {
     pub fn answer(
         &mut self,
         token: &str,
-        approved: bool,
-        reason: Option<&str>,
+        said: SaidAnswer<'_>,
         inputs: &mut VecDeque<Input>,
     ) -> Result<(), StoreUnavailable> {
-        self.driver.answer(token, approved, reason, inputs)
+        self.driver.answer(token, said, inputs)
     }
 
     /// With what the client answers a question that was put to it.

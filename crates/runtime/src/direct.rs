@@ -13,6 +13,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_driver::SaidAnswer;
 use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{Input, Output};
@@ -190,9 +191,14 @@ impl DirectSession {
         approved: bool,
     ) -> Option<Arc<ToolResponse>> {
         let mut inputs = VecDeque::new();
-        let taken = self
-            .calls
-            .answer(token.expose(), approved, None, &mut inputs);
+        let taken = self.calls.answer(
+            token.expose(),
+            SaidAnswer {
+                approved,
+                ..SaidAnswer::default()
+            },
+            &mut inputs,
+        );
         if let Err(error) = taken {
             tracing::error!(%error, "an answer to a question is not taken");
             return None;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::sync::Arc;
 use windlass_tool::handler::{FetchError, Http, HttpAnswer, HttpRequest, Redirects, ServiceError};
+use windlass_tool::retry_after;
 use windlass_tool::sensitive::Sensitive;
 
 /// Characters of a service's own words that are told.
@@ -140,8 +141,9 @@ impl Service {
 }
 
 fn retry_after_ms(answer: &HttpAnswer) -> Option<u64> {
-    let seconds: u64 = answer.header("retry-after")?.trim().parse().ok()?;
-    Some(seconds.saturating_mul(1_000).min(RETRY_AFTER_MS_MAX))
+    let [wait, date] = ["retry-after", "date"].map(|name| answer.header(name));
+    let wait_ms = retry_after::by_its_own_clock(wait, date)?;
+    Some(wait_ms.min(RETRY_AFTER_MS_MAX))
 }
 
 /// What a service says of an error, in whichever of the usual places.

@@ -2,12 +2,11 @@
 //! shape in which Google names the reason of a refusal.
 
 use crate::Clock;
-use jiff::Timestamp;
-use jiff::fmt::rfc2822;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
 use windlass_tool::handler::{FetchError, Http, HttpAnswer, HttpRequest, Redirects};
+use windlass_tool::retry_after;
 
 /// Where a service says to wait and not how long.
 const RETRY_AFTER_MS: u64 = 10_000;
@@ -40,7 +39,27 @@ pub enum RequestError {
     Denied(String),
     /// It says that it did nothing, and why.
     #[error("the service answered {status}: {reason}")]
-    Status { status: u16, reason: String },
+    Status {
+        status: u16,
+        reason: String,
+        /// Its own name or number for the reason; empty where it has none.
+        code: String,
+    },
+}
+
+impl RequestError {
+    /// The same without the service's words, which may quote what it was sent: for requests that hold what users say.
+    pub fn without_words(&self) -> String {
+        match self {
+            Self::Status { status, code, .. } if code.is_empty() => {
+                format!("the service answered {status}")
+            }
+            Self::Status { status, code, .. } => format!("the service answered {status} ({code})"),
+            Self::Unavailable(_) | Self::Unsettled(_) | Self::Limited { .. } | Self::Denied(_) => {
+                self.to_string()
+            }
+        }
+    }
 }
 
 /// Whether a request may change something.
@@ -128,12 +147,13 @@ impl Exchange {
                     Ok(body) => body.as_slice(),
                     Err(cut) => cut.beginning.as_slice(),
                 };
-                let (word, reason) = reason(body);
+                let Reason { word, shown, code } = reason(body);
                 match answer.status == 403 && LATER.contains(&word.as_str()) {
                     true => Err(self.limited(&answer)),
                     false => Err(RequestError::Status {
                         status: answer.status,
-                        reason,
+                        reason: shown,
+                        code,
                     }),
                 }
             }
@@ -141,19 +161,12 @@ impl Exchange {
         }
     }
 
-    /// `Retry-After` in seconds or as a date (RFC 9110, section 10.2.3).
     fn limited(&self, answer: &HttpAnswer) -> RequestError {
-        let wait_ms = answer.header("Retry-After").and_then(|text| {
-            let text = text.trim();
-            match text.parse::<u64>() {
-                Ok(seconds) => Some(seconds.saturating_mul(1_000)),
-                Err(_) => {
-                    let at: Timestamp = rfc2822::parse(text).ok()?.timestamp();
-                    let now = i64::try_from((self.clock)()).ok()?;
-                    u64::try_from(at.as_millisecond().saturating_sub(now)).ok()
-                }
-            }
-        });
+        let now_unix_seconds = (self.clock)() / 1_000;
+        let asked = answer.header("Retry-After");
+        let asked = asked.and_then(|text| retry_after::wait_ms(text, Some(now_unix_seconds)));
+        // By another clock than ours, a date that is to come is over.
+        let wait_ms = asked.filter(|wait_ms| *wait_ms > 0);
         RequestError::Limited {
             retry_after_ms: wait_ms.unwrap_or(RETRY_AFTER_MS).min(RETRY_AFTER_MS_MAX),
         }
@@ -171,12 +184,40 @@ fn open(kind: Kind, cause: String) -> RequestError {
 /// An answer as a type. One that cannot be read leaves a change open.
 pub(crate) fn read<T: DeserializeOwned>(body: &[u8], kind: Kind) -> Result<T, RequestError> {
     serde_json::from_slice(body)
-        .map_err(|error| open(kind, format!("the answer cannot be read: {error}")))
+        // The error's own words may quote the answer.
+        .map_err(|error| {
+            let place = (error.line(), error.column());
+            open(
+                kind,
+                format!(
+                    "the answer cannot be read, from line {}, column {} on",
+                    place.0, place.1
+                ),
+            )
+        })
+}
+
+/// What a service says of a refusal.
+struct Reason {
+    word: String,
+    /// The word and the words.
+    shown: String,
+    /// The word, or the number of services that have no words, where it is one and no sentence.
+    code: String,
+}
+
+/// Characters of a code.
+const CODE_CHARACTERS_MAX: usize = 64;
+
+/// A name as services give it to a reason, and nothing that could quote.
+pub(crate) fn is_code(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    (1..=CODE_CHARACTERS_MAX).contains(&text.len()) && text.bytes().all(fits)
 }
 
 /// The word and the words for a refusal: `{"error": {"message", "errors": [{"reason"}]}}` of Google's APIs, `{"error", "error_description"}` of
-/// OAuth (RFC 6749, section 5.2), `{"message"}` of Zoom.
-fn reason(body: &[u8]) -> (String, String) {
+/// OAuth (RFC 6749, section 5.2), `{"code", "message"}` of Zoom.
+fn reason(body: &[u8]) -> Reason {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
     let word = text("/error/errors/0/reason").or_else(|| text("/error"));
@@ -194,7 +235,16 @@ fn reason(body: &[u8]) -> (String, String) {
         .collect::<Vec<_>>()
         .join(": ");
     let shown = shown.chars().filter(|c| !c.is_control());
-    (word.to_owned(), shown.take(REASON_CHARACTERS_MAX).collect())
+    let number = value.get("code").and_then(Value::as_u64);
+    let code = match word {
+        "" => number.map_or(String::new(), |number| number.to_string()),
+        word => word.to_owned(),
+    };
+    Reason {
+        word: word.to_owned(),
+        shown: shown.take(REASON_CHARACTERS_MAX).collect(),
+        code: Some(code).filter(|code| is_code(code)).unwrap_or_default(),
+    }
 }
 
 /// One segment of a path, or one value of a query.

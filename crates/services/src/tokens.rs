@@ -79,6 +79,7 @@ impl Tokens {
                     RequestError::Status {
                         status: 401,
                         reason,
+                        ..
                     } => RequestError::Denied(reason),
                     error => error,
                 })

@@ -169,6 +169,7 @@ fn show(question: &Question, call: CallNumber, talk: &mut Talk) {
         preview: (!preview.is_empty()).then(|| question.preview.clone()),
         warning: warning(question),
         because: because(question),
+        remember: ledger::remember_offer(question, &talk.step),
         expires_at_unix_ms: question.expires_at_unix_ms,
     };
     talk.step
@@ -269,7 +270,10 @@ impl Approvals {
 /// What the user answered. A reason never approves.
 #[derive(Clone, Debug)]
 pub(crate) enum UserAnswer {
-    Approved,
+    Approved {
+        /// The user wants it to stand for calls with the same values.
+        remember: bool,
+    },
     Denied(Option<Sensitive<String>>),
 }
 
@@ -285,11 +289,11 @@ impl Approvals {
     ) {
         let (nonce, effect_id) = talk.step.mint();
         let number = talk.step.next_call();
-        let is_approval = matches!(answer, UserAnswer::Approved);
+        let is_approval = matches!(answer, UserAnswer::Approved { .. });
         let verdict = match answer {
             UserAnswer::Denied(reason) => AnswerVerdict::Denied { reason },
-            UserAnswer::Approved => {
-                let approval = ledger::approval(None, (number, turn), false, &talk.step);
+            UserAnswer::Approved { .. } => {
+                let approval = ledger::approval(None, (number, turn), (false, None), &talk.step);
                 AnswerVerdict::Approved(Box::new(approval))
             }
         };

@@ -26,6 +26,7 @@ use crate::model::{IncomingCall, UNNAMED};
 use crate::policy::{
     ConsentReason, Deliveries, Delivery, DeliveryState, Gates, Settled, delivery_key, examine,
 };
+use crate::standing::Standing;
 use crate::talk::Talk;
 use crate::turn::Charge;
 use accepted::Accepted;
@@ -44,6 +45,7 @@ pub(crate) struct Calls {
     families: Families,
     deliveries: Deliveries,
     approvals: Approvals,
+    standing: Standing,
     accepted: Accepted,
     /// The driver was told to hold the microphone back.
     is_microphone_held: bool,
@@ -57,6 +59,7 @@ impl Calls {
             families: Families::default(),
             deliveries: Deliveries::new(limits),
             approvals: Approvals::default(),
+            standing: Standing::default(),
             accepted: Accepted::default(),
             is_microphone_held: false,
         }

@@ -3,12 +3,12 @@
 
 pub use crate::model::Citation;
 use crate::model::{Role, TranscriptEntry};
-use crate::policy::{ConsentReason, confirm};
+use crate::policy::{ConsentReason, RememberOffer, confirm};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use windlass_store::{Certainty, Earlier, Question, QuestionNumber};
+use windlass_store::{Certainty, Earlier, Question, QuestionNumber, StandingApproval};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{ToolResponse, rfc3339};
 use windlass_tool::id::{CallNumber, ToolId};
@@ -67,6 +67,10 @@ pub enum ClientEvent {
         call: CallNumber,
         way: CancelWay,
     },
+    /// The user wants to be asked again about what this standing approval covers.
+    Revoke {
+        approval: QuestionNumber,
+    },
     /// Everything received has been played.
     PlaybackDone,
     /// End the session now.
@@ -93,6 +97,24 @@ impl CancelWay {
             Self::Socket => "socket",
             Self::Http => "http",
             Self::Task => "task",
+        }
+    }
+}
+
+/// By which way a user wants to be asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RevokeWay {
+    /// `revoke` on the socket of a session by voice.
+    Socket,
+    /// `POST /api/revoke`.
+    Http,
+}
+
+impl RevokeWay {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Http => "http",
         }
     }
 }
@@ -164,6 +186,8 @@ pub enum ClientUpdate {
         call: Option<CallNumber>,
         response: Sensitive<Arc<ToolResponse>>,
     },
+    /// The approvals that stand for calls of this session: all of them, after each change, and after [`ClientEvent::Revoke`].
+    StandingApprovals(Vec<StandingApproval>),
     /// What came of [`ClientEvent::Cancel`]: once for each.
     CancelResult {
         call: CallNumber,
@@ -217,6 +241,8 @@ pub struct ConfirmationQuestion {
     pub warning: Option<String>,
     /// Why the user is asked about this call, where not every call of the tool asks.
     pub because: Option<String>,
+    /// What the user can have remembered; `None` where the next call of this kind asks again.
+    pub remember: Option<RememberOffer>,
     pub expires_at_unix_ms: u64,
 }
 

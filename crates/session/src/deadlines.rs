@@ -18,6 +18,8 @@ pub(crate) enum Deadline {
     Store(CallNumber),
     /// The user has had as long to answer as there is.
     Question(QuestionNumber),
+    /// A standing approval stands no longer.
+    Standing(QuestionNumber),
     /// An answer is owed, and nothing was heard.
     ProviderSilence,
     /// A result was sent, and nothing was heard.

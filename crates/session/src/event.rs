@@ -1,7 +1,7 @@
 //! Typed events of a session. Everything that watches a session (audit, metrics, client notices, inspector, callbacks of
 //! an embedding program) is a subscriber to these and to nothing else.
 
-use crate::client::{CancelOutcome, CancelWay};
+use crate::client::{CancelOutcome, CancelWay, RevokeWay};
 use crate::context::{ContextEstimate, ContextUse};
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot, shorten};
 use crate::model::{LostReason, Role, Usage};
@@ -9,6 +9,7 @@ pub use crate::policy::{ConsentReason, ConsentRule};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
+use windlass_store::{QuestionNumber, StandingEnd};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::ErrorType;
@@ -73,6 +74,12 @@ pub enum SessionEvent {
     ConfirmationResolved {
         call: Option<CallNumber>,
         resolution: Resolution,
+    },
+    /// An approval stands from now on for the calls that follow, or does so no longer. Which call runs by one, that call's record says.
+    StandingApproval {
+        approval: QuestionNumber,
+        tool: ToolId,
+        note: StandingNote,
     },
     /// What became of an effect whose outcome had been unknown.
     EffectSettled {
@@ -363,6 +370,21 @@ pub enum Resolution {
     Replaced,
     /// An answer came whose token does not count.
     Refused,
+}
+
+/// What has become of a standing approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StandingNote {
+    /// The user gave it with the approval of this call.
+    Given {
+        call: CallNumber,
+        expires_at_unix_ms: u64,
+    },
+    /// `way` is the one on which the user revoked it.
+    Ended {
+        why: StandingEnd,
+        way: Option<RevokeWay>,
+    },
 }
 
 /// Which rule recognised a repeat.

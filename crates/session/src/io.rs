@@ -13,7 +13,10 @@ use windlass_store::command::{
     ApprovalAnswer, Record, Reply, Request, TaskProgress, WithdrawnQuestion,
 };
 use windlass_store::log::LegRequest;
-use windlass_store::{AttemptNumber, Effect, LegNumber, NewEntry, Nonce, Question, QuestionNumber};
+use windlass_store::{
+    AttemptNumber, Effect, LegNumber, NewEntry, Nonce, Question, QuestionNumber, StandingApproval,
+    StandingChange,
+};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::handler::{HandlerMessage, HandlerResult, ReplyNumber};
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
@@ -40,6 +43,9 @@ pub enum Input {
         /// Of a denial, as [`windlass_store::denial_reason`] keeps it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Sensitive<String>>,
+        /// Of an approval: the user wants it to stand for calls with the same values. Whether it does, the tool and the ledger say.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        remember: bool,
     },
     /// The answer to [`Output::Request`] and [`Output::Answer`]. A driver that was answered
     /// [`Reply::LookUp`] asks the handler, has its finding stored, and asks again before it tells the core.
@@ -95,6 +101,17 @@ pub enum News {
     },
     /// The user wants no more of a task that this session runs.
     CancelRequested(EffectId),
+    /// A standing approval was given, used or ended, by whichever session.
+    Standing(Box<StandingNews>),
+}
+
+/// What the log says of standing approvals.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StandingNews {
+    /// Those of the conversation, as they are by then.
+    pub standing: Vec<StandingApproval>,
+    /// What commands of this session have changed.
+    pub own: Vec<StandingChange>,
 }
 
 /// Why the store has not answered. For the log.
@@ -144,6 +161,8 @@ pub enum Output {
     },
     /// Nobody asks these any more.
     Withdraw(Vec<WithdrawnQuestion>),
+    /// The user wants to be asked again: this standing approval ends, before any later request.
+    Revoke(QuestionNumber),
     /// The model has heard how these ended.
     Heard {
         effects: Vec<EffectId>,

@@ -91,11 +91,12 @@ pub fn versions_of(registry: &Registry) -> BTreeMap<String, Version> {
 
 fn setting_of(tool: &Tool) -> Tightening {
     Tightening {
-        // A condition stands in the tool's own files, and would be lost by being made stricter.
-        requires_confirmation: match tool.consent_condition {
-            Some(_) => None,
-            None => Some(tool.requires_confirmation),
+        // These stand in the tool's own files, and would be lost by being made stricter.
+        requires_confirmation: match (&tool.consent_condition, &tool.remember) {
+            (Some(_), _) | (_, Some(_)) => None,
+            (None, None) => Some(tool.requires_confirmation),
         },
+        remember: tool.remember.is_none().then_some(false),
         allowed_modes: Some(tool.allowed_modes.clone()),
         timeout_ms: Some(tool.timeout_ms),
         rate_limit: tool.rate_limit,

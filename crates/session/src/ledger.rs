@@ -5,13 +5,13 @@ use crate::event::SessionEvent;
 use crate::facts::Completed;
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
 use crate::limits::Limits;
-use crate::policy::{self, Settled, confirm, judge, outcome_of};
+use crate::policy::{self, RememberOffer, Settled, confirm, consent, judge, outcome_of};
 use crate::step::Step;
 use crate::values_apart::{SetApart, ValuesApart};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use windlass_store::command::{Approval, CalledBack, ToolFacts};
-use windlass_store::{Effect, EffectState, Entry, Question};
+use windlass_store::{Effect, EffectState, Entry, NewStanding, Question};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
@@ -101,16 +101,38 @@ pub(crate) fn intent(
 pub(crate) fn approval(
     tool: Option<&Tool>,
     (call, turn): (CallNumber, u64),
-    may_run: bool,
+    (may_run, remember): (bool, Option<NewStanding>),
     step: &Step,
 ) -> Approval {
     Approval {
         tool: tool.map(tool_facts),
         may_run,
+        remember,
         lease_ms: tool.map_or(0, lease_ms),
         question_ms: question_ms(step),
         intent: intent((call, None), turn, true, step),
     }
+}
+
+/// What the user can have remembered with an approval of this request here: nothing where the session has another version of the tool,
+/// whose calls would not be covered. How long it stands at most, sessions of its own mode know.
+pub(crate) fn remember_offer(question: &Question, step: &Step) -> Option<RememberOffer> {
+    let tool = step.config.registry.get(question.tool.as_str())?;
+    let minutes_max = step.limits().standing_approval_minutes;
+    let is_here = question.mode == step.config.mode;
+    RememberOffer::of(question, tool, minutes_max).filter(|_| is_here)
+}
+
+/// What the ledger is to remember of an approval of this request, where its tool lets it be remembered.
+pub(crate) fn new_standing(question: &Question, tool: &Tool, step: &Step) -> Option<NewStanding> {
+    let offer = remember_offer(question, step)?;
+    let arguments = arguments_of(question.arguments.expose());
+    Some(NewStanding {
+        values: consent::standing_values(tool, &arguments)?,
+        lasts_ms: offer.minutes.saturating_mul(60_000),
+        // The driver knows whose session this is.
+        client_id: None,
+    })
 }
 
 /// How an effect ended.

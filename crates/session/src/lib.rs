@@ -24,6 +24,7 @@ pub mod said;
 pub mod saved;
 pub mod session;
 mod speech;
+mod standing;
 mod state;
 mod step;
 mod talk;
@@ -33,5 +34,5 @@ mod values;
 mod values_apart;
 
 pub use ledger::{CallbackFacts, called_back};
-pub use policy::names_delivery;
+pub use policy::{RememberOffer, names_delivery};
 pub use values_apart::{SetApart, ValuesApart, keeps_values};

@@ -101,6 +101,9 @@ limits! {
         farewell_grace_ms: u64 = 1_500, 1_500;
         /// Seconds that the user has to answer a confirmation.
         confirmation_seconds: u64 = 300, 300;
+        /// Minutes for which an approval stands at most that the user wants remembered, where its tool lets them; by voice the
+        /// session's end comes first. 0: none is remembered.
+        standing_approval_minutes: u64 = 60, 15;
         /// Confirmations that may wait for the user at one time.
         open_confirmations_max: usize = 8, 8;
         /// Milliseconds that a call waits for the store before it starts.

@@ -9,7 +9,7 @@ use crate::state::PendingEnd;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use windlass_store::{Effect, LegNumber, Question};
+use windlass_store::{Effect, LegNumber, Question, StandingApproval};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::sensitive::Sensitive;
@@ -89,6 +89,9 @@ pub struct Began {
     /// The models of whose windows it was warned already.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub warned_models: BTreeSet<Arc<str>>,
+    /// The standing approvals of the conversation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub standing: Vec<StandingApproval>,
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -174,6 +174,9 @@ impl Session {
         let is_running = talk.ending.is_running();
         match input {
             Input::Model(event) if is_running => self.on_model(event),
+            Input::Client(ClientEvent::Revoke { approval }) => {
+                calls.on_revoked(approval, talk);
+            }
             // What was said to be at work by text goes on beyond its session's end.
             Input::Client(ClientEvent::Cancel { call, way }) => {
                 calls.on_user_cancelled(call, way, talk);
@@ -193,9 +196,10 @@ impl Session {
                 question,
                 approved,
                 reason,
+                remember,
             } => {
                 let answer = match approved {
-                    true => UserAnswer::Approved,
+                    true => UserAnswer::Approved { remember },
                     false => UserAnswer::Denied(reason),
                 };
                 calls.on_answered(question, answer, talk);
@@ -251,6 +255,7 @@ impl Session {
             Deadline::Retry(call) => calls.on_retry_due(call, talk),
             Deadline::Store(call) => calls.on_store_timeout(call, talk),
             Deadline::Question(number) => calls.on_question_expired(number, talk),
+            Deadline::Standing(number) => calls.on_standing_expired(number, talk),
             Deadline::ProviderSilence => talk.on_provider_silence(),
             Deadline::ResultSilence => talk.on_result_silence(),
             Deadline::Farewell => self.end_by_intent(),
@@ -328,7 +333,9 @@ impl Session {
                 talk.user_text(text.into_inner(), message);
             }
             ClientEvent::Image { mime_type, data } => talk.on_image(mime_type, data),
-            ClientEvent::MicrophoneOpened | ClientEvent::Cancel { .. } => {}
+            ClientEvent::MicrophoneOpened
+            | ClientEvent::Cancel { .. }
+            | ClientEvent::Revoke { .. } => {}
             ClientEvent::TurnComplete => talk.on_user_finished(),
             ClientEvent::Interrupt => {
                 talk.on_client_interrupt();
@@ -343,6 +350,7 @@ impl Session {
             ClientEvent::Connected => {
                 talk.step.clear(Deadline::ClientGrace);
                 talk.step.event(SessionEvent::ClientConnected);
+                self.calls.show_standing(talk);
             }
             ClientEvent::Lost => {
                 talk.step.event(SessionEvent::ClientLost);
@@ -431,6 +439,7 @@ impl Session {
         let Self { talk, calls } = self;
         calls.await_ends(began.at_work, talk);
         calls.on_began(began.questions, unheard, talk);
+        calls.on_began_with_standing(began.standing, talk);
     }
 
     /// An end that a tool asked for is carried out, or waited for.
@@ -453,6 +462,10 @@ impl Session {
         }
         // By text the next turn is another session's, and what was said to be at work goes on beside it.
         let goes_on = reason == EndReason::Shutdown && self.config().mode == Mode::Text;
+        // After a shutdown its client may go on with the session in another process.
+        if reason != EndReason::Shutdown {
+            self.calls.standing_ends(&mut self.talk);
+        }
         self.talk.end(reason);
         self.calls.end(goes_on, &mut self.talk);
         self.talk.ended();

@@ -73,7 +73,7 @@ fn load(
     rows: &mut Rows,
 ) -> Result<(), StoreUnavailable> {
     match command {
-        Command::Taint | Command::Rename(_) => {}
+        Command::Taint | Command::Rename(_) | Command::Revoke { .. } => {}
         Command::Erase => {
             rows.is_live_here = tables.has_live_leg(surroundings.owner)?;
             rows.effects = tables.running()?;

@@ -9,6 +9,7 @@ use crate::leg::{Conversation, Leg, Presented};
 use crate::log::{EffectState, LegRequest, NewEntry};
 use crate::party::{Beginner, PartyKind};
 use crate::question::Question;
+use crate::standing::{NewStanding, StandingApproval};
 use crate::task::Progress;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -52,6 +53,12 @@ pub enum Command {
         effect_id: EffectId,
         /// The question whose approval it was. It is open again.
         question: Option<QuestionNumber>,
+    },
+    /// The user wants to be asked again: the standing approval that was given with this request ends.
+    Revoke {
+        question: QuestionNumber,
+        /// The session whose client says so.
+        leg: Option<SessionId>,
     },
     /// Nobody asks any more.
     Withdraw {
@@ -169,6 +176,8 @@ pub struct Request {
     pub because: Option<String>,
     /// The user's clock, of a tool that is available by it.
     pub clock: Option<LocalClock>,
+    /// The values by which an approval that was given before may cover it, as canonical JSON; `None` where none may.
+    pub standing_values: Option<Sensitive<String>>,
     /// It runs without consent although a model of the conversation has read external content.
     pub ignores_external_content: bool,
     /// The leg has a client who can be asked.
@@ -220,6 +229,8 @@ pub struct Approval {
     pub tool: Option<ToolFacts>,
     /// The rate limit lets it run.
     pub may_run: bool,
+    /// The user wants it to stand for the calls that follow, and the tool lets them.
+    pub remember: Option<NewStanding>,
     pub lease_ms: u64,
     pub question_ms: u64,
     pub intent: Sensitive<String>,
@@ -365,8 +376,10 @@ pub enum Reply {
     /// The end of the effect was told before, its service had time until now, or it is no more to be cancelled: nothing has
     /// changed.
     TooLate(Box<Effect>),
-    /// There is no such effect, no such attempt, or no such conversation.
+    /// There is no such effect, no such attempt, no such standing approval, or no such conversation.
     Missing,
+    /// It stood until now.
+    Revoked(Box<StandingApproval>),
     /// A session of the conversation is live.
     InUse,
     /// Effects that were committed as unknown.
@@ -395,6 +408,9 @@ pub struct Run {
     pub lease_end_unix_ms: u64,
     /// The approved question.
     pub question: Option<Question>,
+    /// Of a request, the standing approval that covers it; of an answer, the one that was given with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<Box<StandingApproval>>,
 }
 
 /// A question that is open.

@@ -5,6 +5,7 @@ mod answer;
 mod heading;
 mod record;
 mod request;
+mod standing;
 mod task;
 
 use crate::StoreLimits;
@@ -94,6 +95,7 @@ pub fn decide(rows: Rows, command: &Command, context: &Context<'_>) -> Decision 
             nonce, question, ..
         } => step.abandon(*nonce, *question),
         Command::Withdraw { leg, questions } => step.withdraw(leg, questions),
+        Command::Revoke { question, leg } => step.revoke(*question, leg.as_ref()),
         Command::Record(record) => step.record(record),
         Command::Found(found) => step.found(found),
         Command::CalledBack(called_back) => step.called_back(called_back),
@@ -150,6 +152,7 @@ impl<'a> Step<'a> {
             begun_at_unix_ms: context.now_unix_ms,
             used_at_unix_ms: context.now_unix_ms,
             heading: Heading::default(),
+            standing: Vec::new(),
         });
         let mut questions = std::mem::take(&mut rows.questions);
         let question = rows.question.take();
@@ -225,6 +228,7 @@ impl<'a> Step<'a> {
             | Command::CalledBack(_)
             | Command::LookUp { .. }
             | Command::CancelTask { .. }
+            | Command::Revoke { .. }
             | Command::Rename(_)
             | Command::Erase => Reply::Missing,
             Command::Settle => Reply::Settled(Vec::new()),
@@ -379,6 +383,7 @@ impl<'a> Step<'a> {
             self.forget();
             return Reply::Done;
         }
+        self.end_standing_of(&leg.leg);
         if leg.is_announced {
             self.log(Some(&leg.leg), EntryEvent::Gone);
         }
@@ -620,8 +625,8 @@ impl<'a> Step<'a> {
     }
 
     /// Effects that differ from the key by case, width or accents alone, and have happened or still may: those that were begun,
-    /// settled, told or asked of in the same user turn, and those that are not settled. They may be the same change, and only a
-    /// person can tell.
+    /// settled, told or asked of in the same user turn, those that are not settled, and those whose end no model has heard. They may be
+    /// the same change, and only a person can tell.
     fn near<'s>(&'s self, tool: &'s ToolFacts) -> impl Iterator<Item = &'s Effect> {
         let is_in_turn = |entry: EntryNumber| self.rows.onset.is_none_or(|onset| entry >= onset);
         self.rows.near.iter().filter(move |effect| {
@@ -631,7 +636,8 @@ impl<'a> Step<'a> {
             let is_of_turn = effect.onset == self.rows.onset
                 || is_in_turn(effect.last_entry)
                 || is_asked_in_turn;
-            self.may_happen(effect, tool) && (effect.state != EffectState::Done || is_of_turn)
+            let is_known = effect.state == EffectState::Done && effect.is_heard;
+            self.may_happen(effect, tool) && (!is_known || is_of_turn)
         })
     }
 
@@ -753,6 +759,7 @@ impl<'a> Step<'a> {
             nonce,
             lease_ms,
             question,
+            standing,
         } = begin;
         let index = match again.and_then(|effect_id| self.place_of(&effect_id)) {
             Some(index) => index,
@@ -778,6 +785,7 @@ impl<'a> Step<'a> {
             lease_end_unix_ms,
             question,
             tool_version: Some(effect.tool_version.clone()),
+            standing,
             outcome: None,
         });
         effect.receipt = None;
@@ -792,6 +800,7 @@ impl<'a> Step<'a> {
             attempt: number,
             lease_end_unix_ms,
             question: None,
+            standing: None,
         }))
     }
 
@@ -872,6 +881,8 @@ struct Begin {
     nonce: Nonce,
     lease_ms: u64,
     question: Option<QuestionNumber>,
+    /// The standing approval that covers it.
+    standing: Option<QuestionNumber>,
 }
 
 /// What a new effect is made of.

@@ -93,6 +93,9 @@ pub struct Attempt {
     /// Of the tool that runs. `None` of attempts from a time when it was not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_version: Option<String>,
+    /// The approval that was given before, and that covers it, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<QuestionNumber>,
     /// `None` until its end is known.
     pub outcome: Option<AttemptOutcome>,
 }

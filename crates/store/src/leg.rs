@@ -3,6 +3,7 @@
 use crate::Hash;
 use crate::id::{EffectKey, EntryNumber, Epoch, OwnerId, QuestionNumber};
 use crate::party::Parties;
+use crate::standing::StandingApproval;
 use serde::{Deserialize, Serialize};
 use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, UserId};
 use windlass_tool::kind::Mode;
@@ -28,6 +29,9 @@ pub struct Conversation {
     pub used_at_unix_ms: u64,
     #[serde(default)]
     pub heading: Heading,
+    /// Oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub standing: Vec<StandingApproval>,
 }
 
 /// What a list shows of a conversation.

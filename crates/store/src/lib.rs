@@ -15,6 +15,7 @@ pub mod party;
 pub mod question;
 pub mod rows;
 mod sqlite;
+mod standing;
 mod task;
 
 pub use effect::{Attempt, AttemptOutcome, Effect, LookupState};
@@ -30,6 +31,10 @@ pub use party::{Beginner, ConversationShares, PartyKind};
 pub use question::{Certainty, Earlier, Hazards, Question, REASON_CHARACTERS_MAX, denial_reason};
 pub use sqlite::{
     DATABASE_FILE, HeldFolder, LOCK_FILE, OpenError, SqliteStore, check_database, copy_database,
+};
+pub use standing::{
+    NewStanding, STANDING_VALUES_BYTES_MAX, StandingApproval, StandingChange, StandingEnd,
+    StandingEvent, StandingScope, standing_id, standing_number,
 };
 pub use task::{Progress, RunningTasks, Task, TaskShares, WantedTasks};
 

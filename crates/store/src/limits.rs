@@ -18,6 +18,8 @@ pub struct StoreLimits {
     pub receipt_bytes_max: usize,
     /// Questions of one conversation that wait for an answer; more are refused.
     pub questions_max: usize,
+    /// Standing approvals of one conversation; the oldest make room.
+    pub standing_max: usize,
     /// Bytes of a question's arguments, and of its preview; longer ones are refused.
     pub question_bytes_max: usize,
     /// How long a conversation may be idle.
@@ -56,6 +58,7 @@ impl Default for StoreLimits {
             effects_max: 1_000,
             receipt_bytes_max: 256 * 1024,
             questions_max: 20,
+            standing_max: 16,
             question_bytes_max: 64 * 1024,
             conversation_ms: 24 * HOUR_MS,
             shares: ConversationShares::default(),

@@ -2,6 +2,7 @@
 //! words alone, for titles and for searches.
 
 use crate::id::{AttemptNumber, EntryNumber, LegNumber, QuestionNumber};
+use crate::standing::StandingChange;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use windlass_tool::id::{EffectId, SessionId, ToolId};
@@ -34,6 +35,8 @@ pub enum EntryEvent {
     Effect(EffectChange),
     /// A question was put, or answered.
     Question(QuestionChange),
+    /// A standing approval was given, used or ended.
+    Standing(StandingChange),
     /// A model was told again what had been done.
     Replayed(EffectId),
     /// The user wants no more of a task that runs.

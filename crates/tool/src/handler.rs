@@ -101,6 +101,12 @@ pub trait Handler: Send + Sync {
         None
     }
 
+    /// Reads what the first call would have to read first, where that takes long. A server has it done on a thread of its own once it
+    /// listens and the tool is on. A call that comes before the end waits for it.
+    fn preparation(&self) -> Option<fn()> {
+        None
+    }
+
     /// The version of the response contract that the handler speaks: this program's, or the one before.
     fn response_version(&self) -> &str {
         RESPONSE_VERSION
@@ -495,7 +501,12 @@ pub trait World: Send + Sync {
 
     /// Keeps a picture that a call brought back, so that clients and models that see are shown it: its address, which begins with
     /// [`PICTURES`]. `None` where it is not kept.
-    fn keep_picture(&self, _data: &[u8]) -> Option<String> {
+    fn keep_picture(&self, _data: Arc<[u8]>) -> CapabilityFuture<Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    /// The same on the caller's thread, which waits for the disk.
+    fn keep_picture_here(&self, _data: &[u8]) -> Option<String> {
         None
     }
 

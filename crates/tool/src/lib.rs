@@ -31,6 +31,8 @@ pub mod program;
 pub mod published;
 mod reference;
 pub mod registry;
+pub mod remember;
+pub mod retry_after;
 pub mod rights;
 pub mod rollout;
 mod script_calls;

@@ -10,6 +10,7 @@ use crate::id::ToolId;
 use crate::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
 };
+use crate::remember::Remember;
 use crate::rights::Permissions;
 use crate::rollout::Choice;
 use crate::validate::Validator;
@@ -50,6 +51,8 @@ pub struct Tool {
     pub requires_confirmation: bool,
     /// Of a tool that requires confirmation: the calls that need it. Without, all of them do.
     pub consent_condition: Option<ConsentCondition>,
+    /// Which approvals may stand for the calls that follow; `None` where each call asks that needs consent.
+    pub remember: Option<Remember>,
     pub allowed_modes: Vec<Mode>,
     /// Milliseconds; soft.
     pub latency_budget_ms: u64,

@@ -59,6 +59,7 @@ counted!(
         CallStoppedByUser,
         TaskCancelled,
         AcceptedTaskCancelled,
+        StandingRevoked,
         TurnEndBehindCalls,
         ModelLoops,
         ModelInventsTools,
@@ -142,6 +143,13 @@ counted!(
     State {
         Ran,
         RanApproved,
+        /// An approval that was given before covered the call; and one was given to be remembered.
+        RanByStanding,
+        StandingGiven,
+        StandingEnded,
+        /// A task began by one; and where one stood, its user was asked because of a hazard.
+        TaskByStanding,
+        HazardAskedBesideStanding,
         RanWithoutEffect,
         RanAgain,
         Asked,
@@ -224,7 +232,7 @@ counted!(
 );
 
 /// The commands whose acknowledgement can get lost, or come too late.
-pub const KINDS: [&str; 18] = [
+pub const KINDS: [&str; 19] = [
     "open",
     "attach",
     "resume",
@@ -235,6 +243,7 @@ pub const KINDS: [&str; 18] = [
     "request",
     "answer",
     "abandon",
+    "revoke",
     "withdraw",
     "record",
     "found",
@@ -258,6 +267,7 @@ pub(crate) fn kind_of(command: &Command) -> &'static str {
         Command::Request(_) => "request",
         Command::Answer(_) => "answer",
         Command::Abandon { .. } => "abandon",
+        Command::Revoke { .. } => "revoke",
         Command::Withdraw { .. } => "withdraw",
         Command::Record(_) => "record",
         Command::Found(_) => "found",
@@ -288,8 +298,15 @@ pub(crate) fn states_of(command: &Command, reply: &Reply) -> Vec<State> {
             if run.attempt.0 > 1 {
                 states.push(State::RanAgain);
             }
+            if run.standing.is_some() {
+                states.push(match command {
+                    Command::Answer(_) => State::StandingGiven,
+                    _ => State::RanByStanding,
+                });
+            }
             return states;
         }
+        (_, Reply::Revoked(_)) => State::StandingEnded,
         (Command::Answer(_), Reply::Ask(_)) => State::AskedAnewAtAnswer,
         (_, Reply::Ask(asked)) if asked.is_repeated => State::AskedRepeated,
         (_, Reply::Ask(asked)) if !asked.question.hazards.earlier.is_empty() => State::AskedNaming,

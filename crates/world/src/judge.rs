@@ -7,7 +7,7 @@ use crate::count::{Fault, State};
 use crate::ends::KnownEnd;
 use crate::executor::Attempt;
 use crate::kept::SetValue;
-use crate::notes::{AskedFacts, ConversationFacts};
+use crate::notes::{AskedFacts, ConversationFacts, StandingFacts};
 use crate::outside::OutsideRequest;
 use crate::shown::Click;
 use crate::slot::Live;
@@ -93,6 +93,8 @@ rules! {
 
 /// How long a lookup may take whose answer is believed.
 const LOOKUP_US: u64 = 30_000_000;
+/// How long a process that was stopped may take to read what has happened meanwhile.
+const WAKING_US: u64 = 5_000_000;
 /// By so much a promise may end earlier than was promised.
 const PROMISE_MS: u64 = 2_000;
 const DAY_MS: u64 = 24 * 3_600_000;
@@ -124,6 +126,14 @@ pub(crate) struct Judge {
     pub(crate) unacknowledged: Vec<u64>,
     /// Questions that their user has approved.
     pub(crate) approved: BTreeSet<(usize, QuestionNumber)>,
+    /// Those that their user wanted remembered with the approval.
+    pub(crate) remembers: BTreeSet<(usize, QuestionNumber)>,
+    /// What users have approved for more than one call, by their own answers.
+    pub(crate) standing: Vec<StandingFacts>,
+    /// Those whose approval has begun a run.
+    pub(crate) remembered: BTreeSet<(usize, QuestionNumber)>,
+    /// Attempts that were covered by one of these when they were granted, and the edition that the user saw.
+    pub(crate) covered: BTreeMap<(EffectId, AttemptNumber), Edition>,
     /// What approved questions ran.
     used: BTreeMap<(usize, QuestionNumber), Option<EffectId>>,
     /// Effects that somebody was told have not happened, and how many requests had been sent by then.
@@ -145,6 +155,10 @@ impl Judge {
     /// A conversation is not known any more.
     pub(crate) fn forget(&mut self, conversation: usize) {
         self.approved.retain(|(of, _)| *of != conversation);
+        self.remembers.retain(|(of, _)| *of != conversation);
+        self.remembered.retain(|(of, _)| *of != conversation);
+        self.standing
+            .retain(|known| known.conversation != conversation);
         self.used.retain(|(of, _), _| *of != conversation);
         self.questions.retain(|(of, _), _| *of != conversation);
         self.clicks.retain(|click| !click.is_of(conversation));
@@ -166,7 +180,7 @@ impl World {
         }
         if let Some(number) = new.question {
             self.runs_what_was_approved(&new, number);
-        } else if new.demands_consent {
+        } else if new.demands_consent && !self.is_covered(&new) {
             let what = format!("nobody approved {new:?}");
             return self.broken(Rule::NothingWithoutConsent, what);
         }
@@ -257,6 +271,13 @@ impl World {
             }
         }
         false
+    }
+
+    /// Whether an approval of the user's that was given before covers a request: it was granted by one, for the place that the user saw.
+    fn is_covered(&self, new: &OutsideRequest) -> bool {
+        self.judge
+            .covered
+            .contains_key(&(new.effect_id.clone(), new.attempt))
     }
 
     fn runs_what_was_approved(&mut self, new: &OutsideRequest, number: QuestionNumber) {
@@ -361,6 +382,13 @@ impl World {
                 return self.broken(Rule::AnApprovalRunsOnce, what);
             }
         }
+        if let Some(run) = &attempt.run {
+            let covered = (run.effect_id.clone(), run.attempt);
+            let seen = self.judge.covered.get(&covered).copied();
+            if seen.is_some() && seen != Edition::of(tool) {
+                return self.broken(Rule::AnApprovalBindsTheCode, what);
+            }
+        }
         let is_late = live.facts.tainted_after.is_some_and(|last| asked_as > last);
         let is_exempt = tool.is_exempt_from_external_content_rule();
         if is_late && tool.writes() && !is_exempt && attempt.run.is_some() && !is_approved {
@@ -448,7 +476,8 @@ impl World {
                     | News::Asked(_)
                     | News::TicketReply(_)
                     | News::State { .. }
-                    | News::CancelRequested(_) => false,
+                    | News::CancelRequested(_)
+                    | News::Standing(_) => false,
                 };
                 live.facts.failed_approvals += news.iter().filter(has_failed).count();
             }
@@ -680,12 +709,12 @@ impl World {
                     Some(ErrorType::OutcomeUnknown) => State::FinishedUnknown,
                     Some(_) => State::FinishedFailed,
                 });
-                self.the_told_is_true(id, record);
+                self.the_told_is_true(id, live.process, record);
                 self.ends(id, live, record);
             }
             SessionEvent::CallSettled(record) => {
                 counts.state(State::AcceptedSettled);
-                self.the_told_is_true(id, record);
+                self.the_told_is_true(id, live.process, record);
                 self.hears_one_end(id, live, record);
             }
             SessionEvent::CallRejected(record) => {
@@ -739,7 +768,7 @@ impl World {
     }
 
     /// A call has ended, and somebody is told what became of its effect.
-    fn the_told_is_true(&mut self, id: usize, record: &CallRecord) {
+    fn the_told_is_true(&mut self, id: usize, process: usize, record: &CallRecord) {
         let Some(effect_id) = record.effect_id.clone() else {
             return;
         };
@@ -747,8 +776,15 @@ impl World {
             return;
         }
         let has_happened = match record.response.expose().meta.accepted_until {
-            // A service has it, or a handler for which nobody waits.
-            Some(_) => self.outside.is_accepted(&effect_id, None) || self.is_begun(&effect_id),
+            // A service has it, or a handler for which nobody waits. A process that was stopped may say what it was granted before it
+            // reads that another one has given that up.
+            Some(_) => {
+                let woke_us = self.processes[process].woke_us;
+                let has_just_woken = woke_us.is_some_and(|at_us| self.now_us < at_us + WAKING_US);
+                self.outside.is_accepted(&effect_id, None)
+                    || self.is_begun(&effect_id)
+                    || has_just_woken
+            }
             None => self.outside.has_happened(&effect_id),
         };
         match record.error_type() {

@@ -3,11 +3,14 @@
 use crate::clock::BEGINNING_UNIX_MS;
 use crate::count::{Fault, State};
 use crate::judge::Rule;
-use crate::tools::Edition;
+use crate::tools::{self, Edition};
 use crate::world::World;
-use windlass_store::command::{AnswerVerdict, Command, Reply};
+use serde_json::Value;
+use windlass_session::limits::Limits;
+use windlass_store::command::{AnswerVerdict, Command, Reply, Request};
 use windlass_store::{AttemptNumber, EntryNumber, LegRef, Question, QuestionNumber};
-use windlass_tool::id::{ConversationId, EffectId};
+use windlass_tool::id::{ConversationId, EffectId, SessionId, ToolId};
+use windlass_tool::kind::Mode;
 
 const WEEK_MS: u64 = 7 * 24 * 3_600_000;
 
@@ -26,7 +29,13 @@ pub(crate) enum LedgerNote {
     Approved {
         question: QuestionNumber,
         run: Option<(EffectId, AttemptNumber)>,
+        at_unix_ms: u64,
     },
+    /// An attempt is somebody's that needs consent, and was asked about nobody.
+    Covered(Box<CoveredFacts>),
+    Revoked(QuestionNumber),
+    /// The run that an approval has begun is given up.
+    Abandoned(QuestionNumber),
     Denied(QuestionNumber),
     /// The tool is another one than was asked about.
     Changed(QuestionNumber),
@@ -67,11 +76,29 @@ pub(crate) fn note_of(command: &Command, reply: &Reply) -> Option<LedgerNote> {
                 .effect_id
                 .clone()
                 .map(|effect_id| (effect_id, run.attempt)),
+            at_unix_ms: match &answer.verdict {
+                AnswerVerdict::Approved(approval) => {
+                    run.lease_end_unix_ms.saturating_sub(approval.lease_ms)
+                }
+                AnswerVerdict::Denied { .. } => return None,
+            },
         },
         (Command::Answer(answer), Reply::Denied(_)) => match answer.verdict {
             AnswerVerdict::Denied { .. } => LedgerNote::Denied(answer.token.question),
             AnswerVerdict::Approved(_) => return None,
         },
+        (Command::Request(request), Reply::Run(run)) if request.needs_consent => {
+            LedgerNote::Covered(Box::new(CoveredFacts {
+                run: run
+                    .effect_id
+                    .clone()
+                    .map(|effect_id| (effect_id, run.attempt)),
+                request: (**request).clone(),
+                at_unix_ms: run.lease_end_unix_ms.saturating_sub(request.lease_ms),
+            }))
+        }
+        (Command::Revoke { question, .. }, _) => LedgerNote::Revoked(*question),
+        (Command::Abandon { question, .. }, _) => LedgerNote::Abandoned((*question)?),
         (_, Reply::Run(run)) => match &run.effect_id {
             Some(effect_id) => LedgerNote::Granted(effect_id.clone(), run.attempt),
             None => LedgerNote::Used,
@@ -127,9 +154,26 @@ impl World {
                 self.note_used(of);
                 self.note_asked(of, *question, &by);
             }
-            LedgerNote::Approved { question, run } => {
+            LedgerNote::Covered(covered) => {
+                self.note_used(of);
+                self.judge_covered(of, *covered);
+            }
+            LedgerNote::Revoked(number) => {
+                let standing = &mut self.judge.standing;
+                standing
+                    .retain(|known| (known.conversation, known.question.number) != (of, number));
+            }
+            LedgerNote::Abandoned(number) => {
+                self.judge.remembered.remove(&(of, number));
+            }
+            LedgerNote::Approved {
+                question,
+                run,
+                at_unix_ms,
+            } => {
                 self.note_used(of);
                 self.judge.granted.extend(run);
+                self.note_remembered(of, question, at_unix_ms);
                 if let Some(question) = self.judge.questions.get_mut(&(of, question)) {
                     question.is_approved = true;
                 }
@@ -147,6 +191,10 @@ impl World {
                 }
             }
             LedgerNote::Left(leg) => {
+                let standing = &mut self.judge.standing;
+                standing.retain(|known| {
+                    known.question.mode == Mode::Text || known.question.leg != leg.leg
+                });
                 self.judge.left.insert(leg.leg);
             }
             LedgerNote::TakenOver(leg) => {
@@ -168,6 +216,79 @@ impl World {
         if let Some(newest) = newest.filter(|newest| leg.epoch > **newest) {
             let what = format!("{leg:?} begins, and the last that had it was {newest:?}");
             self.broken(Rule::NoLegIsTakenBack, what);
+        }
+    }
+
+    /// An approval has let its call run for the first time, and its user wanted it remembered: it may stand for the calls that follow.
+    fn note_remembered(&mut self, of: usize, number: QuestionNumber, given_unix_ms: u64) {
+        let place = (of, number);
+        let is_first = self.judge.remembered.insert(place);
+        let is_wanted = self.judge.remembers.contains(&place);
+        let asked = self.judge.questions.get(&place).cloned();
+        let Some(asked) = asked.filter(|_| is_wanted && is_first) else {
+            return;
+        };
+        // The user saw that it was more than a formality, and was asked about that one call.
+        if asked.question.hazards.is_empty() && tools::has_places(asked.question.tool.as_str()) {
+            self.judge.standing.push(StandingFacts {
+                conversation: of,
+                edition: asked.edition,
+                question: asked.question,
+                given_unix_ms,
+            });
+        }
+    }
+
+    /// What the user has approved for calls such as this one, and has not taken back.
+    fn standing_for(&self, of: usize, call: &PlacedCall<'_>) -> Option<&StandingFacts> {
+        let place = place_of(call.arguments);
+        let offer = self.judge.offers.get(call.leg);
+        let edition = offer.map(|offer| offer.edition());
+        self.judge.standing.iter().find(|known| {
+            let question = &known.question;
+            let minutes = Limits::of(question.mode).standing_approval_minutes;
+            known.conversation == of
+                && question.tool == *call.tool
+                && known.place() == place
+                && edition == Some(known.edition)
+                && question.mode == call.mode
+                && (question.mode == Mode::Text || question.leg == *call.leg)
+                && call.at_unix_ms < known.given_unix_ms + minutes * 60_000
+        })
+    }
+
+    /// A call that needs consent runs unasked: only where its user has approved such calls, and has not taken that back.
+    fn judge_covered(&mut self, of: usize, covered: CoveredFacts) {
+        let CoveredFacts {
+            run,
+            request,
+            at_unix_ms,
+        } = covered;
+        // The same request again, whose reply was lost.
+        let is_known = |run: &(EffectId, AttemptNumber)| self.judge.covered.contains_key(run);
+        if run.as_ref().is_some_and(is_known) {
+            return;
+        }
+        let standing = self.standing_for(
+            of,
+            &PlacedCall {
+                tool: &request.tool.id,
+                arguments: request.arguments.expose(),
+                leg: &request.leg.leg,
+                mode: request.mode,
+                at_unix_ms,
+            },
+        );
+        let Some(edition) = standing.map(|standing| standing.edition) else {
+            let what = format!("nobody approved such calls as {request:?}");
+            return self.broken(Rule::NothingWithoutConsent, what);
+        };
+        if request.tool.is_background {
+            self.report.counts.state(State::TaskByStanding);
+        }
+        if let Some(run) = run {
+            self.judge.covered.insert(run.clone(), edition);
+            self.judge.granted.insert(run);
         }
     }
 
@@ -239,7 +360,10 @@ impl World {
         asked.question = question;
         let asked = asked.clone();
         match by {
-            Asker::Leg(_) => self.note_replaced(of, &asked),
+            Asker::Leg(leg) => {
+                self.note_asked_beside_standing(of, &asked.question, leg);
+                self.note_replaced(of, &asked);
+            }
             Asker::Answer(earlier) => {
                 if let Some(earlier) = self.judge.questions.get_mut(&(of, *earlier)) {
                     earlier.is_asked_anew = true;
@@ -248,6 +372,23 @@ impl World {
             Asker::Again => {}
         }
         self.trace(|| format!("the ledger ASKS {number:?} of {edition:?}"));
+    }
+
+    /// A standing approval lets nothing run that its user has to be told of first.
+    fn note_asked_beside_standing(&mut self, of: usize, question: &Question, leg: &LegRef) {
+        let standing = self.standing_for(
+            of,
+            &PlacedCall {
+                tool: &question.tool,
+                arguments: question.arguments.expose(),
+                leg: &leg.leg,
+                mode: question.mode,
+                at_unix_ms: question.asked_at_unix_ms,
+            },
+        );
+        if standing.is_some() && !question.hazards.is_empty() {
+            self.report.counts.state(State::HazardAskedBesideStanding);
+        }
     }
 
     /// The ledger does not take what a session says that people are talking to.
@@ -298,6 +439,46 @@ impl World {
             .max(used.unwrap_or(0))
             .max(BEGINNING_UNIX_MS)
     }
+}
+
+/// An attempt that the ledger has granted, and the request for it.
+#[derive(Debug)]
+pub(crate) struct CoveredFacts {
+    run: Option<(EffectId, AttemptNumber)>,
+    request: Request,
+    at_unix_ms: u64,
+}
+
+/// A call, as far as a standing approval looks at it.
+struct PlacedCall<'c> {
+    tool: &'c ToolId,
+    arguments: &'c str,
+    leg: &'c SessionId,
+    mode: Mode,
+    at_unix_ms: u64,
+}
+
+/// What a user has approved for all calls that put things in one place.
+#[derive(Clone, Debug)]
+pub(crate) struct StandingFacts {
+    pub(crate) conversation: usize,
+    pub(crate) question: Question,
+    /// Of the session that asked.
+    edition: Edition,
+    given_unix_ms: u64,
+}
+
+impl StandingFacts {
+    /// Where its calls put things.
+    pub(crate) fn place(&self) -> Option<String> {
+        place_of(self.question.arguments.expose())
+    }
+}
+
+/// Where a call puts things.
+fn place_of(arguments: &str) -> Option<String> {
+    let arguments: Value = serde_json::from_str(arguments).ok()?;
+    Some(arguments.get("note")?.as_str()?.to_owned())
 }
 
 /// What the judge has seen of a request.

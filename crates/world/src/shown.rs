@@ -282,6 +282,12 @@ impl World {
             }
         }
         if let Some(old) = lost {
+            // It was done meanwhile without this request, which the client is told.
+            let row = self.question_of(of, old.number);
+            if row.is_some_and(|row| row.state == QuestionState::Closed && row.effect_id.is_some())
+            {
+                return;
+            }
             let what = format!("{old:?} is replaced in the turn that it was asked in: {new:?}");
             self.broken(Rule::NoClickIsLost, what);
         }

@@ -17,11 +17,17 @@ use windlass_tool::kind::{
 };
 pub(crate) use windlass_tool::registry::Tool;
 use windlass_tool::registry::{Declarations, Registry};
+use windlass_tool::remember::{Remember, RememberScope};
 use windlass_tool::validate::Validator;
 use windlass_tool::version::Version;
 
 /// The tools that models ask for, those that change something more often than others.
-pub(crate) const NAMES: [&str; 45] = [
+pub(crate) const NAMES: [&str; 50] = [
+    FILE,
+    FILE,
+    FILE,
+    ARCHIVE,
+    ARCHIVE,
     TRIP,
     TRIP,
     TRIP,
@@ -78,6 +84,10 @@ pub(crate) const MEMO: &str = "memo";
 /// Those whose arguments are written in every way that means the same: a moment, and a number.
 pub(crate) const MEET: &str = "meet";
 pub(crate) const WIRE: &str = "wire";
+/// Those whose user may say yes once for all calls with the same note, which says where they put things. The second one goes on by itself.
+pub(crate) const FILE: &str = "file";
+pub(crate) const ARCHIVE: &str = "archive";
+pub(crate) const PLACES: [&str; 2] = ["here", "there"];
 /// The one whose handler calls [`STAGE`] for each of its parts, before it does what it does itself.
 pub(crate) const TRIP: &str = "trip";
 /// A change that no model asks for. It names the trip and the part of it.
@@ -274,6 +284,20 @@ fn tools(edition: Edition) -> Vec<Tool> {
             effect_key: Arc::new(["text".into(), "sum".into()]),
             ..found(WIRE)
         },
+        Tool {
+            requires_confirmation: true,
+            remember: Some(by_place()),
+            effect_key: noted.clone(),
+            ..found(FILE)
+        },
+        Tool {
+            requires_confirmation: true,
+            remember: Some(by_place()),
+            behavior: Behavior::Background,
+            timeout_ms: 60_000,
+            effect_key: noted.clone(),
+            ..found(ARCHIVE)
+        },
         found(MEMO),
         Tool {
             idempotent: true,
@@ -342,6 +366,14 @@ fn tools(edition: Edition) -> Vec<Tool> {
     ]
 }
 
+fn by_place() -> Remember {
+    Remember {
+        scope: RememberScope::Session,
+        arguments: vec!["/note".to_owned()],
+        minutes: None,
+    }
+}
+
 fn parameters(edition: Edition) -> Value {
     let characters_max = match edition {
         Edition::OtherSchema => 200,
@@ -382,6 +414,7 @@ fn tool(id: &str, side_effects: SideEffects, has_lookup: bool, edition: Edition)
         idempotent: side_effects != SideEffects::Writes,
         requires_confirmation: false,
         consent_condition: None,
+        remember: None,
         allowed_modes: vec![Mode::Voice, Mode::Text],
         latency_budget_ms: 500,
         timeout_ms: 5_000,
@@ -416,6 +449,11 @@ fn tool(id: &str, side_effects: SideEffects, has_lookup: bool, edition: Edition)
 }
 
 /// Whether a call of this tool may say the same in another free text.
+/// Whether an approval of it may stand for calls that put things in the same place.
+pub(crate) fn has_places(name: &str) -> bool {
+    matches!(name, FILE | ARCHIVE)
+}
+
 pub(crate) fn takes_notes(name: &str) -> bool {
     matches!(
         name,

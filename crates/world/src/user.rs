@@ -5,9 +5,11 @@ use crate::count::Fault;
 use crate::shown::ShownRequest;
 use crate::world::World;
 use std::collections::VecDeque;
+use windlass_driver::SaidAnswer;
 use windlass_session::client::{CancelWay, ClientEvent, MessageKey};
 use windlass_session::io::Input;
 use windlass_session::model::{ModelEvent, RequestEvent};
+use windlass_store::QuestionNumber;
 use windlass_store::WantedTasks;
 use windlass_store::command::Command;
 use windlass_tool::id::CallNumber;
@@ -32,6 +34,7 @@ impl World {
                 }
             }
             19 if self.random.one_in(2) => self.client(slot, ClientEvent::Stop),
+            21 if self.random.one_in(2) => self.user_revokes(slot),
             19 => self.user_stops_call(slot),
             20 => {
                 self.fault(Fault::ClientLost);
@@ -149,6 +152,17 @@ impl World {
         let call = CallNumber(last.0.saturating_sub(self.random.below(3)));
         let way = CancelWay::Socket;
         self.feed(slot, Input::Client(ClientEvent::Cancel { call, way }));
+    }
+
+    /// The user wants to be asked again: about what stands, or about what does not.
+    fn user_revokes(&mut self, slot: usize) {
+        let conversation = self.slots[slot].conversation;
+        let standing = self.judge.standing.iter().rev();
+        let mut own = standing.filter(|known| known.conversation == conversation);
+        let number = own.next().map(|known| known.question.number);
+        let approval = number.unwrap_or(QuestionNumber(1));
+        self.fault(Fault::StandingRevoked);
+        self.feed(slot, Input::Client(ClientEvent::Revoke { approval }));
     }
 
     fn speak(&mut self, slot: usize) {
@@ -300,12 +314,21 @@ impl World {
             let place = (token.conversation, token.question);
             self.judge.approved.insert(place);
         }
+        // A client may want it remembered, also where nobody offered that.
+        let remember = approved && self.random.one_in(2);
+        if remember && is_meant && is_known {
+            let place = (token.conversation, token.question);
+            self.judge.remembers.insert(place);
+        }
+        let said = SaidAnswer {
+            approved,
+            reason: Some("Yes, do it."),
+            remember,
+        };
         let mut inputs = VecDeque::new();
         if let Some(live) = self.lives[id].as_deref_mut() {
             // Where the store cannot be read, the client is told so by the host, and nobody else has heard it.
-            let heard = live
-                .driver
-                .answer(&token.text, approved, Some("Yes, do it."), &mut inputs);
+            let heard = live.driver.answer(&token.text, said, &mut inputs);
             if heard.is_err() {
                 return;
             }

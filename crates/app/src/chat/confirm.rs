@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use windlass_runtime::caller::Caller;
+use windlass_runtime::client_protocol::offer_json;
 use windlass_runtime::text::{
     Confirmed, Consent, Past, TextSettings, TurnEnd, TurnInput, TurnSink,
 };
@@ -31,6 +32,8 @@ pub(crate) struct GivenAnswer {
     pub(crate) token: Sensitive<String>,
     pub(crate) approved: bool,
     pub(crate) reason: Option<Sensitive<String>>,
+    /// Of an approval: it is to stand for calls with the same values.
+    pub(crate) remember: bool,
     /// The client's idempotency key.
     pub(crate) key: Option<Message>,
     /// The user for whom the caller says it speaks.
@@ -152,6 +155,7 @@ impl ChatHost {
             token: given.token,
             approved: given.approved,
             reason: given.reason,
+            remember: given.remember && is_own,
         };
         // A turn has the rights of its user, and not those of somebody who approves. One that runs hears of the answer by the log.
         let has_model = self.has_model() && !is_remote(&conversation.reference.conversation_id);
@@ -354,6 +358,9 @@ pub(super) fn asked_json(
     }
     if let Some(because) = &question.because {
         asked["because"] = because.as_str().into();
+    }
+    if let Some(offer) = &question.remember {
+        asked["remember"] = offer_json(offer);
     }
     asked
 }

@@ -5,7 +5,7 @@ use super::record::{TurnReader, TurnRecord, TurnWriter};
 use super::whose::Whose;
 use crate::clock;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use windlass_runtime::text::CallStopper;
@@ -31,6 +31,8 @@ pub(crate) struct Conversation {
     turn: tokio::sync::Mutex<()>,
     /// How many sessions have still to end whose turns are over.
     ending: watch::Sender<usize>,
+    /// A session of it has begun.
+    has_begun: AtomicBool,
     /// The highest number of a call. The log has a call once it has ended.
     last_call: AtomicU64,
     /// The last entry before the turn that runs; the highest number where that is not known yet.
@@ -142,6 +144,15 @@ pub(crate) enum AnswerClaim {
     First(watch::Sender<Option<Confirmation>>),
 }
 
+/// How a turn's record ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecordedEnd {
+    Answered,
+    BrokenOff,
+    /// There was no turn, or it answers nothing.
+    Unanswered,
+}
+
 /// What a message comes to.
 pub(crate) enum Claim {
     /// It is answered, or was, and can be heard here.
@@ -155,8 +166,6 @@ pub(crate) enum Claim {
         reader: TurnReader,
         /// Its id is that of an earlier message that said something else.
         edits: bool,
-        /// It came before, and its answer was broken off.
-        takes_up: bool,
     },
 }
 
@@ -183,6 +192,7 @@ impl Conversation {
             whose,
             turn: tokio::sync::Mutex::new(()),
             ending: watch::Sender::new(0),
+            has_begun: AtomicBool::new(false),
             last_call: AtomicU64::new(0),
             written_behind: AtomicU64::new(u64::MAX),
             state: Mutex::new(ConversationState {
@@ -242,6 +252,11 @@ impl Conversation {
             sessions,
             ..ConversationState::default()
         };
+    }
+
+    /// A session of it is about to begin. Whether it is the first of those that memory knows of.
+    pub(super) fn begins_first(&self) -> bool {
+        !self.has_begun.swap(true, Ordering::Relaxed)
     }
 
     /// A session of it begins, whose calls can be stopped.
@@ -347,10 +362,6 @@ impl Conversation {
             .message
             .as_ref()
             .is_some_and(|message| state.is_edited(message));
-        let takes_up = delivery
-            .message
-            .as_ref()
-            .is_some_and(|message| state.is_broken_off(message));
         let (record, writer) = TurnRecord::new();
         let reader = record.reader();
         let names = delivery.message.iter().chain(&delivery.key);
@@ -368,7 +379,6 @@ impl Conversation {
             writer,
             reader,
             edits,
-            takes_up,
         }
     }
 
@@ -418,20 +428,34 @@ impl Conversation {
         });
     }
 
-    /// A turn that never ran, or that has no answer: its message may be sent again.
-    pub(crate) fn disclaim(&self, record: &Arc<TurnRecord>) {
+    /// A turn that has ended, while none other runs: one that never ran, or that has no answer, is forgotten, and its message may be sent
+    /// again. One that was broken off before its answer was complete is answered when its message comes again.
+    pub(super) fn note_end(&self, record: &Arc<TurnRecord>, end: RecordedEnd) {
         let mut state = self.lock();
-        state
-            .turns
-            .retain(|turn| !Arc::ptr_eq(&turn.record, record));
+        match end {
+            RecordedEnd::Answered => {}
+            RecordedEnd::BrokenOff => {
+                if let Some(turn) = state.turn_with(record) {
+                    turn.is_broken_off = true;
+                }
+            }
+            RecordedEnd::Unanswered => state
+                .turns
+                .retain(|turn| !Arc::ptr_eq(&turn.record, record)),
+        }
     }
 
-    /// A turn that was broken off before its answer was complete: its message is answered when it comes again, and what is
-    /// told of it until then is that it was said.
-    pub(crate) fn break_off(&self, record: &Arc<TurnRecord>) {
-        if let Some(turn) = self.lock().turn_with(record) {
-            turn.is_broken_off = true;
-        }
+    /// Whether the message of a turn came before and its answer was broken off. Only while this turn alone runs: the other may break off
+    /// after this one was claimed.
+    pub(super) fn takes_up(&self, record: &Arc<TurnRecord>) -> bool {
+        let state = self.lock();
+        let is_other = |turn: &&KnownTurn| !Arc::ptr_eq(&turn.record, record);
+        let mut turns = state.turns.iter().rev().skip_while(is_other);
+        let own = turns.next().and_then(|own| own.message.as_ref());
+        own.is_some_and(|message| {
+            let before = turns.find_map(|turn| Some((turn.name_like(message)?, turn)));
+            before.is_some_and(|(known, turn)| turn.is_broken_off && known.says_what(message))
+        })
     }
 
     /// The names under which a turn is known; `None` where it is not any more.
@@ -529,11 +553,6 @@ impl ConversationState {
         turns.find_map(|turn| Some((turn.name_like(message)?, turn)))
     }
 
-    fn is_broken_off(&self, message: &Message) -> bool {
-        let known = self.newest_of(message);
-        known.is_some_and(|(known, turn)| turn.is_broken_off && known.says_what(message))
-    }
-
     fn is_edited(&self, message: &Message) -> bool {
         let known = self.newest_of(message);
         known.is_some_and(|(known, _)| !known.says_what(message))
@@ -582,5 +601,53 @@ impl Message {
     /// Whether it says what another one of its id does, as far as both are known.
     fn says_what(&self, other: &Self) -> bool {
         self.content.is_none() || other.content.is_none() || self.content == other.content
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_tool::id::{ConversationId, TenantId, UserId};
+
+    fn conversation() -> Conversation {
+        let reference = ConversationRef {
+            tenant: TenantId::default(),
+            conversation_id: ConversationId::new("c"),
+            user_id: UserId::new("u"),
+        };
+        let whose = Whose {
+            owner: None,
+            user_id: UserId::new("u"),
+        };
+        Conversation::new(reference, whose, Vec::new())
+    }
+
+    #[tokio::test]
+    async fn a_message_is_taken_up_though_it_came_again_before_its_turn_had_broken_off() {
+        let conversation = conversation();
+        let claim = || {
+            let message = Message {
+                id: "m".to_owned(),
+                content: Some([1; 32]),
+            };
+            let delivery = Delivery {
+                message: Some(message),
+                ..Delivery::default()
+            };
+            let Claim::New { record, writer, .. } = conversation.claim(delivery) else {
+                panic!("a turn begins");
+            };
+            (record, writer)
+        };
+        let (first, _first_writer) = claim();
+        // Its reader has gone, and it has yet to end.
+        first.abandoned(std::time::Duration::ZERO).await;
+        let (second, _second_writer) = claim();
+        second.abandoned(std::time::Duration::ZERO).await;
+        let (_third, _third_writer) = claim();
+        assert!(!conversation.takes_up(&second));
+        conversation.note_end(&first, RecordedEnd::BrokenOff);
+        assert!(conversation.takes_up(&second));
+        assert!(!conversation.takes_up(&first));
     }
 }

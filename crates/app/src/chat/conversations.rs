@@ -11,9 +11,12 @@ use tokio::sync::watch;
 use windlass_config::Text;
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::caller::Caller;
+use windlass_runtime::text::Past;
 use windlass_session::model::HistoryEntry;
 use windlass_store::command::{Command, Reply};
-use windlass_store::{Batch, Beginner, ConversationRef, PartyKind, Store, StoreUnavailable};
+use windlass_store::{
+    Batch, Beginner, ConversationRef, EntryNumber, PartyKind, Store, StoreUnavailable,
+};
 use windlass_tool::id::{ConversationId, TenantId, UserId};
 
 /// How often those are looked for whose time is up.
@@ -50,6 +53,22 @@ pub(crate) enum NoEntry {
     Crowded(PartyKind),
     /// Whose it is cannot be read.
     Unavailable(StoreUnavailable),
+}
+
+/// A conversation that a caller may enter.
+pub(crate) struct Entered {
+    pub(crate) conversation: Arc<Conversation>,
+    /// What its log says, where that is known without a look at it: the conversation begins with this request.
+    pub(crate) past: Option<Past>,
+}
+
+/// What came of beginning a conversation in the store.
+enum Begun {
+    /// It is there, and its log is empty.
+    Empty,
+    /// Something was said in it, or nobody knows.
+    Unknown,
+    Foreign,
 }
 
 impl Conversations {
@@ -117,18 +136,25 @@ impl Conversations {
         named: Option<&UserId>,
         told: &[HistoryEntry],
         beginner: &Beginner,
-    ) -> Result<Arc<Conversation>, NoEntry> {
+    ) -> Result<Entered, NoEntry> {
         let tenant = &caller.tenant;
         if let Some(known) = self.get(tenant, id) {
             let admitted = known.whose.admits(caller, named);
             admitted.map_err(NoEntry::Foreign)?;
             known.touch();
-            return Ok(known);
+            return Ok(Entered {
+                conversation: known,
+                past: None,
+            });
         }
         let known = self.known(tenant, id).map_err(NoEntry::Unavailable)?;
         let mut whose = admit(known.as_ref(), caller, named).map_err(NoEntry::Foreign)?;
         let mut told = told.to_vec();
-        if known.is_some() || !self.begin(whose.reference(tenant, id), beginner).await? {
+        let begun = match known {
+            Some(_) => None,
+            None => Some(self.begin(whose.reference(tenant, id), beginner).await?),
+        };
+        if let None | Some(Begun::Foreign) = begun {
             // The store has it, perhaps since a moment ago.
             let known = self.known(tenant, id).map_err(NoEntry::Unavailable)?;
             whose = admit(known.as_ref(), caller, named).map_err(NoEntry::Foreign)?;
@@ -138,7 +164,10 @@ impl Conversations {
         // Somebody else may have been faster.
         let admitted = conversation.whose.admits(caller, named);
         admitted.map_err(NoEntry::Foreign)?;
-        Ok(conversation)
+        Ok(Entered {
+            conversation,
+            past: matches!(begun, Some(Begun::Empty)).then(Past::begun),
+        })
     }
 
     /// A conversation whose id the server has just made. Nobody else knows the id, so the store is not asked; the first session
@@ -149,11 +178,14 @@ impl Conversations {
         caller: &Caller,
         named: Option<&UserId>,
         told: &[HistoryEntry],
-    ) -> Result<Arc<Conversation>, NoEntry> {
+    ) -> Result<Entered, NoEntry> {
         let whose = admit(None, caller, named).map_err(NoEntry::Foreign)?;
         let reference = whose.reference(&caller.tenant, id);
         let key = (caller.tenant.clone(), id.clone());
-        Ok(self.insert(key, || Conversation::new(reference, whose, told.to_vec())))
+        Ok(Entered {
+            conversation: self.insert(key, || Conversation::new(reference, whose, told.to_vec())),
+            past: Some(Past::none()),
+        })
     }
 
     /// The conversation of this id in memory, whose it is being known. `told` is the client's own account of what was said in one that
@@ -180,20 +212,24 @@ impl Conversations {
         self.get(tenant, id)?.take_pending_request()
     }
 
-    /// Begins it in the store, so that it is this user's before anybody speaks in it. False where it is another's by now. Where
-    /// nothing can be written, it goes on all the same; what would change anything is refused until something can.
+    /// Begins it in the store, so that it is this user's before anybody speaks in it. Where nothing can be written, it goes on all
+    /// the same; what would change anything is refused until something can.
     async fn begin(
         &self,
         reference: ConversationRef,
         beginner: &Beginner,
-    ) -> Result<bool, NoEntry> {
+    ) -> Result<Begun, NoEntry> {
         let open = Command::Open(beginner.clone());
         match self.commit(reference, vec![open]).await.as_deref() {
             Ok([Reply::Crowded(kind), ..]) => Err(NoEntry::Crowded(*kind)),
-            Ok(replies) => Ok(!replies.contains(&Reply::Foreign)),
+            Ok([Reply::Opened(opened), ..]) if opened.last_entry == EntryNumber(0) => {
+                Ok(Begun::Empty)
+            }
+            Ok(replies) if replies.contains(&Reply::Foreign) => Ok(Begun::Foreign),
+            Ok(_) => Ok(Begun::Unknown),
             Err(error) => {
                 tracing::warn!(%error, "a conversation begins that the store does not have");
-                Ok(true)
+                Ok(Begun::Unknown)
             }
         }
     }

@@ -85,6 +85,7 @@ pub(super) fn wanted(
             token: answer.token,
             approved: answer.approved,
             reason: answer.reason,
+            remember: answer.remember,
         })
         .collect();
     match kind {

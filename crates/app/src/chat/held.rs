@@ -46,6 +46,8 @@ pub(super) struct SessionMaker {
     pub(super) world: Arc<dyn World>,
     /// By whom a new conversation is begun.
     pub(super) beginner: Beginner,
+    /// What the log of its conversation says, where that begins with the same request, so that nobody has to read it.
+    pub(super) past: Option<Past>,
     /// The memory that its turns hold.
     pub(super) memory: TurnMemory,
     /// Pictures that the user showed earlier, as the client sends them again.

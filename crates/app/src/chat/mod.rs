@@ -18,6 +18,7 @@ pub(crate) mod remote;
 pub(crate) mod request;
 pub(crate) mod single;
 mod sink;
+mod standing;
 pub(crate) mod tasks;
 mod ticket_reply;
 pub(crate) mod view;
@@ -34,22 +35,24 @@ use arc_swap::ArcSwap;
 use asker::Asker;
 pub(crate) use cancel::WantedCancel;
 pub(crate) use confirm::GivenAnswer;
-use conversation::{Claim, Confirmation, Conversation, Delivery, Message};
-use conversations::{Conversations, NoEntry};
+use conversation::{Claim, Confirmation, Conversation, Delivery, Message, RecordedEnd};
+use conversations::{Conversations, Entered, NoEntry};
 use delivery::{question_of, wanted};
 use held::{HeldSession, SessionMaker, SessionRequest};
 use picture::PictureLimits;
 use picture_files::PictureFiles;
 use record::{TurnReader, TurnRecord};
 use request::{ChatRequest, RequestKind};
-use single::Completing;
+use single::{Completing, Counted};
 use sink::ChatSink;
+pub(crate) use standing::WantedRevocation;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use whose::{Foreign, Whose};
 use windlass_driver::Ledger;
 use windlass_provider::log::Image;
+use windlass_runtime::audit::Audit;
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids::{self, NoRandomness};
@@ -95,6 +98,8 @@ pub(crate) struct ChatHost {
     pub(crate) pictures: Arc<PictureFiles>,
     /// What one message may hold of them.
     pub(crate) picture_limits: PictureLimits,
+    /// For what users do without a session.
+    pub(crate) audit: Option<Arc<Audit>>,
 }
 
 /// Why there is no turn.
@@ -168,8 +173,8 @@ impl ChatHost {
                 (id, made)
             }
         };
-        let conversation = match opened {
-            Ok(conversation) => conversation,
+        let Entered { conversation, past } = match opened {
+            Ok(entered) => entered,
             // A caller that names another user is told the same as for an unknown token.
             Err(NoEntry::Foreign(Foreign::User)) if matches!(request.kind, RequestKind::Answer) => {
                 return self.nothing_answered(id);
@@ -186,6 +191,7 @@ impl ChatHost {
         maker.page = request.page;
         maker.shown = request.pictures;
         maker.beginner = beginner;
+        maker.past = past;
         maker.memory = memory;
         let store = self.conversations.store();
         let mut answers = Vec::new();
@@ -293,6 +299,7 @@ impl ChatHost {
             validity: caller.validity.clone(),
             world,
             beginner: Beginner::default(),
+            past: None,
             memory: TurnMemory::default(),
             shown: Vec::new(),
         })
@@ -317,7 +324,7 @@ impl ChatHost {
             true => self.resume_patience,
             false => Duration::ZERO,
         };
-        let (record, writer, reader, edits, takes_up) = match conversation.claim(delivery) {
+        let (record, writer, reader, edits) = match conversation.claim(delivery) {
             Claim::Known(reader) => return Ok(answering(reader)),
             Claim::Busy => return Err(ChatRefusal::Busy),
             Claim::New {
@@ -325,8 +332,7 @@ impl ChatHost {
                 writer,
                 reader,
                 edits,
-                takes_up,
-            } => (record, writer, reader, edits, takes_up),
+            } => (record, writer, reader, edits),
         };
         let input = match input {
             TurnInput::User(input) | TurnInput::Again(input) if edits => TurnInput::Edited(input),
@@ -363,47 +369,61 @@ impl ChatHost {
                 maker,
                 input,
                 key,
-                takes_up,
                 record: &record,
             };
-            let was_run = host
-                .run_turn(&conversation, turn, &mut sink, given_up.as_mut())
+            host.run_turn(&conversation, turn, &mut sink, given_up.as_mut())
                 .await;
-            // Before the client hears that nothing follows: a client that sends the message again finds the record.
-            if !was_run || sink.answers_nothing {
-                conversation.disclaim(&record);
-            } else if sink.is_broken_off {
-                conversation.break_off(&record);
-            }
             drop(sink);
         }));
         Ok(answering(reader))
     }
 
-    /// Whether there was a turn.
+    /// Runs a turn once it is the only one, and notes how it ended before the next one begins, and before the client hears that nothing
+    /// follows: a client that sends the message again finds the record.
     async fn run_turn(
         &self,
         conversation: &Arc<Conversation>,
         turn: Turn<'_>,
         sink: &mut ChatSink,
+        given_up: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
+    ) {
+        let counted = self.completing.begin();
+        let record = turn.record;
+        let Ok(only) = tokio::time::timeout(TURN_PATIENCE, conversation.turn()).await else {
+            refuse(
+                sink,
+                "another message of this conversation is being answered; send this one again later",
+            );
+            return conversation.note_end(record, RecordedEnd::Unanswered);
+        };
+        let was_run = self
+            .run_alone(conversation, turn, sink, given_up, counted)
+            .await;
+        let end = match (was_run && !sink.answers_nothing, sink.is_broken_off) {
+            (false, _) => RecordedEnd::Unanswered,
+            (true, true) => RecordedEnd::BrokenOff,
+            (true, false) => RecordedEnd::Answered,
+        };
+        conversation.note_end(record, end);
+        drop(only);
+    }
+
+    /// Whether there was a turn.
+    async fn run_alone(
+        &self,
+        conversation: &Arc<Conversation>,
+        turn: Turn<'_>,
+        sink: &mut ChatSink,
         mut given_up: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
+        counted: Counted,
     ) -> bool {
         let Turn {
             maker,
             input,
             key,
-            takes_up,
             record,
         } = turn;
-        let counted = self.completing.begin();
-        let Ok(_only) = tokio::time::timeout(TURN_PATIENCE, conversation.turn()).await else {
-            refuse(
-                sink,
-                "another message of this conversation is being answered; send this one again later",
-            );
-            return false;
-        };
-        if takes_up {
+        if conversation.takes_up(record) {
             // The model is to read what came of the changes that were begun for the message.
             sink.step();
             sink.flush();
@@ -490,7 +510,12 @@ impl ChatHost {
         mut maker: SessionMaker,
     ) -> Result<Box<HeldSession>, ChatRefusal> {
         let toolbox = self.toolbox.load_full();
-        let mut past = self.past_of(&conversation.reference).await?;
+        // A turn that overtook this one has written into a conversation that began with this one.
+        let is_first = conversation.begins_first();
+        let mut past = match maker.past.take().filter(|_| is_first) {
+            Some(past) => past,
+            None => self.past_of(&conversation.reference).await?,
+        };
         conversation.writes_behind(past.read_to());
         past.number_after(conversation.last_call());
         let shown = std::mem::take(&mut maker.shown);
@@ -577,8 +602,6 @@ struct Turn<'a> {
     input: TurnInput,
     /// The client's idempotency key of it.
     key: Option<Message>,
-    /// Its message came before, and the answer was broken off.
-    takes_up: bool,
     record: &'a Arc<TurnRecord>,
 }
 

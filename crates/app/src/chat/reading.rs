@@ -129,14 +129,16 @@ impl ChatHost {
         let held = self.conversations.get(&caller.tenant, id);
         let written_behind = held.and_then(|held| held.written_behind());
         let ledger = self.shared.ledger.clone();
+        let offer_of = self.remember_offers();
+        let standing = self.standing_of(&own.whose, &own.known, caller);
         reading(move || {
             let store = ledger.store();
             // Of a conversation that belongs to nobody the token is its asker's alone.
             let shows_tokens = own.whose.owner.is_some();
             let questions = store.open_questions(&own.reference)?;
-            let asked = questions
-                .iter()
-                .map(|asked| question_json(asked, shows_tokens));
+            let asked = questions.iter().map(|asked| {
+                question_json(asked, shows_tokens, offer_of(&asked.question).as_ref())
+            });
             let asked: Vec<Value> = asked.collect();
             let tokens = if shows_tokens { &questions[..] } else { &[] };
             let read = read_page(
@@ -150,6 +152,7 @@ impl ChatHost {
             shown["running"] = written_behind.is_some().into();
             shown["messages"] = read.messages.into();
             shown["questions"] = asked.into();
+            shown["standingApprovals"] = standing.into();
             shown["next"] = json!(read.before.map(|before| before.0.to_string()));
             Ok(shown)
         })

@@ -67,6 +67,8 @@ pub(crate) struct ApprovalAnswer {
     pub(crate) token: Sensitive<String>,
     pub(crate) approved: bool,
     pub(crate) reason: Option<Sensitive<String>>,
+    /// Of an approval: it is to stand for calls with the same values.
+    pub(crate) remember: bool,
 }
 
 #[derive(Deserialize)]
@@ -271,6 +273,7 @@ fn approval(part: &Value) -> Option<ApprovalAnswer> {
             .get("reason")
             .and_then(Value::as_str)
             .map(|reason| Sensitive(reason.to_owned())),
+        remember: approval.get("remember") == Some(&Value::Bool(true)),
     })
 }
 

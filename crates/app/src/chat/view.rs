@@ -4,6 +4,8 @@ use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, unavailable};
 use serde_json::{Value, json};
 use windlass_runtime::caller::Caller;
+use windlass_runtime::client_protocol::offer_json;
+use windlass_session::RememberOffer;
 use windlass_session::client::{because, warning};
 use windlass_store::command::OpenQuestion;
 use windlass_store::{ConversationRef, Effect, EffectState};
@@ -42,7 +44,11 @@ pub(super) fn knows(whose: &Whose, reference: &ConversationRef, named: Option<&s
 }
 
 /// An approval request that waits, for its client.
-pub(super) fn question_json(asked: &OpenQuestion, shows_token: bool) -> Value {
+pub(super) fn question_json(
+    asked: &OpenQuestion,
+    shows_token: bool,
+    offer: Option<&RememberOffer>,
+) -> Value {
     let question = &asked.question;
     let arguments = serde_json::from_str::<Value>(question.arguments.expose());
     let preview = question.preview.expose();
@@ -62,6 +68,9 @@ pub(super) fn question_json(asked: &OpenQuestion, shows_token: bool) -> Value {
     }
     if let Some(because) = because(question) {
         fields["because"] = because.into();
+    }
+    if let Some(offer) = offer {
+        fields["remember"] = offer_json(offer);
     }
     fields
 }

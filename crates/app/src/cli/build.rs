@@ -170,6 +170,11 @@ fn print_text(compilation: &Compilation, configured: &Configured, written: Optio
             Printer.result(&format!("  {}", consent_of(example)));
         }
     }
+    for (tool, words) in artifact.remembers() {
+        Printer.result(&format!(
+            "{tool}: an approval may be remembered for {words}"
+        ));
+    }
     for (tool, arguments) in artifact.keys() {
         Printer.result(&format!("{tool}: calls that mean one change are known by"));
         for (name, compared) in arguments {
@@ -220,6 +225,10 @@ fn print_json(compilation: &Compilation, configured: &Configured, written: Optio
             defaults.collect::<BTreeMap<_, _>>()
         }),
         "consent": artifact.map(|_| &configured.consents),
+        "remember": artifact.map(|artifact| {
+            let remembers = artifact.remembers();
+            remembers.map(|(tool, words)| (tool.to_string(), words)).collect::<BTreeMap<_, _>>()
+        }),
         "problems": compilation.problems,
     });
     Printer.result(&report.to_string());

@@ -322,6 +322,8 @@ async fn exchange(
             token: question.token,
             approved: is_yes(&answer),
             reason: reason_of(&answer),
+            // A person at a terminal is asked about each call.
+            remember: false,
         }]);
         let (ended, asked_next) = run_turn(session, input, person).await;
         reason = ended;

@@ -1,13 +1,14 @@
 //! `windlass init` and `windlass tool new`: write files for a beginning, never over any, and say what to do next.
 
 use super::{
-    AddToolsArguments, ExtraName, InitArguments, LanguageName, NewToolArguments, ToolArguments,
-    ToolCommand,
+    AddToolsArguments, InitArguments, LanguageName, NewToolArguments, ToolArguments, ToolCommand,
 };
 use super::{flags, import, load_config_to_write_tools};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::project::{self, Draft, Extra, File, Language, Plan};
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -65,20 +66,20 @@ pub(super) fn run(arguments: &InitArguments) -> Result<(), Failure> {
     Ok(())
 }
 
+impl ValueEnum for Extra {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()).help(self.purpose()))
+    }
+}
+
 /// The tools that are asked for besides those of every project, each once.
-fn extras(names: &[ExtraName]) -> Vec<Extra> {
-    let extras = names.iter().map(|name| match name {
-        ExtraName::Calendar => Extra::Calendar,
-        ExtraName::Contacts => Extra::Contacts,
-        ExtraName::Images => Extra::Images,
-        ExtraName::Ranking => Extra::Ranking,
-        ExtraName::Blocks => Extra::Blocks,
-        ExtraName::Context => Extra::Context,
-        ExtraName::Memory => Extra::Memory,
-        ExtraName::Escalate => Extra::Escalate,
-        ExtraName::Search => Extra::Search,
-    });
-    extras.collect::<BTreeSet<_>>().into_iter().collect()
+fn extras(names: &[Extra]) -> Vec<Extra> {
+    let each: BTreeSet<Extra> = names.iter().copied().collect();
+    each.into_iter().collect()
 }
 
 /// What the prompts call the project: its folder's name.

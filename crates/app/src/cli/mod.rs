@@ -31,6 +31,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::logging;
 use crate::printer::{Colors, Format, Loudness, Manner, Printer};
+use crate::project::Extra;
 use crate::server::Handlers;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -310,29 +311,7 @@ struct InitArguments {
     rust: Option<PathBuf>,
     /// With built-in tools that not every project needs
     #[arg(long, value_name = "TOOLS", value_enum, value_delimiter = ',')]
-    with: Vec<ExtraName>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ExtraName {
-    /// Free times, events; made, moved and cancelled after the user's yes
-    Calendar,
-    /// Find telephone numbers and addresses in a text
-    Contacts,
-    /// Draft prompts, make pictures and show them
-    Images,
-    /// Put lists in order by what counts
-    Ranking,
-    /// Block abusive users for a time
-    Blocks,
-    /// Say dates in the user's zone, and what is known of the user
-    Context,
-    /// Look up what earlier calls of the conversation brought back
-    Memory,
-    /// Hand a conversation over to a person
-    Escalate,
-    /// Search the web by a service with a key
-    Search,
+    with: Vec<Extra>,
 }
 
 #[derive(Debug, Args)]
@@ -366,7 +345,7 @@ struct AddToolsArguments {
         value_delimiter = ',',
         required = true
     )]
-    names: Vec<ExtraName>,
+    names: Vec<Extra>,
     /// The folder of tool directories
     #[arg(long, value_name = "FOLDER")]
     tools: Option<String>,
@@ -488,8 +467,15 @@ struct ListArguments {
     /// The list
     #[arg(value_name = "FILE")]
     list: PathBuf,
+    #[command(flatten)]
+    taking: TakingArguments,
+}
+
+/// Which of the tools that a source lists are taken up, and where.
+#[derive(Debug, Args)]
+struct TakingArguments {
     /// Take this tool, by its name there or its id here; repeatable
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     only: Vec<String>,
     /// Take up what has changed since the last import; the tools need a review again
     #[arg(long)]

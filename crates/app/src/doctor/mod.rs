@@ -1,6 +1,7 @@
 //! Looks for what keeps an agent from working: keys, folders, ports, weights, clock, certificates, proxies and tools. Says what
 //! is wrong and what to do; changes nothing.
 
+mod built_in_services;
 mod machine;
 mod services;
 

@@ -1,24 +1,17 @@
 //! Tries each key against the service that it is for, with the cheapest question that there is: what the service says of the
-//! model, or whether a minute of a calendar is free. Starts no session, asks no model, and shows no key.
+//! model. Starts no session, asks no model, and shows no key.
 
+use super::built_in_services::{calendar, images, search};
 use super::{Finding, Verdict};
 use crate::provider::{self, Choice};
-use crate::{calendar_service, clock, text_provider};
+use crate::text_provider;
 use http::header::{AUTHORIZATION, DATE, HeaderName, HeaderValue};
 use std::time::{Duration, Instant};
-use windlass_calendar::PRIMARY;
-use windlass_config::{
-    CalendarService, Config, EmbedderKind, ImageService, Name, SearchService, Secret, TextProvider,
-    WebAddress,
-};
+use windlass_config::{Config, EmbedderKind, Secret, TextProvider};
 use windlass_knowledge::embed::Protocol;
 use windlass_provider::openai_realtime::address::BASE_URL as OPENAI_URL;
 use windlass_runtime::transport::http::{HttpClient, HttpError, HttpLimits, HttpResponse};
 use windlass_runtime::transport::websocket::ConnectError;
-use windlass_services::images::{GeminiImages, OpenaiImages};
-use windlass_services::search::OpenaiSearch;
-use windlass_tool::handler::{AvailabilityRequest, CalendarError, CalendarRange};
-use windlass_tool::id::UserId;
 use windlass_tool::sensitive::Sensitive;
 
 const GEMINI_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
@@ -44,7 +37,7 @@ pub(super) struct ServiceClock {
 
 /// Whose protocol a service speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Vendor {
+pub(super) enum Vendor {
     Openai,
     Google,
 }
@@ -66,23 +59,23 @@ impl Vendor {
 }
 
 /// A service that is asked about one model.
-struct Service {
-    check: &'static str,
-    vendor: Vendor,
+pub(super) struct Service {
+    pub(super) check: &'static str,
+    pub(super) vendor: Vendor,
     /// With `http://` or `https://`.
-    base: String,
+    pub(super) base: String,
     /// Whether the configuration names the address.
-    is_own: bool,
-    model: String,
+    pub(super) is_own: bool,
+    pub(super) model: String,
     /// The flag or key that chooses another model.
-    model_key: &'static str,
-    key: Option<Sensitive<String>>,
+    pub(super) model_key: &'static str,
+    pub(super) key: Option<Sensitive<String>>,
     /// Where the key comes from, in words that follow "because".
-    reason: String,
+    pub(super) reason: String,
 }
 
 /// Either there is a service to be asked, or all is said already.
-enum Plan {
+pub(super) enum Plan {
     Ask(Box<Service>),
     Said(Finding),
 }
@@ -259,144 +252,6 @@ fn knowledge(config: &Config) -> Plan {
         key: knowledge.embedder_key.as_ref().map(Secret::sensitive),
         reason: "knowledge.embedder is set".to_owned(),
     }))
-}
-
-/// Who makes pictures, where that is a service.
-fn images(config: &Config) -> Option<Plan> {
-    let settings = &config.images;
-    let (vendor, address, model) = match settings.service {
-        ImageService::Local => return None,
-        ImageService::Gemini => (
-            Vendor::Google,
-            GeminiImages::USUAL_ADDRESS,
-            GeminiImages::USUAL_MODEL,
-        ),
-        ImageService::OpenAi => (
-            Vendor::Openai,
-            OpenaiImages::USUAL_ADDRESS,
-            OpenaiImages::USUAL_MODEL,
-        ),
-    };
-    let built_in = BuiltIn {
-        check: "images",
-        lacks: settings.lacks(),
-        url: settings.url.as_ref(),
-        model: settings.model.as_ref(),
-        model_key: "images.model",
-        key: settings.api_key.as_ref(),
-    };
-    Some(built_in.plan(vendor, address, model, "images.service is set"))
-}
-
-/// Who searches the web. A search is paid for, so that only a service that can be asked about a model is asked.
-fn search(config: &Config) -> Option<Plan> {
-    let settings = &config.search;
-    let built_in = BuiltIn {
-        check: "search",
-        lacks: settings.lacks(),
-        url: settings.url.as_ref(),
-        model: settings.model.as_ref(),
-        model_key: "search.model",
-        key: settings.api_key.as_ref(),
-    };
-    match settings.service {
-        SearchService::None => None,
-        SearchService::OpenAi => Some(built_in.plan(
-            Vendor::Openai,
-            OpenaiSearch::USUAL_ADDRESS,
-            OpenaiSearch::USUAL_MODEL,
-            "search.service is set",
-        )),
-        SearchService::Brave | SearchService::Tavily => Some(match built_in.lacks {
-            Some(cure) => built_in.without_key(cure),
-            None => Plan::Said(Finding::note(
-                built_in.check,
-                "the key was not tried, because a search is paid for",
-                "ask the agent for something that is on the web to see whether it is right",
-            )),
-        }),
-    }
-}
-
-/// A service behind a built-in tool, as the configuration names it.
-struct BuiltIn<'a> {
-    check: &'static str,
-    /// The cure where a key is missing.
-    lacks: Option<&'static str>,
-    url: Option<&'a WebAddress>,
-    model: Option<&'a Name>,
-    model_key: &'static str,
-    key: Option<&'a Secret>,
-}
-
-impl BuiltIn<'_> {
-    fn without_key(&self, cure: &str) -> Plan {
-        Plan::Said(Finding::wrong(self.check, "the service has no key", cure))
-    }
-
-    fn plan(&self, vendor: Vendor, address: &str, model: &str, reason: &str) -> Plan {
-        if let Some(cure) = self.lacks {
-            return self.without_key(cure);
-        }
-        Plan::Ask(Box::new(Service {
-            check: self.check,
-            vendor,
-            is_own: self.url.is_some(),
-            base: self.url.map_or(address, WebAddress::as_str).to_owned(),
-            model: self.model.map_or(model, |model| model.as_str()).to_owned(),
-            model_key: self.model_key,
-            key: self.key.map(Secret::sensitive),
-            reason: reason.to_owned(),
-        }))
-    }
-}
-
-/// Whether Google's calendar takes our account. Files of the data folder need no looking at.
-async fn calendar(config: &Config, patience: Duration) -> Option<Finding> {
-    const CHECK: &str = "calendar";
-    const CURE: &str = "compare calendar.google in the configuration with docs/built-in-tools.md";
-    match config.calendar.service {
-        CalendarService::Files => return None,
-        CalendarService::Google => {}
-    }
-    let calendars = match calendar_service::open(config) {
-        Ok(calendars) => calendars,
-        Err(failure) => {
-            return Some(Finding::wrong(
-                CHECK,
-                failure.line().unwrap_or_default(),
-                CURE,
-            ));
-        }
-    };
-    let now = jiff::Timestamp::from_millisecond(clock::now_unix_ms().cast_signed()).ok()?;
-    let end = now + jiff::SignedDuration::from_mins(1);
-    let request = AvailabilityRequest {
-        range: CalendarRange {
-            start: now.to_string(),
-            end: end.to_string(),
-            calendars: vec![PRIMARY.to_owned()],
-        },
-        slot_minutes_min: 1,
-        with_texts: false,
-        user_id: UserId::new(CHECK),
-    };
-    let answer = tokio::time::timeout(patience, calendars.availability(request)).await;
-    Some(match answer {
-        Ok(Ok(_)) => Finding::good(CHECK, "Google's calendar takes the account"),
-        Ok(Err(error @ CalendarError::Limited { .. })) => {
-            Finding::note(CHECK, error.to_string(), "try again later")
-        }
-        Ok(Err(error)) => Finding::wrong(CHECK, error.to_string(), CURE),
-        Err(_) => Finding::wrong(
-            CHECK,
-            format!(
-                "Google's calendar did not answer within {} s",
-                patience.as_secs()
-            ),
-            "look whether this machine reaches the internet; where it is only slow, give it more time with --timeout",
-        ),
-    })
 }
 
 /// A WebSocket's address as that of the HTTP server behind it, without its query.

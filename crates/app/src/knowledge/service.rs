@@ -11,6 +11,7 @@ use windlass_knowledge::embed::{
 };
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
 use windlass_tool::handler::CapabilityFuture;
+use windlass_tool::retry_after;
 use windlass_tool::sensitive::Sensitive;
 
 /// Bytes of an answer: the numbers of the largest batch of the longest vectors fit in.
@@ -91,11 +92,9 @@ impl Transport for Service {
         Box::pin(async move {
             let posted = client.post(&request.path, Bytes::from(request.body)).await;
             let mut answer = posted.map_err(|error| error.to_string())?;
-            let retry_after_ms = answer
-                .headers
-                .get(header::RETRY_AFTER)
-                .and_then(|seconds| seconds.to_str().ok()?.trim().parse::<u64>().ok())
-                .map(|seconds| seconds.saturating_mul(1_000));
+            let [wait, date] = [header::RETRY_AFTER, header::DATE]
+                .map(|name| answer.headers.get(name)?.to_str().ok());
+            let retry_after_ms = retry_after::by_its_own_clock(wait, date);
             let mut body = Vec::new();
             while let Some(piece) = answer.body.next().await {
                 let piece = piece.map_err(|error| error.to_string())?;

@@ -319,6 +319,7 @@ impl McpHost {
             token: open.token.text(),
             approved,
             reason: None,
+            remember: false,
             key: None,
             user: None,
             zone: None,

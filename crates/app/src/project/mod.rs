@@ -181,6 +181,22 @@ impl Extra {
         }
     }
 
+    /// What its tools are for, as the command line's help says it.
+    pub(crate) fn purpose(self) -> &'static str {
+        match self {
+            Self::Calendar => "Free times, events; made, moved and cancelled after the user's yes",
+            Self::Contacts => "Find telephone numbers and addresses in a text",
+            Self::Images => "Draft prompts, make pictures and show them",
+            Self::Ranking => "Put lists in order by what counts",
+            Self::Blocks => "Block abusive users for a time",
+            Self::Context => "Say dates in the user's zone, and what is known of the user",
+            Self::Memory => "Look up what earlier calls of the conversation brought back",
+            Self::Escalate => "Hand a conversation over to a person",
+            Self::Search => "Search the web by a service with a key",
+            Self::Tasks => "Tell of work in the background, and stop it",
+        }
+    }
+
     /// What has to be there for it.
     pub(crate) fn needs(self) -> &'static str {
         match self {

@@ -112,6 +112,9 @@ struct PostedAnswer {
     /// Of a denial.
     #[serde(default)]
     reason: Option<Sensitive<String>>,
+    /// Of an approval: it is to stand for calls with the same values.
+    #[serde(default)]
+    remember: bool,
     /// The user for whom a program speaks that vouches for users.
     #[serde(default)]
     user_id: Option<String>,
@@ -151,13 +154,13 @@ pub(super) async fn confirm(
             as_confirmation(error(StatusCode::BAD_REQUEST, "bad_message", &problem)).await
         }
         Ok(said) => match consent(&state, &entrance, said).await {
-            Ok(confirmation) => confirmed(&confirmation),
+            Ok((confirmation, standing)) => confirmed(&confirmation, standing),
             Err(ChatRefusal::Blocked(block)) => {
                 let code = ErrorCode::Blocked.as_str();
                 let farewell = &block.farewell_message;
                 as_confirmation(error(StatusCode::FORBIDDEN, code, farewell)).await
             }
-            Err(ChatRefusal::Unknown) => confirmed(&state.chat.nothing_confirmed()),
+            Err(ChatRefusal::Unknown) => confirmed(&state.chat.nothing_confirmed(), None),
             Err(refusal) => as_confirmation(refused(&refusal)).await,
         },
     };
@@ -168,12 +171,13 @@ async fn consent(
     state: &ServerState,
     entrance: &Entrance,
     (said, zone): (PostedAnswer, Option<UserZone>),
-) -> Result<Confirmation, ChatRefusal> {
+) -> Result<(Confirmation, Option<Vec<Value>>), ChatRefusal> {
     let PostedAnswer {
         conversation_id,
         token,
         approved,
         reason,
+        remember,
         user_id,
         time_zone: _,
     } = said;
@@ -182,15 +186,23 @@ async fn consent(
         token,
         approved,
         reason,
+        remember,
         key: entrance.key.clone(),
         user: user_id,
         zone,
     };
-    state.chat.confirm(&entrance.caller, given).await
+    let id = given.conversation.clone();
+    let caller = entrance.caller.speaking_for(given.user.as_deref());
+    let confirmation = state.chat.confirm(&entrance.caller, given).await?;
+    let standing = match remember {
+        true => Some(state.chat.standing_approvals(&caller, &id).await),
+        false => None,
+    };
+    Ok((confirmation, standing))
 }
 
-/// The status is that of the call's error, where it has one.
-fn confirmed(confirmation: &Confirmation) -> Response<Body> {
+/// The status is that of the call's error, where it has one. `standing` are the approvals that stand now, for who asked for one.
+fn confirmed(confirmation: &Confirmation, standing: Option<Vec<Value>>) -> Response<Body> {
     let response = &confirmation.response;
     let error_type = response.error_type();
     let status = error_type.map_or(200, |error| error.facts().http_status);
@@ -200,6 +212,9 @@ fn confirmed(confirmation: &Confirmation) -> Response<Body> {
     let mut body = json!({"ok": response.is_ok(), "response": response, "error": error});
     if let Some(asked) = &confirmation.asked_anew {
         body["question"] = asked.clone();
+    }
+    if let Some(standing) = standing {
+        body["standingApprovals"] = standing.into();
     }
     let mut answer = typed("application/json", body.to_string());
     *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);

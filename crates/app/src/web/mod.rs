@@ -24,6 +24,7 @@ pub(crate) mod patience;
 pub(crate) mod peer;
 mod pictures;
 pub(crate) mod rare_line;
+pub(crate) mod revoke;
 mod tasks;
 mod ui;
 pub(crate) mod upgrade;
@@ -126,6 +127,7 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/api/chat", post(chat::chat))
         .route("/api/confirm", post(chat::confirm))
         .route("/api/cancel", post(cancel::cancel))
+        .route("/api/revoke", post(revoke::revoke))
         .route(
             "/api/chat/{id}/stream",
             get(conversations::stream).merge(delete(conversations::stop)),

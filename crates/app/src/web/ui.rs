@@ -44,7 +44,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [File; 40] = files![
+static FILES: [File; 41] = files![
     "/" => "crates/app/ui/index.html",
     "/app.js" => "crates/app/ui/app.js",
     "/approvals.js" => "crates/app/ui/approvals.js",
@@ -75,6 +75,7 @@ static FILES: [File; 40] = files![
     "/session.js" => "crates/app/ui/session.js",
     "/settings.js" => "crates/app/ui/settings.js",
     "/sign-in.js" => "crates/app/ui/sign-in.js",
+    "/standing.js" => "crates/app/ui/standing.js",
     "/style.css" => "crates/app/ui/style.css",
     "/tabs.js" => "crates/app/ui/tabs.js",
     "/tasks.js" => "crates/app/ui/tasks.js",

@@ -5,15 +5,16 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 use windlass_runtime::client_protocol::{ServerMessage, of_question, of_update, parse};
+use windlass_session::RememberOffer;
 use windlass_session::client::{
     CancelOutcome, Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image,
 };
 use windlass_session::model::{Role, TranscriptEntry};
 use windlass_session::time::Timestamp;
-use windlass_store::QuestionNumber;
+use windlass_store::{QuestionNumber, StandingApproval, StandingScope};
 use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::{CallNumber, ToolId};
+use windlass_tool::id::{CallNumber, SessionId, ToolId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
@@ -55,13 +56,14 @@ fn every_message_of_a_client_is_read() {
         "playback_done",
         "confirm",
         "cancel",
+        "revoke",
         "stop",
         "ping",
     ] {
         let is_shown = messages.iter().any(|(block, _)| block.heading == kind);
         assert!(is_shown, "{DOCUMENT} shows no {kind}");
     }
-    assert_eq!(messages.len(), 11, "{DOCUMENT} shows each message once");
+    assert_eq!(messages.len(), 12, "{DOCUMENT} shows each message once");
 }
 
 #[test]
@@ -268,16 +270,54 @@ fn call_messages() -> Vec<Value> {
                 preview: Some(Sensitive("Pay 10".to_owned())),
                 warning: None,
                 because: None,
+                remember: None,
                 expires_at_unix_ms: NOW_UNIX_MS,
             },
             &Sensitive("3.5f0c2d1e8b7a49369e2f6a1b0c3d4e5f".to_owned()),
         )),
+        written(&of_question(
+            &ConfirmationQuestion {
+                call: CallNumber(5),
+                question: QuestionNumber(4),
+                tool: ToolId::parse("archive").unwrap(),
+                arguments: Sensitive(Arc::new(
+                    json!({"folder": "Reports", "name": "May"})
+                        .as_object()
+                        .unwrap()
+                        .clone()
+                        .into(),
+                )),
+                preview: None,
+                warning: None,
+                because: None,
+                remember: Some(RememberOffer {
+                    arguments: Sensitive(json!({"/folder": "Reports"})),
+                    minutes: 60,
+                }),
+                expires_at_unix_ms: NOW_UNIX_MS,
+            },
+            &Sensitive("4.0b6d4c1f9e2a4750a1b2c3d4e5f60718".to_owned()),
+        )),
+        written(&of_update(&standing()).unwrap()),
         written(&of_update(&refused_token()).unwrap()),
     ]
 }
 
 /// 2026-11-20T18:25:43.511Z.
 const NOW_UNIX_MS: u64 = 1_795_199_143_511;
+
+fn standing() -> ClientUpdate {
+    ClientUpdate::StandingApprovals(vec![StandingApproval {
+        question: QuestionNumber(4),
+        tool: ToolId::parse("archive").unwrap(),
+        tool_version: "1.0.0".to_owned(),
+        handler_hash: None,
+        values: Sensitive(r#"{"/folder":"Reports"}"#.to_owned()),
+        scope: StandingScope::Session(SessionId::new("s-4be2")),
+        given_at_unix_ms: NOW_UNIX_MS,
+        expires_at_unix_ms: NOW_UNIX_MS + 3_600_000,
+    }])
+}
 
 fn refused_token() -> ClientUpdate {
     let error = CallError::new(

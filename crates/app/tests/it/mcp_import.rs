@@ -126,6 +126,21 @@ fn a_server_is_imported_and_its_tools_are_called_and_asked_about() {
 }
 
 #[test]
+fn a_server_that_ends_at_once_is_told_of_once_with_the_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let says = "echo \"Error: Cannot find module 'zod'\" >&2; echo '    at load (x.js:1)' >&2; echo 'Node.js v20' >&2; exit 1";
+    let server = ["mcp", "import", "--name", "shop", "sh", "-c", says];
+    let failed = windlass(folder.path(), &server);
+    assert_eq!(failed.code, 1, "{:?}", failed.problems);
+    assert_eq!(
+        failed.problems,
+        [
+            "windlass: shop cannot be imported: the server ended (exit status: 1), and wrote: Error: Cannot find module 'zod'"
+        ]
+    );
+}
+
+#[test]
 fn what_a_server_has_changed_is_not_run_until_it_is_accepted() {
     let project = Project::new(&tools());
     let path = project.path();

@@ -4,7 +4,7 @@
 use crate::access::{key, with};
 use crate::chat::chunks;
 use crate::code_changed::Service;
-use crate::support::http::{HttpAnswer, get, post_with, request};
+use crate::support::http::{HttpAnswer, post_with, request};
 use crate::support::model_server::{ModelServer, Says};
 use crate::support::program::{Run, Running, command, run};
 use crate::support::voice_client::VoiceClient;
@@ -55,6 +55,7 @@ impl Scene {
             _ => Says::Words("Well."),
         });
         let data = folder.path().join("data");
+        fs::create_dir(&data).unwrap();
         let mut scene = Self {
             ada: key(&data, &["ada", "--user", "ada"]),
             bob: key(&data, &["bob", "--user", "bob"]),
@@ -142,6 +143,11 @@ impl Scene {
         (self.first.asked(), self.second.asked())
     }
 
+    /// What an operator reads of the tools.
+    fn figures(&self, path: &str) -> String {
+        request(&self.address, "GET", path, &with(&self.ada)).body
+    }
+
     fn run(&self, arguments: &[&str]) -> Run {
         run(command(self.folder.path()).args(arguments))
     }
@@ -165,7 +171,7 @@ fn each_user_has_the_version_of_the_rules_and_everything_names_it() {
     let versions = "versions 1.0.0 for everybody else; 2.0.0 for 1 user";
     assert!(listed.contains(versions), "{listed}");
 
-    let figures = get(&scene.address, "/api/tools/stats?by=version").body;
+    let figures = scene.figures("/api/tools/stats?by=version");
     let figures: Value = serde_json::from_str(&figures).unwrap();
     for version in ["1.0.0", "2.0.0"] {
         let of_version = &figures["tools"]["pay"]["versions"][version];
@@ -177,13 +183,17 @@ fn each_user_has_the_version_of_the_rules_and_everything_names_it() {
     assert_eq!(differences["version"], "2.0.0");
     assert_eq!(differences["successRate"]["verdict"], "nothing_yet");
     assert_eq!(differences["fewUsers"], true);
-    let by_tool = get(&scene.address, "/api/tools/stats").body;
+    let by_tool = scene.figures("/api/tools/stats");
     let by_tool: Value = serde_json::from_str(&by_tool).unwrap();
     assert_eq!(by_tool["pay"]["calls"], 2);
-    let other = request(&scene.address, "GET", "/api/tools/stats?by=user", &[]);
+    let path = "/api/tools/stats?by=user";
+    let other = request(&scene.address, "GET", path, &with(&scene.ada));
     assert_eq!(other.status, 400);
 
-    let compared = scene.run(&["tools", "compare", "pay", "--listen", &scene.address]);
+    let key = scene.ada.strip_prefix("Bearer ").unwrap();
+    fs::write(scene.folder.path().join("key.txt"), key).unwrap();
+    let place = ["--listen", &scene.address, "--key-file", "key.txt"];
+    let compared = scene.run(&[&["tools", "compare", "pay"], &place[..]].concat());
     assert_eq!(compared.code, 0, "{:?}", compared.problems);
     assert!(
         compared.output.contains("2.0.0 beside 1.0.0"),

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use windlass_driver::{DirectLedger, Driver, DriverConfig, EffectLookup, Executor, Report};
+use windlass_driver::{
+    DirectLedger, Driver, DriverConfig, EffectLookup, Executor, Report, SaidAnswer,
+};
 use windlass_session::client::{ClientEvent, ClientUpdate};
 use windlass_session::io::{AdmittedCall, Input, Output, RateDecision};
 use windlass_session::limits::Limits;
@@ -73,6 +75,7 @@ fn tool(id: &str) -> Tool {
         idempotent: false,
         requires_confirmation: false,
         consent_condition: None,
+        remember: None,
         allowed_modes: vec![Mode::Voice, Mode::Text],
         latency_budget_ms: 500,
         timeout_ms: 5_000,
@@ -499,7 +502,14 @@ impl Leg {
     pub(crate) fn answer(&mut self, token: &str, approved: bool) {
         let mut inputs = VecDeque::new();
         self.driver
-            .answer(token, approved, None, &mut inputs)
+            .answer(
+                token,
+                SaidAnswer {
+                    approved,
+                    ..SaidAnswer::default()
+                },
+                &mut inputs,
+            )
             .unwrap();
         self.feed(&mut inputs);
         self.settle();

@@ -228,6 +228,7 @@ fn request(nonce: u8) -> Request {
         needs_consent: false,
         because: None,
         clock: None,
+        standing_values: None,
         ignores_external_content: false,
         can_ask: true,
         mode: Mode::Voice,
@@ -251,6 +252,7 @@ fn run(effect: &str) -> Reply {
         attempt: AttemptNumber(1),
         lease_end_unix_ms: u64::MAX,
         question: None,
+        standing: None,
     }))
 }
 
@@ -271,6 +273,7 @@ fn effect(id: &str, arguments: &str) -> Box<Effect> {
             lease_end_unix_ms: 1,
             question: None,
             tool_version: None,
+            standing: None,
             outcome: None,
         }],
         receipt: None,

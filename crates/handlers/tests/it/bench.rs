@@ -363,14 +363,20 @@ impl World for Handle {
         Arc::new(self.clone())
     }
 
-    fn keep_picture(&self, data: &[u8]) -> Option<String> {
+    /// Whoever waits for it holds up nobody: it is kept when it is asked about for the second time.
+    fn keep_picture(&self, data: Arc<[u8]>) -> CapabilityFuture<Option<String>> {
         let mut pictures = self.0.pictures.lock().unwrap();
         let pictures_max = *self.0.pictures_max.lock().unwrap();
-        if pictures_max.is_some_and(|max| pictures.len() >= max) {
-            return None;
-        }
-        pictures.push(data.to_vec());
-        Some(format!("{PICTURES}{}", pictures.len()))
+        let has_room = pictures_max.is_none_or(|max| pictures.len() < max);
+        let kept = has_room.then(|| {
+            pictures.push(data.to_vec());
+            format!("{PICTURES}{}", pictures.len())
+        });
+        Box::pin(Slow(Some(kept), false))
+    }
+
+    fn keep_picture_here(&self, _: &[u8]) -> Option<String> {
+        panic!("a tool holds up its thread for the disk");
     }
 
     fn picture(

@@ -188,9 +188,15 @@ fn what_is_wrong_with_a_link_is_said_beside_the_event() {
             let mut event = bench.fakes.calendar.lock().unwrap();
             event.link = link.map(str::to_owned);
             event.link_trouble = trouble;
+            event.link_cause = trouble.map(|_| "the service answered 400 (300)".to_owned());
         }
         let data = bench.data("calendar_create_event", arguments("calendar_create_event"));
         assert_eq!(data["event"]["conference_link"].as_str(), link);
+        // Why, operators are told alone.
+        assert!(!data.to_string().contains("(300)"), "{data}");
+        let cause = json!({"cause": "the service answered 400 (300)"});
+        let told = trouble.map(|_| ("conference_failed".to_owned(), cause));
+        assert_eq!(bench.audit_lines().pop(), told);
         match said {
             Some(said) => assert!(data["note"].as_str().unwrap().contains(said), "{data}"),
             None => assert_eq!(data["note"], Value::Null),
@@ -257,6 +263,15 @@ fn each_failure_is_one_that_the_model_can_act_on() {
             json!({"pointer": "/end_time"}),
         ),
         (
+            CalendarError::Rejected {
+                pointer: "/attendees",
+                message: "the calendar does not take one of the addresses".into(),
+                cause: "the service answered 400 (/var/lib/x)".into(),
+            },
+            FailureKind::Validation,
+            json!({"pointer": "/attendees"}),
+        ),
+        (
             CalendarError::NotFound("there is no such event".into()),
             FailureKind::NotFound,
             Value::Null,
@@ -289,6 +304,10 @@ fn each_failure_is_one_that_the_model_can_act_on() {
             assert_eq!(report.kind, kind);
             assert_eq!(report.details.clone().unwrap_or_default(), details);
             assert!(!report.message.contains("/var"), "{}", report.message);
+            let has_cause = format!("{error:?}").contains("/var");
+            let told = bench.audit_lines().pop();
+            let told = told.map(|(_, data)| data["cause"].to_string());
+            assert_eq!(told.is_some_and(|cause| cause.contains("/var")), has_cause);
         }
     }
     let mut over = bench(Mode::Text);

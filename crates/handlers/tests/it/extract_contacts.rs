@@ -22,6 +22,17 @@ fn numbers(text: &str, region: Option<&str>) -> Vec<String> {
 }
 
 #[test]
+fn what_is_known_about_numbers_is_read_beforehand_and_by_no_other_tool() {
+    let handlers = windlass_handlers::builtin();
+    let prepared = handlers.iter().filter_map(|(id, handler)| {
+        let prepare = handler.preparation()?;
+        prepare();
+        Some(id.as_str())
+    });
+    assert_eq!(prepared.collect::<Vec<_>>(), ["extract_contacts"]);
+}
+
+#[test]
 fn a_signature_is_read() {
     let text = "Maud Lind <Maud.Lind@Example.ORG>, office: 030 901820 ext. 12, mobile +49 (170) 123-4567.\n\
                 See https://example.org/maud?tel=030901820 (or https://example.org/a_(b)). Again: maud.lind@example.org, +491701234567.";

@@ -489,10 +489,11 @@ fn compile_without_fault(tools: &Path) {
         permissions: &Permissions::default(),
         judge: None,
     });
+    // A warning would be printed at each start of a project that has the tool, and nobody but us can do anything about it.
     let errors: Vec<String> = compilation
         .problems
         .iter()
-        .filter(|problem| problem.severity == Severity::Error)
+        .filter(|problem| problem.severity != Severity::Note)
         .map(|problem| format!("{problem:?}"))
         .collect();
     assert_eq!(errors, [] as [String; 0]);

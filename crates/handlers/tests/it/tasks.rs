@@ -3,7 +3,9 @@
 use crate::bench::{Bench, NOW_UNIX_MS};
 use serde_json::{Value, json};
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{HandlerMessage, TaskCancel, TaskFacts, TaskState, ToldProgress};
+use windlass_tool::handler::{
+    Finding, HandlerMessage, TaskCancel, TaskFacts, TaskState, ToldProgress,
+};
 use windlass_tool::id::EffectId;
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -73,7 +75,7 @@ fn a_task_that_runs_says_how_far_it_is_and_one_that_has_ended_what_it_brought() 
     );
     let asked = bench.fakes.tasks_asked.lock().unwrap()[0].clone();
     for name in ["conversation", "client", "user"] {
-        assert!(asked.contains(&format!("\"{name}\"")), "{asked}");
+        assert!(asked.contains(&format!(": {name}")), "{asked}");
     }
     assert!(!is_external(&bench));
 }
@@ -155,4 +157,38 @@ fn a_task_that_nobody_knows_is_said_to_be_none_and_tasks_that_cannot_be_read_are
         assert!(!report.message.contains("/var"), "{}", report.message);
     }
     assert_eq!(bench.audit_lines()[0].0, "tasks_unavailable");
+}
+
+#[test]
+fn whether_a_task_was_cancelled_is_read_from_its_row() {
+    let cancelled = |task: TaskFacts| TaskFacts {
+        is_cancel_requested: true,
+        ..task
+    };
+    let given_up = cancelled(ended("e-4", TaskState::Unknown, json!(null)));
+    let tasks = vec![
+        running("e-1"),
+        cancelled(running("e-2")),
+        ended("e-3", TaskState::Done, json!(7)),
+        given_up,
+    ];
+    let bench = bench(tasks);
+    for (id, expected) in [
+        ("e-1", None),
+        ("e-2", Some("stopping")),
+        ("e-3", Some("ended")),
+        ("e-4", Some("given_up")),
+        ("e-9", None),
+    ] {
+        match (
+            bench.look_up("cancel_task", json!({"task_id": id})),
+            expected,
+        ) {
+            (Finding::Happened(success), Some(word)) => {
+                assert_eq!(success.data.unwrap()["outcome"], word, "{id}");
+            }
+            (Finding::NotHappened, None) => {}
+            (found, _) => panic!("{id}: {found:?}"),
+        }
+    }
 }

@@ -73,6 +73,7 @@ pub(crate) fn tool(id: &str, behavior: Behavior) -> Arc<Tool> {
         idempotent: true,
         requires_confirmation: false,
         consent_condition: None,
+        remember: None,
         allowed_modes: vec![Mode::Voice],
         latency_budget_ms: 10,
         timeout_ms: 1_000,

@@ -7,10 +7,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
-use windlass_session::client::{CancelOutcome, CancelWay};
-use windlass_session::event::{CallRecord, SessionEvent};
+use windlass_session::client::{CancelOutcome, CancelWay, RevokeWay};
+use windlass_session::event::{CallRecord, SessionEvent, StandingNote};
 use windlass_session::facts::DeliveryKey;
-use windlass_store::{ConversationRef, Effect, EffectState};
+use windlass_store::{
+    ConversationRef, Effect, EffectState, QuestionNumber, StandingApproval, StandingEnd,
+    standing_id,
+};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::error::ErrorType;
@@ -33,6 +36,9 @@ const STOPPING: &str = "tool_cancel_requested";
 /// The event of a line that says which value of the conversation a handler has set, and of one that says which intent was rejected.
 const STATE_CHANGE: &str = "tool_state_changed";
 const REJECTED_INTENT: &str = "tool_intent_rejected";
+
+/// The event of a line that says that an approval stands for more than one call, or does so no longer.
+const STANDING: &str = "tool_standing_approval";
 
 /// Characters of the JSON that a handler gives to a line of its own.
 const DATA_CHARACTERS_MAX: usize = 65_536;
@@ -90,6 +96,11 @@ pub(super) enum What {
         key: Option<String>,
         problem: String,
     },
+    Standing {
+        approval: QuestionNumber,
+        tool: ToolId,
+        note: StandingNote,
+    },
     /// Leaves no line: no more of the session is to come.
     Ended,
 }
@@ -100,6 +111,14 @@ pub(super) struct Found {
     /// On whose behalf it was made.
     pub(super) user_id: UserId,
     pub(super) effect: Effect,
+    pub(super) now_unix_ms: u64,
+}
+
+/// What a user has revoked over HTTP.
+pub(super) struct Revoked {
+    pub(super) conversation: ConversationRef,
+    pub(super) user_id: UserId,
+    pub(super) standing: StandingApproval,
     pub(super) now_unix_ms: u64,
 }
 
@@ -117,6 +136,7 @@ impl Entry {
             | What::Cancel { .. }
             | What::StateChange { .. }
             | What::RejectedIntent { .. }
+            | What::Standing { .. }
             | What::Ended => return None,
         };
         Some((self.session.ledger.as_ref()?, effect_id))
@@ -210,6 +230,15 @@ impl What {
                 key: intent.shown_key().map(str::to_owned),
                 problem: problem.clone(),
             }),
+            SessionEvent::StandingApproval {
+                approval,
+                tool,
+                note,
+            } => Some(Self::Standing {
+                approval: *approval,
+                tool: tool.clone(),
+                note: *note,
+            }),
             SessionEvent::SessionEnded { .. } => Some(Self::Ended),
             _ => None,
         }
@@ -241,6 +270,7 @@ enum Rest<'a> {
     Cancel(CancelLine<'a>),
     StateChange(StateChangeLine<'a>),
     RejectedIntent(RejectedIntentLine<'a>),
+    Standing(StandingLine<'a>),
 }
 
 #[derive(Serialize)]
@@ -298,6 +328,75 @@ struct CancelLine<'a> {
     call_id: String,
     way: &'static str,
     outcome: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StandingLine<'a> {
+    tool_id: &'a str,
+    approval_id: String,
+    change: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    way: Option<&'static str>,
+}
+
+impl<'a> StandingLine<'a> {
+    fn of(approval: QuestionNumber, tool: &'a ToolId, note: StandingNote) -> Self {
+        let line = Self {
+            tool_id: tool.as_str(),
+            approval_id: standing_id(approval),
+            change: "given",
+            call_id: None,
+            expires_at: None,
+            reason: None,
+            way: None,
+        };
+        match note {
+            StandingNote::Given {
+                call,
+                expires_at_unix_ms,
+            } => Self {
+                call_id: Some(call.to_string()),
+                expires_at: Some(rfc3339(expires_at_unix_ms)),
+                ..line
+            },
+            StandingNote::Ended { why, way } => Self {
+                change: "ended",
+                reason: Some(why.as_str()),
+                way: way.map(RevokeWay::as_str),
+                ..line
+            },
+        }
+    }
+}
+
+/// A standing approval that its user revoked while no session of theirs said so.
+pub(super) fn of_revoked(revoked: &Revoked) -> Value {
+    let standing = &revoked.standing;
+    let note = StandingNote::Ended {
+        why: StandingEnd::Revoked,
+        way: Some(RevokeWay::Http),
+    };
+    let line = StandingLine::of(standing.question, &standing.tool, note);
+    let mut line = serde_json::to_value(line).expect("a line has text keys");
+    for (name, value) in [
+        ("event", STANDING.to_owned()),
+        ("timestamp", rfc3339(revoked.now_unix_ms)),
+        ("userId", revoked.user_id.to_string()),
+        (
+            "conversationId",
+            revoked.conversation.conversation_id.to_string(),
+        ),
+    ] {
+        line[name] = value.into();
+    }
+    line
 }
 
 #[derive(Serialize)]
@@ -412,6 +511,14 @@ pub(super) fn of_entry(
                 problem,
             }),
         ),
+        What::Standing {
+            approval,
+            tool,
+            note,
+        } => (
+            STANDING.into(),
+            Rest::Standing(StandingLine::of(*approval, tool, *note)),
+        ),
     };
     let line = Line {
         event,
@@ -467,7 +574,7 @@ pub(super) fn of_found(found: &Found) -> Value {
         EffectState::Done | EffectState::NotDone => true,
         EffectState::Running | EffectState::Unknown => false,
     };
-    json!({
+    let mut line = json!({
         "event": if is_known { SETTLED } else { "tool_outcome_unknown" },
         "timestamp": rfc3339(found.now_unix_ms),
         "userId": found.user_id,
@@ -480,7 +587,11 @@ pub(super) fn of_found(found: &Found) -> Value {
         "state": state_name(effect.state),
         "writtenAfterwards": true,
         "intent": intent,
-    })
+    });
+    if let Some(standing) = effect.newest_attempt().standing {
+        line["standingApproval"] = standing_id(standing).into();
+    }
+    line
 }
 
 /// As the audit says it.

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use windlass_session::client::ErrorCode;
 use windlass_session::model::{HistoryEntry, Role};
+use windlass_store::{QuestionNumber, standing_number};
 use windlass_tool::handler::Page;
 use windlass_tool::id::CallNumber;
 use windlass_tool::sensitive::Sensitive;
@@ -18,6 +19,9 @@ const HISTORY_ENTRIES_MAX: usize = 200;
 /// Said of a call that no server has named.
 pub const NO_CALL_ID: &str =
     "callId must be the id of a call as the server told it, such as \"call-3\"";
+
+/// Said of a standing approval that no server has named.
+pub const NO_APPROVAL_ID: &str = "approvalId must be the id of a standing approval as the server told it, such as \"approval-3\"";
 
 /// One message of a client, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +39,8 @@ pub enum ClientMessage {
     Interrupt,
     /// Stop one call.
     Cancel(CallNumber),
+    /// Ask the user again about what this standing approval covers.
+    Revoke(QuestionNumber),
     PlaybackDone,
     Stop,
     Ping,
@@ -56,6 +62,8 @@ pub struct ConfirmAnswer {
     pub approved: bool,
     /// Why the user denies it, as they wrote it.
     pub reason: Option<Sensitive<String>>,
+    /// Of an approval: it is to stand for calls with the same values.
+    pub remember: bool,
 }
 
 /// What a client wants of its session. Whether it may have it is decided elsewhere.
@@ -155,6 +163,14 @@ struct ConfirmBody {
     token: String,
     approved: bool,
     reason: Option<String>,
+    #[serde(default)]
+    remember: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RevokeBody {
+    approval_id: String,
 }
 
 /// Reads one text message. Fields that a message does not have are ignored, so that newer clients are understood.
@@ -189,6 +205,7 @@ pub fn parse(text: &[u8]) -> Result<ClientMessage, Rejection> {
                 token: Sensitive(confirm.token),
                 approved: confirm.approved,
                 reason: confirm.reason.map(Sensitive),
+                remember: confirm.remember,
             })
         }
         "interrupt" => ClientMessage::Interrupt,
@@ -196,6 +213,11 @@ pub fn parse(text: &[u8]) -> Result<ClientMessage, Rejection> {
             let cancel: CancelBody = body(text, "cancel")?;
             let call = CallNumber::parse(&cancel.call_id);
             ClientMessage::Cancel(call.ok_or_else(|| Rejection::bad(NO_CALL_ID))?)
+        }
+        "revoke" => {
+            let revoke: RevokeBody = body(text, "revoke")?;
+            let approval = standing_number(&revoke.approval_id);
+            ClientMessage::Revoke(approval.ok_or_else(|| Rejection::bad(NO_APPROVAL_ID))?)
         }
         "playback_done" => ClientMessage::PlaybackDone,
         "stop" => ClientMessage::Stop,
@@ -378,6 +400,7 @@ mod tests {
                     token: Sensitive("x".into()),
                     approved: false,
                     reason: Some(Sensitive("too dear".into())),
+                    remember: false,
                 }),
             ),
             (
@@ -386,7 +409,21 @@ mod tests {
                     token: Sensitive("x".into()),
                     approved: true,
                     reason: None,
+                    remember: false,
                 }),
+            ),
+            (
+                r#"{"type":"confirm","token":"x","approved":true,"remember":true}"#,
+                ClientMessage::Confirm(ConfirmAnswer {
+                    token: Sensitive("x".into()),
+                    approved: true,
+                    reason: None,
+                    remember: true,
+                }),
+            ),
+            (
+                r#"{"type":"revoke","approvalId":"approval-3"}"#,
+                ClientMessage::Revoke(QuestionNumber(3)),
             ),
             (r#"{"type":"interrupt"}"#, ClientMessage::Interrupt),
             (
@@ -429,6 +466,15 @@ mod tests {
                 ErrorCode::BadMessage,
             ),
             (r#"{"type":"cancel","callId":"all"}"#, ErrorCode::BadMessage),
+            (
+                r#"{"type":"confirm","token":"x","approved":true,"remember":"yes"}"#,
+                ErrorCode::BadMessage,
+            ),
+            (r#"{"type":"revoke"}"#, ErrorCode::BadMessage),
+            (
+                r#"{"type":"revoke","approvalId":"all"}"#,
+                ErrorCode::BadMessage,
+            ),
             (
                 r#"{"type":"start","userId":"a\u0000"}"#,
                 ErrorCode::BadMessage,

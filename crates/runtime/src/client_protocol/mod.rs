@@ -4,8 +4,10 @@
 mod incoming;
 mod outgoing;
 
-pub use incoming::{AudioMode, ClientMessage, ConfirmAnswer, NO_CALL_ID, Rejection, Start, parse};
-pub use outgoing::{ServerMessage, of_event, of_question, of_update};
+pub use incoming::{
+    AudioMode, ClientMessage, ConfirmAnswer, NO_APPROVAL_ID, NO_CALL_ID, Rejection, Start, parse,
+};
+pub use outgoing::{ServerMessage, of_event, of_question, of_update, offer_json, standing_json};
 
 use crate::transport::websocket::MessageLimits;
 

@@ -3,13 +3,15 @@
 
 use crate::redaction::without_sensitive;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::borrow::Cow;
+use windlass_session::RememberOffer;
 use windlass_session::client::{
     CancelOutcome, Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image,
 };
 use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
 use windlass_session::model::{Role, TranscriptEntry};
+use windlass_store::{StandingApproval, StandingScope};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{Outcome, ToolResponse, rfc3339};
 use windlass_tool::error::ErrorType;
@@ -137,6 +139,9 @@ pub enum ServerMessage<'a> {
         warning: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         because: Option<&'a str>,
+        /// What the user can have remembered.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        remember: Option<Value>,
         expires_at: String,
     },
     ConfirmationResult {
@@ -144,6 +149,10 @@ pub enum ServerMessage<'a> {
         call_id: Option<CallNumber>,
         ok: bool,
         response: &'a ToolResponse,
+    },
+    /// The approvals that stand for calls of the session, all of them.
+    StandingApprovals {
+        approvals: Vec<Value>,
     },
     Interrupted,
     TurnComplete {
@@ -255,8 +264,34 @@ pub fn of_question<'a>(
             .map(|preview| preview.expose().as_str()),
         warning: question.warning.as_deref(),
         because: question.because.as_deref(),
+        remember: question.remember.as_ref().map(offer_json),
         expires_at: rfc3339(question.expires_at_unix_ms),
     }
+}
+
+/// What a user can have remembered with an approval, for every client.
+pub fn offer_json(offer: &RememberOffer) -> Value {
+    json!({
+        "scope": "session",
+        "arguments": offer.arguments.expose(),
+        "minutes": offer.minutes,
+    })
+}
+
+/// A standing approval, for every client.
+pub fn standing_json(standing: &StandingApproval) -> Value {
+    let arguments: Option<Value> = serde_json::from_str(standing.values.expose()).ok();
+    json!({
+        "approvalId": standing.id(),
+        "tool": standing.tool,
+        "arguments": arguments,
+        "mode": match standing.scope {
+            StandingScope::Session(_) => Mode::Voice,
+            StandingScope::Client(_) => Mode::Text,
+        },
+        "givenAt": rfc3339(standing.given_at_unix_ms),
+        "expiresAt": rfc3339(standing.expires_at_unix_ms),
+    })
 }
 
 /// The message that an update of the core becomes; `None` for a question, which is nothing without its token.
@@ -282,6 +317,9 @@ pub fn of_update(update: &ClientUpdate) -> Option<ServerMessage<'_>> {
             images,
         },
         ClientUpdate::ModelGenerating => ServerMessage::ModelGenerating,
+        ClientUpdate::StandingApprovals(standing) => ServerMessage::StandingApprovals {
+            approvals: standing.iter().map(standing_json).collect(),
+        },
         ClientUpdate::Interrupted => ServerMessage::Interrupted,
         ClientUpdate::TurnComplete { turn } => ServerMessage::TurnComplete { turn: *turn },
         ClientUpdate::ToolsComplete { tool_count } => ServerMessage::ToolsComplete {
@@ -447,6 +485,7 @@ mod tests {
     use windlass_store::QuestionNumber;
     use windlass_tool::envelope::Meta;
     use windlass_tool::error::CallError;
+    use windlass_tool::id::SessionId;
 
     fn written(message: &ServerMessage<'_>) -> Value {
         let mut bytes = Vec::new();
@@ -524,6 +563,22 @@ mod tests {
                 },
                 json!({"type": "tool_output", "callId": "call-3", "sequence": 2, "data": {"line": "<b>"}}),
             ),
+            (
+                ClientUpdate::StandingApprovals(vec![StandingApproval {
+                    question: QuestionNumber(3),
+                    tool: ToolId::parse("save_file").unwrap(),
+                    tool_version: "1.0.0".into(),
+                    handler_hash: None,
+                    values: Sensitive(r#"{"/folder":"<b>"}"#.into()),
+                    scope: StandingScope::Session(SessionId::new("s-1")),
+                    given_at_unix_ms: 1_700_000_000_000,
+                    expires_at_unix_ms: 1_700_000_060_000,
+                }]),
+                json!({"type": "standing_approvals", "approvals": [{
+                    "approvalId": "approval-3", "tool": "save_file", "arguments": {"/folder": "<b>"},
+                    "mode": "voice", "givenAt": "2023-11-14T22:13:20.000Z",
+                    "expiresAt": "2023-11-14T22:14:20.000Z"}]}),
+            ),
             (ClientUpdate::Stopped, json!({"type": "stopped"})),
             (
                 ClientUpdate::Error {
@@ -562,6 +617,10 @@ mod tests {
                 preview: preview.map(|text| Sensitive(text.to_owned())),
                 warning: warning.map(str::to_owned),
                 because: because.map(str::to_owned),
+                remember: preview.map(|_| RememberOffer {
+                    arguments: Sensitive(json!({"/what": "fram"})),
+                    minutes: 15,
+                }),
                 expires_at_unix_ms: 1_700_000_000_000,
             };
             let token = Sensitive("2.00".to_owned());
@@ -571,6 +630,8 @@ mod tests {
                 expected["preview"] = json!(preview);
                 expected["warning"] = json!(warning);
                 expected["because"] = json!(because);
+                expected["remember"] =
+                    json!({"scope": "session", "arguments": {"/what": "fram"}, "minutes": 15});
             }
             assert_eq!(written(&of_question(&question, &token)), expected);
         }

@@ -212,10 +212,12 @@ impl Visible {
         match news {
             News::Effect(effect) => self.hide_effect(effect),
             News::Question(question) => self.hide_question(question),
+            // Sensitive arguments are never among the values of a standing approval.
             News::Asked(_)
             | News::TicketReply(_)
             | News::State { .. }
-            | News::CancelRequested(_) => None,
+            | News::CancelRequested(_)
+            | News::Standing(_) => None,
         }
     }
 
@@ -245,6 +247,7 @@ impl Visible {
             | Reply::Conflict
             | Reply::Refused(_)
             | Reply::Missing
+            | Reply::Revoked(_)
             | Reply::InUse
             | Reply::Settled(_) => None,
         }

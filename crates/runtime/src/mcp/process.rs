@@ -19,6 +19,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{Context, mend};
@@ -74,8 +75,39 @@ struct Open {
     presences: u64,
     /// The arguments of the newest calls.
     recent: VecDeque<Arc<Arguments>>,
-    /// The last line on standard error, as long as there was no call whose user could be in it.
-    last_words: String,
+    /// As long as there was no call whose user could be in them.
+    last_words: LastWords,
+}
+
+/// The line on standard error that says best why a server has ended: the last one that names an error, and else the last one. Many
+/// write a trace of the stack or their version behind it.
+#[derive(Default)]
+struct LastWords {
+    line: String,
+    names_error: bool,
+}
+
+impl LastWords {
+    fn hear(&mut self, line: &str) {
+        let names_error = names_error(line);
+        if !line.is_empty() && (names_error || !self.names_error) {
+            *self = Self {
+                line: line.chars().take(LAST_WORDS_MAX).collect(),
+                names_error,
+            };
+        }
+    }
+}
+
+/// Whether a line begins as those do by which programs say that they failed: `Error: …`, `ModuleNotFoundError: …`, `error: …`. What is
+/// indented belongs to another line.
+fn names_error(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    let is_indented = line.starts_with(char::is_whitespace);
+    !is_indented
+        && ["error:", "exception:"]
+            .iter()
+            .any(|name| line.contains(name))
 }
 
 struct Waiting {
@@ -121,10 +153,10 @@ impl ProcessWire {
             is_asked_for_presence: AtomicBool::new(false),
         });
         let writer = tokio::spawn(write(pipe, queue));
-        tokio::spawn(log(shared.clone(), errors));
+        let logged = tokio::spawn(log(shared.clone(), errors));
         let serving = shared.clone();
         tokio::spawn(async move {
-            serving.serve(process, lines).await;
+            serving.serve(process, lines, logged).await;
             writer.abort();
         });
         Ok(Self { shared })
@@ -206,7 +238,7 @@ impl Shared {
             };
             open.asked.insert(asked.id, waiting);
             if let Some(arguments) = asked.arguments {
-                open.last_words.clear();
+                open.last_words = LastWords::default();
                 open.recent.push_back(arguments);
                 if open.recent.len() > RECENT_MAX {
                     open.recent.pop_front();
@@ -267,7 +299,12 @@ impl Shared {
         });
     }
 
-    async fn serve(self: Arc<Self>, mut process: Process, mut lines: Lines<pipe::Receiver>) {
+    async fn serve(
+        self: Arc<Self>,
+        mut process: Process,
+        mut lines: Lines<pipe::Receiver>,
+        logged: JoinHandle<()>,
+    ) {
         let mut limit = LineLimit::new();
         let mut is_stopped = false;
         let end = loop {
@@ -282,7 +319,7 @@ impl Shared {
                         "the server wrote more than {} bytes without an end of line", lines.bytes_max
                     ),
                     Line::End => match timeout(END_GRACE, &mut process.ended).await {
-                        Ok(status) => break self.ended_with(status.as_deref()),
+                        Ok(status) => break self.ended_with(status.as_deref(), logged).await,
                         Err(_) => break "the server closed its output".to_owned(),
                     },
                 },
@@ -295,7 +332,7 @@ impl Shared {
                             lines.give_back(line);
                         }
                     }).await;
-                    break self.ended_with(status.as_deref());
+                    break self.ended_with(status.as_deref(), logged).await;
                 }
                 () = self.stop.notified() => {
                     is_stopped = true;
@@ -309,8 +346,13 @@ impl Shared {
             std::mem::take(&mut open.asked)
         };
         let name = &self.kit.name;
+        // Whoever opens a connection and gets none says so, once for all attempts.
+        let is_told = self.revision.get().is_none() && !asked.is_empty();
         match is_stopped {
             true => tracing::debug!(server = %name, "an MCP server was ended"),
+            false if is_told => {
+                tracing::debug!(server = %name, problem = end, "an MCP server did not begin");
+            }
             false => {
                 tracing::warn!(server = %name, calls = asked.len(), problem = end, "an MCP server broke off")
             }
@@ -325,9 +367,15 @@ impl Shared {
         }
     }
 
-    fn ended_with(&self, status: Result<&str, &oneshot::error::RecvError>) -> String {
+    async fn ended_with(
+        &self,
+        status: Result<&str, &oneshot::error::RecvError>,
+        logged: JoinHandle<()>,
+    ) -> String {
         let status = status.unwrap_or("nobody knows how");
-        match &*self.open().last_words {
+        // What it wrote last may still be read.
+        let _ = timeout(END_GRACE, logged).await;
+        match &*self.open().last_words.line {
             "" => format!("the server ended ({status})"),
             words => format!("the server ended ({status}), and wrote: {words}"),
         }
@@ -343,9 +391,9 @@ impl Shared {
         for arguments in &open.recent {
             of_calls.add(arguments, &everything);
         }
-        let text = of_calls.without_words(&text).escape_debug().to_string();
-        if open.recent.is_empty() && !text.is_empty() {
-            open.last_words = text.chars().take(LAST_WORDS_MAX).collect();
+        let text = shown(&of_calls.without_words(&text));
+        if open.recent.is_empty() {
+            open.last_words.hear(&text);
         }
         text
     }
@@ -431,6 +479,18 @@ impl Shared {
     }
 }
 
+/// A text in one line without what does not show. Quotation marks stay as they are.
+fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\'' | '"' | '\\' => shown.push(letter),
+            letter => shown.extend(letter.escape_debug()),
+        }
+    }
+    shown
+}
+
 /// Of a message that is too long to be kept, the request that it answers.
 #[derive(Deserialize)]
 struct OfRequest {
@@ -460,4 +520,31 @@ async fn log(shared: Arc<Shared>, errors: pipe::Receiver) {
         }
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_names_the_cause_is_told() {
+        let node = "node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\nError: Cannot find module 'zod'\n    at Function.load (loader:1:1) {\n  code: 'MODULE_NOT_FOUND'\n}\n\nNode.js v20.20.2";
+        let python = "Traceback (most recent call last):\n  File \"<string>\", line 1\nModuleNotFoundError: No module named 'nope'";
+        for (written, told) in [
+            (node, "Error: Cannot find module 'zod'"),
+            (python, "ModuleNotFoundError: No module named 'nope'"),
+            (
+                "starting\nerror: no such option --port\nusage: server",
+                "error: no such option --port",
+            ),
+            ("Error: one\nError: two\nbye", "Error: two"),
+            ("starting\nno token is set", "no token is set"),
+            ("no token is set\n\n", "no token is set"),
+            ("", ""),
+        ] {
+            let mut words = LastWords::default();
+            written.lines().for_each(|line| words.hear(&shown(line)));
+            assert_eq!(words.line, told, "{written}");
+        }
+    }
 }

@@ -27,6 +27,7 @@ fn tool(id: &str, category: Category, modes: &[Mode], documentation: &str) -> To
         idempotent: true,
         requires_confirmation: false,
         consent_condition: None,
+        remember: None,
         allowed_modes: modes.to_vec(),
         latency_budget_ms: 100,
         timeout_ms: 1_000,

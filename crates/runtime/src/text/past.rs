@@ -79,6 +79,14 @@ impl Past {
         }
     }
 
+    /// That of a conversation which has just begun under an id that others may know: what they write in it from now on is read.
+    pub fn begun() -> Self {
+        Self {
+            read_to: Some(EntryNumber(0)),
+            ..Self::none()
+        }
+    }
+
     /// That of a session which only gives an answer to a question about this call. `read_to` is the newest entry of the log.
     pub fn of_answer(call: CallNumber, read_to: EntryNumber) -> Self {
         Self {
@@ -146,7 +154,8 @@ impl Past {
             && began.at_work.is_empty()
             && began.unheard_questions.is_empty()
             && began.state.is_none()
-            && began.warned_models.is_empty();
+            && began.warned_models.is_empty()
+            && began.standing.is_empty();
         let shown = log.iter().filter(|entry| names_pictures(entry));
         let shown = shown.cloned().collect();
         let log = said_of(&log);

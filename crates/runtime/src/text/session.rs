@@ -27,7 +27,9 @@ use windlass_session::said::Said;
 use windlass_session::saved::{Began, SpentTurn};
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
-use windlass_store::{Beginner, ConversationRef, EntryNumber, LegNumber, NewEntry, QuestionNumber};
+use windlass_store::{
+    Beginner, ConversationRef, EntryNumber, LegNumber, NewEntry, QuestionNumber, StandingScope,
+};
 use windlass_tool::handler::{KnowledgeReader, World};
 use windlass_tool::id::{CallNumber, ClientId, EffectId, SessionId};
 use windlass_tool::sensitive::Sensitive;
@@ -507,6 +509,14 @@ impl TextSession {
             ClientUpdate::CancelResult { outcome, .. } => {
                 self.flow.stopped = Some(outcome);
                 return;
+            }
+            // In a conversation that belongs to nobody, those of other clients are none of this one's business.
+            ClientUpdate::StandingApprovals(mut standing) => {
+                let client_id = &self.calls.identity.client_id;
+                standing.retain(
+                    |known| matches!(&known.scope, StandingScope::Client(own) if own == client_id),
+                );
+                return sink.client(&ClientUpdate::StandingApprovals(standing));
             }
             ClientUpdate::ConfirmationRequest(question) => {
                 if let Some(token) = self.calls.token(question.question) {

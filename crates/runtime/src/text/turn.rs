@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_driver::SaidAnswer;
 use windlass_provider::answer::{Ending, ModelAnswer};
 use windlass_provider::failure::FailureClass;
 use windlass_provider::log::Entry;
@@ -206,14 +207,16 @@ impl TextSession {
             token,
             approved,
             reason,
+            remember,
         } = consent;
-        let reason = reason.as_ref().map(|reason| reason.expose().as_str());
+        let said = SaidAnswer {
+            approved,
+            reason: reason.as_ref().map(|reason| reason.expose().as_str()),
+            remember,
+        };
         self.flow.answers = Some(GivenAnswer::Sought);
         let mut inputs = VecDeque::new();
-        if let Err(error) = self
-            .calls
-            .answer(token.expose(), approved, reason, &mut inputs)
-        {
+        if let Err(error) = self.calls.answer(token.expose(), said, &mut inputs) {
             tracing::error!(session = %self.id(), %error, "an answer to a question is not taken");
             self.flow.answers = None;
             return sink.confirmed(&Confirmed {

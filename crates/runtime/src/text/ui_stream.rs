@@ -9,6 +9,7 @@ mod condensed;
 pub use condensed::condensed;
 
 use super::{Confirmed, FinishReason, TurnEnd, TurnSink};
+use crate::client_protocol::{offer_json, standing_json};
 use crate::redaction::without_sensitive;
 use chunk::{Chunk, write_event};
 use condensed::{AFTER_WORDS, BEFORE_ID, BEFORE_WORDS};
@@ -428,6 +429,10 @@ impl<O: Outlet> TurnSink for UiStream<O> {
                 self.data(&kind, message, false);
             }
             ClientUpdate::ToolOutput { call, data, .. } => self.piece(*call, data.expose()),
+            ClientUpdate::StandingApprovals(standing) => {
+                let approvals: Vec<Value> = standing.iter().map(standing_json).collect();
+                self.data("standing-approvals", &json!({"approvals": approvals}), true);
+            }
             // That of a question which ends by itself: no answer is being given to it.
             ClientUpdate::ConfirmationResult { call, response } => {
                 self.question_ended(*call, response.expose());
@@ -525,6 +530,7 @@ impl<O: Outlet> TurnSink for UiStream<O> {
             "preview": question.preview.as_ref().map(Sensitive::expose),
             "warning": question.warning,
             "because": question.because,
+            "remember": question.remember.as_ref().map(offer_json),
             "expiresAt": rfc3339(question.expires_at_unix_ms),
         });
         self.data("confirmation-request", &request, true);

@@ -286,6 +286,7 @@ impl ClientTask {
                 call,
                 way: CancelWay::Socket,
             },
+            ClientMessage::Revoke(approval) => ClientEvent::Revoke { approval },
             ClientMessage::PlaybackDone => ClientEvent::PlaybackDone,
             ClientMessage::Stop => ClientEvent::Stop,
             ClientMessage::Confirm(answer) => {

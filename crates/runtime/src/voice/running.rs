@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_driver::SaidAnswer;
 use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion};
 use windlass_session::event::{EndReason, SessionEvent};
 use windlass_session::io::{Input, Output};
@@ -236,6 +237,7 @@ impl Running {
                     | Output::Abandon { .. }
                     | Output::Record { .. }
                     | Output::Withdraw(_)
+                    | Output::Revoke(_)
                     | Output::Heard { .. }
                     | Output::CheckRate { .. }
                     | Output::Progress(_)
@@ -323,10 +325,15 @@ impl Running {
             .as_ref()
             .map(|reason| reason.expose().as_str());
         let mut inputs = VecDeque::new();
-        if let Err(error) = self
-            .calls
-            .answer(token, answer.approved, reason, &mut inputs)
-        {
+        if let Err(error) = self.calls.answer(
+            token,
+            SaidAnswer {
+                approved: answer.approved,
+                reason,
+                remember: answer.remember,
+            },
+            &mut inputs,
+        ) {
             tracing::error!(%error, session = %self.calls.identity.session_id, "an answer to a question could not be taken");
             return self.answer_not_taken(token, client);
         }

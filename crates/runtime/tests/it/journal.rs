@@ -123,7 +123,7 @@ async fn a_recorded_session_gives_the_same_when_it_is_run_again() {
         ("nothing_like_it", json!({})),
         ("scoring", json!({ "text": 1 })),
     ];
-    record(&journal, "s-1", &calls).await;
+    Box::pin(record(&journal, "s-1", &calls)).await;
     journal.close();
     let inputs = replay(lines(&path(folder.path(), "s-1")), tools());
     assert!(inputs.is_ok_and(|inputs| inputs > 12), "{inputs:?}");
@@ -133,7 +133,12 @@ async fn a_recorded_session_gives_the_same_when_it_is_run_again() {
 async fn another_core_or_other_tools_show_as_a_difference() {
     let folder = tempfile::tempdir().unwrap();
     let journal = start(folder.path(), 1_000_000, 10);
-    record(&journal, "s-1", &[("echo", json!({ "text": "tea" }))]).await;
+    Box::pin(record(
+        &journal,
+        "s-1",
+        &[("echo", json!({ "text": "tea" }))],
+    ))
+    .await;
     journal.close();
     let lines = lines(&path(folder.path(), "s-1"));
     let other = registry(Vec::new());
@@ -148,7 +153,7 @@ async fn sensitive_arguments_are_left_out_and_the_journal_is_partial_from_there(
         ("scoring", json!({})),
         ("echo", json!({ "text": "tea", "pin": "98765" })),
     ];
-    record(&journal, "s-1", &calls).await;
+    Box::pin(record(&journal, "s-1", &calls)).await;
     journal.close();
     let path = path(folder.path(), "s-1");
     assert!(!fs::read_to_string(&path).unwrap().contains("98765"));
@@ -175,7 +180,12 @@ async fn what_was_left_out_stands_nowhere_else() {
         ("teling", json!({ "pin": "98704" })),
     ];
     for (index, call) in calls.iter().enumerate() {
-        record(&journal, &format!("s-{index}"), std::slice::from_ref(call)).await;
+        Box::pin(record(
+            &journal,
+            &format!("s-{index}"),
+            std::slice::from_ref(call),
+        ))
+        .await;
     }
     journal.close();
     for index in 0..calls.len() {
@@ -191,7 +201,12 @@ async fn what_was_left_out_stands_nowhere_else() {
 async fn other_words_and_other_arguments_show_as_a_difference() {
     let folder = tempfile::tempdir().unwrap();
     let journal = start(folder.path(), 1_000_000, 10);
-    record(&journal, "s-1", &[("echo", json!({ "text": "tea" }))]).await;
+    Box::pin(record(
+        &journal,
+        "s-1",
+        &[("echo", json!({ "text": "tea" }))],
+    ))
+    .await;
     journal.close();
     let text = fs::read_to_string(path(folder.path(), "s-1")).unwrap();
     for (said, other) in [("and now?", "and then?"), ("\"tea\"", "\"sea\"")] {
@@ -211,7 +226,7 @@ async fn journals_are_bounded_in_size_and_in_number() {
         .map(|number| ("echo", json!({ "text": number.to_string() })))
         .collect();
     for session in ["s-1", "s-2", "s-3"] {
-        record(&journal, session, &calls).await;
+        Box::pin(record(&journal, session, &calls)).await;
     }
     journal.close();
     let files: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
@@ -270,6 +285,7 @@ fn effect() -> Effect {
             lease_end_unix_ms: 1,
             question: None,
             tool_version: None,
+            standing: None,
             outcome: Some(AttemptOutcome::Succeeded),
         }],
         receipt: Some(Sensitive(serde_json::to_string(&response).unwrap())),
@@ -333,6 +349,7 @@ fn what_the_ledger_says_of_a_call_holds_nothing_that_was_left_out_of_it() {
         question: Some(Box::new(question())),
         approved: false,
         reason: Some(Sensitive("98705 is wrong".to_owned())),
+        remember: false,
     };
     for (kind, input) in [
         ("decided", decided(Reply::Replay(Box::new(effect())))),

@@ -97,7 +97,7 @@ async fn run(path: &str) -> Vec<Value> {
     let audit = Arc::new(Audit::open(&file, AuditedArguments::Visible).unwrap());
     let watching: Arc<dyn Subscriber> = audit.clone();
     match path {
-        "direct" => direct(watching).await,
+        "direct" => Box::pin(direct(watching)).await,
         "gemini" | "interactions" | "openai" => Box::pin(by_text(path, watching)).await,
         "gemini-live" => by_voice(Live::Gemini, watching).await,
         "openai-realtime" => by_voice(Live::Openai, watching).await,

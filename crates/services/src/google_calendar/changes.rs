@@ -184,7 +184,7 @@ impl Account {
         if let Some(event) = self.event(change).await? {
             return self.made_before(change, &event, new);
         }
-        let event = {
+        let (event, no_meet) = {
             let _only_one = match self.settings.overlaps {
                 true => None,
                 false => Some(self.taking.lock().await),
@@ -214,16 +214,23 @@ impl Account {
                 let later = self.event(change).await.ok().flatten();
                 Ok(self.made(&later.unwrap_or(event), &new.wanted()))
             }
-            Links::Nobody | Links::Meet | Links::Service(_) => Ok(self.made(&event, &new.wanted())),
+            Links::Nobody | Links::Meet | Links::Service(_) => {
+                let made = self.made(&event, &new.wanted());
+                Ok(CalendarEvent {
+                    link_cause: no_meet.or(made.link_cause),
+                    ..made
+                })
+            }
         }
     }
 
+    /// The event, and why it was made without a conference that it was to have.
     async fn insert(
         &self,
         change: &str,
         maker: &str,
         new: &NewEvent<'_>,
-    ) -> Result<Event, RequestError> {
+    ) -> Result<(Event, Option<String>), RequestError> {
         let guests = new.attendees.iter().map(|email| json!({"email": email}));
         let mut body = json!({
             "id": change,
@@ -242,7 +249,7 @@ impl Account {
         let url = format!("{}?{}", self.events_url(calendar), self.told_to_guests());
         let plain = Request::json("POST", url.clone(), &body, Kind::Changes);
         if !(new.with_link && matches!(self.settings.links, Links::Meet)) {
-            return self.ask(plain).await;
+            return self.ask(plain).await.map(|event| (event, None));
         }
         // The same request's conference is made once (`conferenceData.createRequest.requestId`).
         body["conferenceData"] = json!({
@@ -255,11 +262,18 @@ impl Account {
         let with_meeting = Request::json("POST", url, &body, Kind::Changes);
         match self.ask(with_meeting).await {
             // A calendar that has no Meet refuses the whole; the event does not depend on it.
-            Err(RequestError::Status {
-                status: 400,
-                reason,
-            }) if names(&reason, "conference") => self.ask(plain).await,
-            made => made,
+            Err(
+                ref error @ RequestError::Status {
+                    status: 400,
+                    ref reason,
+                    ..
+                },
+            ) if names(reason, "conference") => {
+                let cause = error.without_words();
+                let event = self.ask(plain).await?;
+                Ok((event, Some(cause)))
+            }
+            made => made.map(|event| (event, None)),
         }
     }
 
@@ -290,20 +304,30 @@ impl Account {
             start: new.span.start,
             end: new.span.end,
         });
-        let Ok(link) = link.await else {
-            return self.made(&event, &new.wanted());
+        let link = match link.await {
+            Ok(link) => link,
+            Err(error) => {
+                return CalendarEvent {
+                    link_cause: Some(error.without_words()),
+                    ..self.made(&event, &new.wanted())
+                };
+            }
         };
         let body = json!({
             "location": link,
             "extendedProperties": {"private": {LINK: link}},
         });
-        match self.patch(&event, &body).await {
-            Ok(Attempt::Made(event)) => self.made(&event, &new.wanted()),
-            Ok(Attempt::Outdated) | Err(_) => CalendarEvent {
-                link: Some(link),
-                link_trouble: Some(LinkTrouble::Unwritten),
-                ..self.made(&event, &new.wanted())
-            },
+        let cause = match self.patch(&event, &body).await {
+            Ok(Attempt::Made(event)) => return self.made(&event, &new.wanted()),
+            Ok(Attempt::Outdated) => "the event was changed by others meanwhile".to_owned(),
+            Err(CalendarError::Rejected { cause, .. }) => cause,
+            Err(error) => error.to_string(),
+        };
+        CalendarEvent {
+            link: Some(link),
+            link_trouble: Some(LinkTrouble::Unwritten),
+            link_cause: Some(cause),
+            ..self.made(&event, &new.wanted())
         }
     }
 
@@ -521,9 +545,13 @@ impl Account {
             (None, Links::Meet | Links::Service(_)) => Some(LinkTrouble::Failed),
         };
         let is_place = |place: &String| link.as_ref() == Some(place);
+        let trouble = trouble.filter(|_| wanted.with_link);
+        let is_of_meet = matches!(self.settings.links, Links::Meet);
+        let cause = trouble.filter(|trouble| is_of_meet && *trouble == LinkTrouble::Failed);
         CalendarEvent {
+            link_cause: cause.and_then(|_| event.conference_status()),
             location: event.location.clone().filter(is_place),
-            link_trouble: trouble.filter(|_| wanted.with_link),
+            link_trouble: trouble,
             link,
             title: Some(wanted.title.to_owned()),
             attendees: wanted.attendees.to_vec(),
@@ -587,6 +615,7 @@ fn refusal_of_change(error: RequestError) -> CalendarError {
     let RequestError::Status {
         status: 400,
         reason,
+        ..
     } = &error
     else {
         return refusal(error);
@@ -601,9 +630,10 @@ fn refusal_of_change(error: RequestError) -> CalendarError {
             "the calendar does not take the event as these arguments have it; nothing was changed",
         ),
     };
-    CalendarError::Invalid {
+    CalendarError::Rejected {
         pointer,
         message: message.to_owned(),
+        cause: error.without_words(),
     }
 }
 

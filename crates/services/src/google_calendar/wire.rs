@@ -2,6 +2,7 @@
 //! (<https://developers.google.com/workspace/calendar/api/v3/reference/events>, `/freebusy/query`), and our marks in them. Asks nobody.
 
 use crate::conference::checked;
+use crate::settling::is_code;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -191,6 +192,13 @@ impl Event {
     pub(super) fn awaits_link(&self) -> bool {
         let data = self.conference_data.as_ref();
         data.is_some_and(|data| data.create_request.status.status_code == "pending")
+    }
+
+    /// What became of the conference that was asked for, in words for operators.
+    pub(super) fn conference_status(&self) -> Option<String> {
+        let data = self.conference_data.as_ref()?;
+        let code = &data.create_request.status.status_code;
+        is_code(code).then(|| format!("the status of the conference is {code}"))
     }
 }
 

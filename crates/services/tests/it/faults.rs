@@ -157,12 +157,17 @@ fn a_wrong_key_account_model_or_address_is_for_operators_to_mend() {
 #[test]
 fn a_busy_service_says_when_to_come_back_and_a_broken_one_may_have_charged() {
     for (name, ask) in SERVICES {
-        for (header, retry_after_ms) in [
-            ("7", Some(7_000)),
-            ("99999999999", Some(3_600_000)),
-            ("Fri, 31 Dec 1999 23:59:59 GMT", None),
+        let now = ("Date", "Tue, 24 Nov 2026 10:00:00 GMT");
+        for (headers, retry_after_ms) in [
+            (vec![("Retry-After", "7")], Some(7_000)),
+            (vec![("Retry-After", "99999999999")], Some(3_600_000)),
+            (
+                vec![("Retry-After", "Tue, 24 Nov 2026 10:02:00 GMT"), now],
+                Some(120_000),
+            ),
+            (vec![("Retry-After", "Tue, 24 Nov 2026 10:02:00 GMT")], None),
         ] {
-            let reply = Reply::with(429, &[("Retry-After", header)], b"{}");
+            let reply = Reply::with(429, &headers, b"{}");
             assert_eq!(error_of(ask, reply), ServiceError::Busy { retry_after_ms });
         }
         // What goes by POST may have been carried out, and charged, behind a gateway that gave up.

@@ -42,9 +42,13 @@ impl Calls {
         call.started.get_or_insert(talk.step.now);
         talk.step
             .set_deadline(Deadline::Attempt(call.call_ref()), timeout);
-        let is_answered_now =
-            call.is_task() && !call.is_detached && call.wait_ms(&talk.step.config) == Some(0);
-        if !is_answered_now {
+        // What the ledger has granted too late does not run, and is not said to be at work.
+        let now_unix_ms = talk.step.unix_ms();
+        let is_over = |run: &EffectRun| run.lease_end_unix_ms <= now_unix_ms;
+        let is_over = run.as_ref().is_some_and(is_over);
+        let is_task = call.is_task() && !call.is_detached;
+        let is_answered_now = is_task && !is_over && call.wait_ms(&talk.step.config) == Some(0);
+        if !is_answered_now && !is_over {
             await_patience(&call, talk);
         }
         talk.step.heard_provider();
@@ -584,7 +588,9 @@ impl Calls {
         // Most calls have nobody beside them, and need no copy.
         let for_others = (!call.attached.is_empty()).then(|| settled.clone());
         match &call.origin {
-            Origin::Approval { question, clicks } => {
+            Origin::Approval {
+                question, clicks, ..
+            } => {
                 let response = &settled.response;
                 self.approvals
                     .tell_clicks(question, *clicks, response, talk);

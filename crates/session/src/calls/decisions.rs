@@ -5,6 +5,7 @@ use super::open::{Call, Origin, Phase};
 use super::{Calls, deduplicated, give_back, spend};
 use crate::answers::CallAnswer;
 use crate::approvals::{UserAnswer, refuse_token};
+use crate::client::RevokeWay;
 use crate::deadlines::Deadline;
 use crate::event::{DuplicateRule, Resolution, SessionEvent};
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
@@ -21,7 +22,9 @@ use std::time::Duration;
 use windlass_store::command::{
     AnswerVerdict, OpenQuestion, Refusal, Reply, Request, RequestOrigin, Run, WithdrawnQuestion,
 };
-use windlass_store::{Effect, EffectState, Nonce, Question, QuestionState};
+use windlass_store::{
+    Effect, EffectState, Nonce, Question, QuestionNumber, QuestionState, StandingApproval,
+};
 use windlass_tool::condition::{Facts, Given};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, EffectId};
@@ -44,6 +47,7 @@ impl Calls {
         let (nonce, effect_id) = talk.step.mint();
         call.consent = consent_of(&call.facts, talk);
         let tool = call.tool();
+        let needs_consent = consent::is_needed(call.consent.as_deref());
         let preview = tool.confirmation_preview.as_ref();
         let arguments = call.arguments();
         let preview = preview.map(|preview| template::render(preview, arguments));
@@ -64,11 +68,15 @@ impl Calls {
             origin: request_origin(&call, talk),
             onset: call.onset,
             may_run: call.refusal.is_none() && call.may_begin(),
-            needs_consent: consent::is_needed(call.consent.as_deref()),
+            needs_consent,
             because: call.consent.as_deref().and_then(ConsentReason::words),
             clock: tool
                 .is_available_by_time()
                 .then(|| talk.step.config.given.clock.clone()),
+            standing_values: match needs_consent {
+                true => consent::standing_values(tool, arguments),
+                false => None,
+            },
             ignores_external_content: tool.is_exempt_from_external_content_rule(),
             can_ask: self.can_ask(talk),
             mode: talk.step.config.mode,
@@ -246,7 +254,12 @@ impl Calls {
     }
 
     /// The attempt is this call's.
-    pub(super) fn on_run(&mut self, call: Box<Call>, run: Run, talk: &mut Talk) {
+    pub(super) fn on_run(&mut self, mut call: Box<Call>, run: Run, talk: &mut Talk) {
+        match run.standing {
+            Some(given) if call.is_approved() => self.standing.given(call.number(), *given, talk),
+            Some(standing) => call.consent = Some(consent::covered_by(&standing)),
+            None => {}
+        }
         let question = call.question().map(|question| question.number);
         let effect_run = run.effect_id.map(|effect_id| EffectRun {
             effect_id,
@@ -261,6 +274,14 @@ impl Calls {
         }
         if !call.may_begin() {
             return self.cancel(call, effect_run, talk);
+        }
+        // What would begin is known to have ended, and somebody may have been told so.
+        if std::mem::take(&mut call.is_over) {
+            call.phase = Phase::Admission;
+            return match call.is_approved() {
+                true => self.send_approval(call, talk),
+                false => self.request(call, talk),
+            };
         }
         // A further attempt has no cost of its own.
         if call.has_begun() {
@@ -446,7 +467,7 @@ impl Calls {
         let Some(question) = question else {
             return refuse_token(talk);
         };
-        let is_approval = matches!(answer, UserAnswer::Approved);
+        let is_approval = matches!(answer, UserAnswer::Approved { .. });
         let refuse = |message: String| CallError::new(ErrorType::Transient, message);
         // Nothing begins in a session that is over.
         if !talk.ending.is_running() {
@@ -498,9 +519,11 @@ impl Calls {
         match facts {
             Some(facts) => {
                 let consent = consent::asked_before(&question);
+                let remember = matches!(answer, UserAnswer::Approved { remember: true });
                 let origin = Origin::Approval {
                     question,
                     clicks: 0,
+                    remember,
                 };
                 let mut call = Box::new(Call::new(facts, origin, false));
                 call.consent = consent;
@@ -537,11 +560,19 @@ impl Calls {
         let Some(question) = call.question().map(|question| question.number) else {
             return;
         };
+        let remember = match &call.origin {
+            Origin::Approval {
+                question,
+                remember: true,
+                ..
+            } => ledger::new_standing(question, call.tool(), &talk.step),
+            Origin::Approval { .. } | Origin::Model | Origin::Handler(_) => None,
+        };
         let (number, may_run) = (call.number(), call.refusal.is_none());
         let approval = ledger::approval(
             Some(call.tool()),
             (number, call.turn()),
-            may_run,
+            (may_run, remember),
             &talk.step,
         );
         talk.step.push(Output::Answer {
@@ -560,7 +591,10 @@ impl Calls {
 
     /// An approval came to something else than a run of its own.
     fn end_approved(&mut self, call: Box<Call>, reply: Reply, talk: &mut Talk) {
-        let Origin::Approval { question, clicks } = call.origin else {
+        let Origin::Approval {
+            question, clicks, ..
+        } = call.origin
+        else {
             return;
         };
         match (reply, call.refusal) {
@@ -595,6 +629,7 @@ impl Calls {
             News::TicketReply(reply) => talk.on_ticket_reply(&reply),
             News::State { kept, own } => talk.learn_values(&kept, own),
             News::CancelRequested(effect_id) => self.on_cancel_requested(&effect_id, talk),
+            News::Standing(news) => self.standing.learn(*news, talk),
         }
     }
 
@@ -610,6 +645,7 @@ impl Calls {
         for number in waiting {
             self.ask_again(number, talk);
         }
+        self.open.note_over(effect.newest_attempt().nonce);
         correct_untold(effect, talk);
         let mut is_told = self.on_accepted_end(effect, talk);
         // A run of this session's own is told when its outcome is stored.
@@ -622,6 +658,30 @@ impl Calls {
                 self.tell_known_end(effect, slot, talk);
             }
         }
+    }
+
+    pub(crate) fn on_began_with_standing(
+        &mut self,
+        standing: Vec<StandingApproval>,
+        talk: &mut Talk,
+    ) {
+        self.standing.restore(standing, talk);
+    }
+
+    pub(crate) fn show_standing(&self, talk: &mut Talk) {
+        self.standing.show(talk);
+    }
+
+    pub(crate) fn on_revoked(&mut self, approval: QuestionNumber, talk: &mut Talk) {
+        self.standing.revoke(approval, RevokeWay::Socket, talk);
+    }
+
+    pub(crate) fn on_standing_expired(&mut self, approval: QuestionNumber, talk: &mut Talk) {
+        self.standing.expired(approval, talk);
+    }
+
+    pub(crate) fn standing_ends(&mut self, talk: &mut Talk) {
+        self.standing.session_ended(talk);
     }
 
     /// What the conversation has when the session begins: requests that the user may still answer, which are shown again under a

@@ -91,7 +91,9 @@ impl Calls {
             self.note_accepted(&effect_id, call.slot(), &response);
         }
         match &call.origin {
-            Origin::Approval { question, clicks } => {
+            Origin::Approval {
+                question, clicks, ..
+            } => {
                 self.approvals
                     .tell_clicks(question, *clicks, &response, talk);
             }

@@ -55,6 +55,8 @@ pub(crate) struct Call {
     pub(crate) is_taken_back: bool,
     /// The user wants it stopped: what runs of it goes on, and no attempt follows.
     pub(crate) is_stopped_by_user: bool,
+    /// The attempt that it waits to be granted has ended in the ledger already: its lease was over on another server's clock.
+    pub(crate) is_over: bool,
     /// Deliveries that share its answer.
     pub(crate) attached: Vec<(Slot, DuplicateRule)>,
 }
@@ -68,6 +70,8 @@ pub(crate) enum Origin {
         question: Box<Question>,
         /// Further approvals of the same. Each is told what comes of it.
         clicks: u32,
+        /// The user wants the approval to stand for calls with the same values.
+        remember: bool,
     },
     /// The handler of another call asks for it, and waits for its answer.
     Handler(Box<Nesting>),
@@ -140,6 +144,7 @@ impl Call {
             spoken: true,
             is_taken_back: false,
             is_stopped_by_user: false,
+            is_over: false,
             attached: Vec::new(),
         }
     }
@@ -392,7 +397,9 @@ impl OpenCalls {
     /// The user approves a request once more. False where no call that is waited for runs by its approval.
     pub(crate) fn click(&mut self, number: QuestionNumber) -> bool {
         for call in self.open.iter_mut().filter(|call| !call.is_detached) {
-            if let Origin::Approval { question, clicks } = &mut call.origin
+            if let Origin::Approval {
+                question, clicks, ..
+            } = &mut call.origin
                 && question.number == number
             {
                 *clicks = clicks.saturating_add(1);
@@ -449,6 +456,15 @@ impl OpenCalls {
                 && call.delivered().batch == delivered.batch
                 && call.number() < delivered.number
         })
+    }
+
+    /// An attempt has ended that a call still waits to be granted.
+    pub(crate) fn note_over(&mut self, attempt: Nonce) {
+        let awaits =
+            |phase: &Phase| matches!(phase, Phase::Deciding { nonce, .. } if *nonce == attempt);
+        for call in self.open.iter_mut().filter(|call| awaits(&call.phase)) {
+            call.is_over = true;
+        }
     }
 
     /// The `writes` call of this message that has still to be done before the given one may start, and that nobody waits for.

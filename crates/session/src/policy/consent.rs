@@ -1,11 +1,20 @@
-//! Which calls need the user's consent by what their tools say, and why a user was asked, in words for the audit. Whether a call that
-//! needs none is asked about all the same, the ledger decides.
+//! Which calls need the user's consent by what their tools say, which approvals may stand for the calls that follow, and why a user was
+//! asked, in words for the audit. Whether a call that needs none is asked about all the same, and whether an approval that was given
+//! before covers one that does, the ledger decides.
 
+use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
-use windlass_store::{Certainty, Hazards, Question};
+use windlass_store::{
+    Certainty, Hazards, Question, QuestionNumber, STANDING_VALUES_BYTES_MAX, StandingApproval,
+    standing_id,
+};
+use windlass_tool::arguments::Arguments;
 use windlass_tool::condition::{ConsentCondition, Facts, Unjudged};
+use windlass_tool::envelope::rfc3339;
 use windlass_tool::registry::Tool;
+use windlass_tool::remember::Remember;
+use windlass_tool::sensitive::Sensitive;
 
 /// Why the user was asked about a call, or was not, of a tool that asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +31,11 @@ pub enum ConsentReason {
     ExternalContent,
     DoneBefore,
     MayHaveHappened,
+    /// The tool asks for the call, and the user has approved such calls before.
+    Standing {
+        approval: QuestionNumber,
+        given_at_unix_ms: u64,
+    },
 }
 
 /// The condition by which a tool asks, as far as it may be told.
@@ -69,6 +83,15 @@ impl fmt::Display for ConsentReason {
             }
             Self::DoneBefore => formatter.write_str("it was done before"),
             Self::MayHaveHappened => formatter.write_str("it may have happened before"),
+            Self::Standing {
+                approval,
+                given_at_unix_ms,
+            } => write!(
+                formatter,
+                "covered by the standing approval {}, given at {}",
+                standing_id(*approval),
+                rfc3339(*given_at_unix_ms)
+            ),
         }
     }
 }
@@ -88,7 +111,8 @@ impl ConsentReason {
             | Self::DoesNotHold(_)
             | Self::ExternalContent
             | Self::DoneBefore
-            | Self::MayHaveHappened => None,
+            | Self::MayHaveHappened
+            | Self::Standing { .. } => None,
         }
     }
 }
@@ -112,7 +136,7 @@ pub(crate) fn judge(tool: &Tool, facts: &Facts<'_>) -> Option<ConsentReason> {
 /// Whether a call that its tool says this of needs consent.
 pub(crate) fn is_needed(reason: Option<&ConsentReason>) -> bool {
     match reason {
-        None | Some(ConsentReason::DoesNotHold(_)) => false,
+        None | Some(ConsentReason::DoesNotHold(_) | ConsentReason::Standing { .. }) => false,
         Some(
             ConsentReason::Always
             | ConsentReason::Holds(_)
@@ -123,6 +147,53 @@ pub(crate) fn is_needed(reason: Option<&ConsentReason>) -> bool {
             | ConsentReason::MayHaveHappened,
         ) => true,
     }
+}
+
+/// What a user can have remembered with an approval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RememberOffer {
+    /// The values that have to be the same, by the JSON pointers of their arguments.
+    pub arguments: Sensitive<Value>,
+    /// For how long at most; by voice the session's end comes first.
+    pub minutes: u64,
+}
+
+impl RememberOffer {
+    /// What a request offers: its tool lets it be remembered, is the one that was asked about, and the user is told of nothing else.
+    /// `minutes_max` is the limit of the request's mode. The one rule for every way on which a request is shown or answered.
+    pub fn of(question: &Question, tool: &Tool, minutes_max: u64) -> Option<Self> {
+        let is_the_same = *tool.version == *question.tool_version
+            && question.handler_hash.as_deref() == Some(&*tool.code_hash);
+        if !is_the_same || !question.hazards.is_empty() {
+            return None;
+        }
+        let arguments: Arguments = serde_json::from_str(question.arguments.expose()).ok()?;
+        let remember = tool.remember.as_ref()?;
+        let minutes = remember.minutes.unwrap_or(u64::MAX).min(minutes_max);
+        standing_values(tool, &arguments).filter(|_| minutes > 0)?;
+        Some(Self {
+            arguments: Sensitive(remember.values(&arguments)),
+            minutes,
+        })
+    }
+}
+
+/// The values by which an approval of a call of this tool stands for others; `None` where none may.
+pub(crate) fn standing_values(tool: &Tool, arguments: &Arguments) -> Option<Sensitive<String>> {
+    let remember = tool
+        .remember
+        .as_ref()
+        .filter(|_| tool.permissions.approver_roles.is_empty())?;
+    let values = Remember::text(&remember.values(arguments));
+    (values.len() <= STANDING_VALUES_BYTES_MAX).then_some(Sensitive(values))
+}
+
+/// Why a call runs that its tool asks about, and that the ledger has let run.
+pub(crate) fn covered_by(standing: &StandingApproval) -> Arc<ConsentReason> {
+    Arc::new(ConsentReason::Standing {
+        approval: standing.question,
+        given_at_unix_ms: standing.given_at_unix_ms,
+    })
 }
 
 /// Why the ledger has the user asked: a hazard says more than the tool.

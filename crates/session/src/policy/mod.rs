@@ -18,7 +18,7 @@ pub(crate) use admit::{Gates, admitted, examine, not_available, refused_approval
 pub use admitted::{AdmittedCall, EffectRun};
 pub(crate) use arguments::judge as judge_arguments;
 pub(crate) use budget::BLOCKING_TOOL;
-pub use consent::{ConsentReason, ConsentRule};
+pub use consent::{ConsentReason, ConsentRule, RememberOffer};
 pub use idempotency::names_delivery;
 pub(crate) use idempotency::{Deliveries, Delivery, DeliveryState, Settled, delivery_key};
 pub(crate) use loop_guard::{LoopHistory, SavedLoops, Seen};

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::{ClientEvent, MessageKey};
-use windlass_session::io::{Input, News, RateDecision, StoreProblem};
+use windlass_session::io::{Input, News, RateDecision, StandingNews, StoreProblem};
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent, TurnEndReason, Usage,
 };
@@ -15,6 +15,7 @@ use windlass_store::log::LegRequest;
 use windlass_store::{
     Attempt, AttemptNumber, AttemptOutcome, Certainty, Earlier, Effect, EffectKey, EffectState,
     EntryNumber, Hazards, LookupState, Nonce, OwnerId, Question, QuestionNumber, QuestionState,
+    StandingApproval, StandingChange, StandingEnd, StandingEvent, StandingScope,
 };
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Cause, ContentPart, Failure, HandlerMessage, Report, Success};
@@ -57,6 +58,7 @@ fn effect() -> Effect {
             lease_end_unix_ms: 1_700_000_010_000,
             question: Some(QuestionNumber(3)),
             tool_version: None,
+            standing: Some(QuestionNumber(3)),
             outcome: Some(AttemptOutcome::Unknown),
         }],
         receipt: Some(Sensitive("{}".to_owned())),
@@ -226,6 +228,19 @@ fn what_handlers_bring_comes_back() {
     }]);
 }
 
+fn standing() -> StandingApproval {
+    StandingApproval {
+        question: QuestionNumber(3),
+        tool: ToolId::parse("order").unwrap(),
+        tool_version: "1.0.0".to_owned(),
+        handler_hash: Some("1".to_owned()),
+        values: Sensitive(r#"{"/what":"tea"}"#.to_owned()),
+        scope: StandingScope::Session(SessionId::new("s-1")),
+        given_at_unix_ms: 1,
+        expires_at_unix_ms: 2,
+    }
+}
+
 #[test]
 fn what_the_ledger_and_the_limits_answer_comes_back() {
     let decided = [
@@ -235,6 +250,7 @@ fn what_the_ledger_and_the_limits_answer_comes_back() {
             attempt: AttemptNumber(2),
             lease_end_unix_ms: 1_700_000_000_000,
             question: Some(question()),
+            standing: Some(Box::new(standing())),
         })))),
         Ok(Box::new(Reply::Replay(Box::new(effect())))),
         Ok(Box::new(Reply::Denied(Box::new(question())))),
@@ -267,22 +283,33 @@ fn what_the_ledger_and_the_limits_answer_comes_back() {
                 author: Some("Maya".to_owned()),
                 text: Sensitive("It is on its way.".to_owned()),
             })),
+            News::Standing(Box::new(StandingNews {
+                standing: vec![standing()],
+                own: vec![StandingChange {
+                    question: QuestionNumber(3),
+                    tool: ToolId::parse("order").unwrap(),
+                    event: StandingEvent::Ended(StandingEnd::Expired),
+                }],
+            })),
         ]),
         Input::Began(Box::new(Began {
             questions: vec![question()],
             unheard: vec![effect()],
             unheard_questions: vec![question()],
+            standing: vec![standing()],
             ..Began::default()
         })),
         Input::Answered {
             question: Some(Box::new(question())),
             approved: true,
             reason: None,
+            remember: true,
         },
         Input::Answered {
             question: None,
             approved: false,
             reason: Some(Sensitive("too dear".to_owned())),
+            remember: false,
         },
         Input::RateChecked {
             call: CallNumber(1),

@@ -35,6 +35,7 @@ mod restarts;
 mod resumed;
 mod retries;
 mod said_into_answers;
+mod standing_approvals;
 mod state;
 mod streamed_outputs;
 mod tasks;

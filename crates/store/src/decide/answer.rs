@@ -73,6 +73,7 @@ impl Step<'_> {
         if !tool.writes && !tool.is_background {
             self.change_question(number, QuestionState::Approved, None);
             self.answered_with(number, answer);
+            self.give_standing(&question, approval);
             return self.run_without_effect(&question, approval);
         }
         // What changes nothing begins anew, whatever came of it before.
@@ -155,6 +156,7 @@ impl Step<'_> {
             nonce: answer.nonce,
             lease_ms: approval.lease_ms,
             question: Some(question.number),
+            standing: None,
         });
         let Reply::Run(mut run) = reply else {
             return reply;
@@ -162,6 +164,7 @@ impl Step<'_> {
         if question.state != QuestionState::Approved {
             let effect_id = run.effect_id.clone();
             self.change_question(question.number, QuestionState::Approved, effect_id);
+            run.standing = self.give_standing(question, approval);
         }
         run.question = Some(question.clone());
         Reply::Run(run)
@@ -178,6 +181,7 @@ impl Step<'_> {
                     attempt: attempt.number,
                     lease_end_unix_ms: attempt.lease_end_unix_ms,
                     question: Some(question.clone()),
+                    standing: self.standing_of(question.number),
                 })));
             }
         }
@@ -248,6 +252,7 @@ impl Step<'_> {
             attempt: AttemptNumber(1),
             lease_end_unix_ms: self.now_unix_ms.saturating_add(approval.lease_ms),
             question: Some(question.clone()),
+            standing: self.standing_of(question.number),
         }))
     }
 

@@ -47,6 +47,7 @@ impl Step<'_> {
         // A later session under the same id is told nothing of what its user has deleted.
         self.heard();
         self.other.push(Change::LegsEnded);
+        self.conversation.standing.clear();
         self.conversation.heading = Heading::default();
         // Numbers go on, so that what is said later is later than what was done.
         self.conversation.first_entry = EntryNumber(self.conversation.last_entry.0 + 1);

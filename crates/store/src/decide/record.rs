@@ -286,6 +286,7 @@ impl Step<'_> {
             .iter()
             .any(|question| question.is_open(now_unix_ms));
         if is_meant {
+            self.withdraw_standing(number);
             let state = match is_replaced {
                 true => QuestionState::Closed,
                 false => QuestionState::Open,

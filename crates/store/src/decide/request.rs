@@ -35,6 +35,7 @@ impl Step<'_> {
         if let Some(reply) = self.acknowledged_before(request) {
             return reply;
         }
+        self.end_lapsed_standing(Some(request));
         let (delivery, generation) = match &request.origin {
             RequestOrigin::Handler { parent, ordinal } => {
                 return self.nested(request, key, parent, *ordinal);
@@ -104,6 +105,7 @@ impl Step<'_> {
                     attempt: attempt.number,
                     lease_end_unix_ms: attempt.lease_end_unix_ms,
                     question: None,
+                    standing: attempt.standing.and_then(|number| self.standing_of(number)),
                 })));
             }
         }
@@ -151,7 +153,7 @@ impl Step<'_> {
         }
         let again = child.map(|child| child.effect_id);
         let parent = Some((parent.clone(), ordinal));
-        self.begin(request, key, again, parent, 0)
+        self.begin(request, key, (again, parent), (0, None))
     }
 
     fn may_look_up(&self, effect: &Effect, request: &Request) -> bool {
@@ -415,7 +417,11 @@ impl Step<'_> {
         let external = self.conversation.has_external_content
             && !request.ignores_external_content
             && request.tool.writes;
-        if request.needs_consent || external {
+        let standing = match request.needs_consent {
+            true => self.standing_for(request),
+            false => None,
+        };
+        if external || (request.needs_consent && standing.is_none()) {
             return match request.can_ask {
                 true => self.ask_naming(request, key, self.hazards(&request.tool)),
                 false => Reply::Refused(Refusal::NobodyToAsk),
@@ -426,14 +432,24 @@ impl Step<'_> {
             return Reply::Refused(Refusal::NotAllowed);
         }
         if !request.tool.writes && !request.tool.is_background {
+            if let Some(standing) = &standing {
+                self.use_standing(standing, None, &request.leg.leg);
+            }
             return Reply::Run(Box::new(Run {
                 effect_id: None,
                 attempt: AttemptNumber(1),
                 lease_end_unix_ms: self.now_unix_ms.saturating_add(request.lease_ms),
                 question: None,
+                standing: standing.map(Box::new),
             }));
         }
-        self.begin(request, key, again, None, generation)
+        let number = standing.as_ref().map(|standing| standing.question);
+        let mut reply = self.begin(request, key, (again, None), (generation, number));
+        if let (Reply::Run(run), Some(standing)) = (&mut reply, standing) {
+            self.use_standing(&standing, run.effect_id.clone(), &request.leg.leg);
+            run.standing = Some(Box::new(standing));
+        }
+        reply
     }
 
     /// Effects of the same tool that were asked for on another connection, and not heard of: a model that lost its connection
@@ -509,9 +525,8 @@ impl Step<'_> {
         &mut self,
         request: &Request,
         key: EffectKey,
-        again: Option<EffectId>,
-        parent: Option<(EffectId, u32)>,
-        generation: u64,
+        (again, parent): (Option<EffectId>, Option<(EffectId, u32)>),
+        (generation, standing): (u64, Option<QuestionNumber>),
     ) -> Reply {
         let task = Self::task_of(&request.tool, parent.is_some());
         if let Some(refused) = self.refused_task(task.as_deref()) {
@@ -555,6 +570,7 @@ impl Step<'_> {
             nonce: request.nonce,
             lease_ms: request.lease_ms,
             question: None,
+            standing,
         })
     }
 }

@@ -1,11 +1,12 @@
 //! The tables of conversations, their legs, their deliveries, and of what was given up.
 
 use super::effects::read_reference;
-use super::tables::{bound, loaded_number, loaded_time, mode, number, odd, time};
+use super::tables::{bound, from_json, json, loaded_number, loaded_time, mode, number, odd, time};
 use crate::id::{ConversationRef, EffectKey, EntryNumber, Epoch, Nonce, OwnerId, QuestionNumber};
 use crate::leg::{Became, Conversation, Delivery, Heading, Leg};
 use crate::party::{Parties, PartyHash};
 use crate::{Hash, Wanted};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, UserId};
 use windlass_tool::sensitive::Sensitive;
@@ -14,7 +15,7 @@ use windlass_tool::sensitive::Sensitive;
 macro_rules! conversation_columns {
     () => {
         "conversation_id, user_id, has_external_content, last_entry, first_entry, last_question, begun_at_unix_ms,
-         used_at_unix_ms, title, messages, address, beginner"
+         used_at_unix_ms, title, messages, address, beginner, standing"
     };
 }
 
@@ -93,20 +94,28 @@ fn read_conversation(row: &Row<'_>, tenant: &TenantId) -> rusqlite::Result<Conve
             title: row.get::<_, Option<String>>(8)?.map(Sensitive),
             messages: loaded_number(row.get(9)?),
         },
+        standing: match row.get_ref(12)? {
+            ValueRef::Null => Vec::new(),
+            _ => from_json(row, 12, "standing")?,
+        },
     })
 }
 
 pub(super) fn upsert(connection: &Connection, conversation: &Conversation) -> rusqlite::Result<()> {
+    let standing = match conversation.standing.is_empty() {
+        true => None,
+        false => Some(json(&conversation.standing)?),
+    };
     connection
         .prepare_cached(
             "INSERT INTO conversations (tenant, conversation_id, user_id, has_external_content, last_entry, first_entry,
-                 last_question, begun_at_unix_ms, used_at_unix_ms, address, beginner, title, messages)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+                 last_question, begun_at_unix_ms, used_at_unix_ms, address, beginner, title, messages, standing)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
              ON CONFLICT DO UPDATE SET
                  user_id = excluded.user_id, has_external_content = excluded.has_external_content,
                  last_entry = excluded.last_entry, first_entry = excluded.first_entry,
                  last_question = excluded.last_question, used_at_unix_ms = excluded.used_at_unix_ms,
-                 title = excluded.title, messages = excluded.messages",
+                 title = excluded.title, messages = excluded.messages, standing = excluded.standing",
         )?
         .execute(params![
             conversation.tenant.as_str(),
@@ -122,6 +131,7 @@ pub(super) fn upsert(connection: &Connection, conversation: &Conversation) -> ru
             conversation.parties.user.map(|user| user.0),
             conversation.heading.title.as_ref().map(Sensitive::expose),
             number(conversation.heading.messages),
+            standing,
         ])?;
     Ok(())
 }

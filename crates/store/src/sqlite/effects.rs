@@ -316,7 +316,7 @@ pub(super) fn upsert(
                  is_audited = excluded.is_audited, intent = excluded.intent,
                  changed_at_unix_ms = excluded.changed_at_unix_ms, owner = excluded.owner,
                  lease_end_unix_ms = excluded.lease_end_unix_ms, lookup_at_unix_ms = excluded.lookup_at_unix_ms,
-                 task = excluded.task, task_is_sent = excluded.task_is_sent"
+                 task = excluded.task, task_user = excluded.task_user, task_is_sent = excluded.task_is_sent"
         ))?
         .execute(params![
             effect.effect_id.as_str(),

@@ -24,6 +24,7 @@ const STEPS: &[Step] = &[
     keep_reasons,
     keep_why_users_are_asked,
     keep_tasks,
+    keep_standing_approvals,
 ];
 
 /// How a file stands to this program.
@@ -376,6 +377,11 @@ fn keep_why_users_are_asked(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "ALTER TABLE questions ADD COLUMN because TEXT; ALTER TABLE questions ADD COLUMN clock TEXT",
     )
+}
+
+/// What users have approved for more than one call, as JSON. Those of before have approved each call.
+fn keep_standing_approvals(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("ALTER TABLE conversations ADD COLUMN standing TEXT")
 }
 
 /// What a list shows of each conversation, which those of before get from their logs; and the clients that were ended.

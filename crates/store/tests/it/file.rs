@@ -298,12 +298,12 @@ fn a_newer_schema_is_refused_with_both_versions() {
                 error,
                 OpenError::NewerSchema {
                     found: 99,
-                    known: 9,
+                    known: 10,
                     ..
                 }
             )
         },
-        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 9; \
+        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 10; \
          run the newer one, or name another data folder",
     );
 }
@@ -353,6 +353,7 @@ fn an_older_schema_is_brought_up_to_date_and_keeps_its_rows() {
          CREATE INDEX effects_by_change ON effects (changed_at_unix_ms) WHERE state <> 'running';
          ALTER TABLE effects DROP COLUMN task; ALTER TABLE effects DROP COLUMN task_user;
          ALTER TABLE effects DROP COLUMN task_is_sent;
+         ALTER TABLE conversations DROP COLUMN standing;
          UPDATE meta SET value = 1 WHERE name = 'schema';
          INSERT INTO blocks VALUES ('t', 'mallory', 1, '');",
     );

@@ -734,6 +734,7 @@ impl World {
             needs_consent: self.policy.consent,
             because: None,
             clock: None,
+            standing_values: None,
             ignores_external_content: false,
             can_ask: !self.random.is(10),
             mode: Mode::Voice,
@@ -836,6 +837,7 @@ impl World {
         let approval = Approval {
             tool: Some(self.tool()),
             may_run: !self.random.is(3),
+            remember: None,
             lease_ms: LEASE_MS,
             question_ms: QUESTION_MS,
             intent: Sensitive("{}".to_owned()),

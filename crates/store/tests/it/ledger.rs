@@ -336,6 +336,7 @@ impl Ledger {
             needs_consent: policy.consent,
             because: None,
             clock: None,
+            standing_values: None,
             ignores_external_content: policy.ignores_external,
             can_ask: policy.can_ask,
             mode: Mode::Voice,
@@ -365,6 +366,7 @@ impl Ledger {
         Approval {
             tool: Some(self.tool()),
             may_run: true,
+            remember: None,
             lease_ms: LEASE_MS,
             question_ms: QUESTION_MS,
             intent: Sensitive("{}".to_owned()),

@@ -11,11 +11,11 @@ use windlass_store::command::{
 };
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Beginner, ConversationRef, EntryEvent, LegNumber, LegRef,
-    MemoryStore, NewEntry, SqliteStore, Store, StoreLimits,
+    MemoryStore, NewEntry, NewStanding, SqliteStore, Store, StoreLimits,
 };
 use windlass_tool::condition::LocalClock;
 use windlass_tool::handler::Block;
-use windlass_tool::id::{EffectId, SessionId, ToolId, UserId};
+use windlass_tool::id::{ClientId, EffectId, SessionId, ToolId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
@@ -164,6 +164,7 @@ pub(crate) fn request(number: u64, leg: &LegRef) -> Request {
         needs_consent: false,
         because: None,
         clock: None,
+        standing_values: None,
         ignores_external_content: false,
         can_ask: true,
         mode: Mode::Voice,
@@ -206,6 +207,7 @@ pub(crate) fn answered(number: u64, asked: &OpenQuestion, is_yes: bool) -> Comma
     let approval = Approval {
         tool: Some(tool()),
         may_run: true,
+        remember: None,
         lease_ms: LEASE_MS,
         question_ms: QUESTION_MS,
         intent: Sensitive("{}".to_owned()),
@@ -222,6 +224,25 @@ pub(crate) fn answered(number: u64, asked: &OpenQuestion, is_yes: bool) -> Comma
         },
         again: None,
     }))
+}
+
+/// The value by which approvals are remembered here.
+pub(crate) const PLACE: &str = r#"{"/folder":"Reports"}"#;
+pub(crate) const MINUTES_MS: u64 = 60_000;
+
+/// A yes that is to stand for ten minutes.
+pub(crate) fn remembered(number: u64, asked: &OpenQuestion) -> Command {
+    let mut command = answered(number, asked, true);
+    if let Command::Answer(answer) = &mut command
+        && let AnswerVerdict::Approved(approval) = &mut answer.verdict
+    {
+        approval.remember = Some(NewStanding {
+            values: Sensitive(PLACE.to_owned()),
+            lasts_ms: 10 * MINUTES_MS,
+            client_id: Some(ClientId::new("phone")),
+        });
+    }
+    command
 }
 
 /// The first attempt at an effect ends.

@@ -250,6 +250,7 @@ fn requests() {
         line("17", "near the key, running, same turn", &[Onset, Request, NearKey]),
         line("17", "near the key, done and heard of, same turn", &[Onset, Request, Succeeds, Heard, NearKey]),
         line("17", "near the key, done, later turn", &[Onset, Request, Succeeds, Heard, Onset, NearKey]),
+        line("17", "near the key, done and not heard of, later turn", &[Onset, Request, Succeeds, Onset, NearKey]),
         line("17", "near the key, done, later turn, replayed in it", &[Onset, Request, Succeeds, Onset, Request, Heard, NearKey]),
         line("17", "near the key, done, later turn, asked about in it", &[Onset, Request, Succeeds, Heard, Onset, Request, NearKey]),
         line("17", "near the key, done, later turn, refused in it", &[Onset, Request, Succeeds, Heard, Onset, Request, No, NearKey]),

@@ -67,6 +67,8 @@ pub struct Loaders<'a> {
 #[serde(default, deny_unknown_fields)]
 pub struct Tightening {
     pub requires_confirmation: Option<bool>,
+    /// `false` has every call ask that needs consent.
+    pub remember: Option<bool>,
     pub allowed_modes: Option<Vec<Mode>>,
     /// Milliseconds.
     pub timeout_ms: Option<u64>,
@@ -482,8 +484,16 @@ fn tighten(manifest: &mut Manifest, tightening: &Tightening) -> Result<(), Strin
             manifest.requires_confirmation = required;
             // Every call asks now.
             manifest.consent_condition = None;
+            manifest.remember = None;
         }
         None => {}
+    }
+    match tightening.remember {
+        Some(true) if manifest.remember.is_none() => {
+            return Err("remember is true, and its schema.json has none".to_owned());
+        }
+        Some(false) => manifest.remember = None,
+        Some(true) | None => {}
     }
     if let Some(modes) = &tightening.allowed_modes {
         if let Some(mode) = modes
@@ -550,6 +560,10 @@ fn tighten(manifest: &mut Manifest, tightening: &Tightening) -> Result<(), Strin
         }
         own.clone_from(roles);
     }
+    // Another person approves each call.
+    if !permissions.approver_roles.is_empty() {
+        manifest.remember = None;
+    }
     if !permissions.approver_roles.is_empty() && !manifest.requires_confirmation {
         return Err(
             "approver_roles needs requires_confirmation = true beside it: without it nobody is asked"
@@ -584,6 +598,7 @@ pub(crate) fn tool(entry: Entry, handler: Arc<dyn Handler>) -> Tool {
         idempotent: manifest.idempotent,
         requires_confirmation: manifest.requires_confirmation,
         consent_condition: manifest.consent_condition,
+        remember: manifest.remember,
         allowed_modes: manifest.allowed_modes,
         latency_budget_ms: manifest.latency_budget_ms,
         timeout_ms: manifest.timeout_ms,

@@ -241,6 +241,14 @@ impl Artifact {
         })
     }
 
+    /// Which approvals may be remembered, in words, of each tool that has such.
+    pub fn remembers(&self) -> impl Iterator<Item = (&ToolId, String)> {
+        self.entries.iter().filter_map(|entry| {
+            let remember = entry.manifest.remember.as_ref()?;
+            Some((&entry.manifest.tool_id, remember.words()))
+        })
+    }
+
     pub(crate) fn source_hash(&self) -> &str {
         &self.source_hash
     }

@@ -312,6 +312,17 @@ impl Condition {
         }
     }
 
+    /// The arguments that it reads, whole or in part.
+    pub fn arguments(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        self.places(|place| {
+            if let Place::Argument(path) = place {
+                names.extend(path.first().map(|name| &**name));
+            }
+        });
+        names
+    }
+
     /// Whether it reads `mode`.
     pub fn reads_mode(&self) -> bool {
         self.reads(|place| *place == Place::Mode)

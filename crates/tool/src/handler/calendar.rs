@@ -102,6 +102,8 @@ pub struct CalendarEvent {
     pub link: Option<String>,
     /// Of an event that was to have a link, what the user has to know of it.
     pub link_trouble: Option<LinkTrouble>,
+    /// Why that is so, where the service has just said it. The text is for operators, and holds nothing of what the user said.
+    pub link_cause: Option<String>,
 }
 
 /// What is wrong with the link that an event was to have. The event itself stands.
@@ -161,6 +163,15 @@ pub enum CalendarError {
         /// The argument that does not fit.
         pointer: &'static str,
         message: String,
+    },
+    /// The service does not take what it was asked with.
+    #[error("{message}")]
+    Rejected {
+        /// The argument that does not fit; empty where that is not known.
+        pointer: &'static str,
+        message: String,
+        /// For operators. It holds nothing of what the user said.
+        cause: String,
     },
     #[error("{0}")]
     NotFound(String),

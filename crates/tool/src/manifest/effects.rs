@@ -97,7 +97,7 @@ fn check_pointer(named: &str, parameters: Option<&Value>, place: &str, report: &
 }
 
 /// The names in a JSON pointer: one or more. `None` if it is malformed.
-fn segments_of(pointer: &str) -> Option<Vec<String>> {
+pub(super) fn segments_of(pointer: &str) -> Option<Vec<String>> {
     let escapes_are_known = pointer.split('~').skip(1).all(|rest| {
         let escaped = rest.chars().next();
         matches!(escaped, Some('0' | '1'))
@@ -111,17 +111,17 @@ fn unescaped(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
 }
 
-/// The argument that a pointer of `effectKey` names.
+/// The argument that a pointer of `effectKey` or `remember` names.
 pub(crate) fn argument_of(pointer: &str) -> String {
     unescaped(pointer.strip_prefix('/').unwrap_or(pointer))
 }
 
-fn is_declared(root: &[&Map<String, Value>], argument: &str) -> bool {
+pub(super) fn is_declared(root: &[&Map<String, Value>], argument: &str) -> bool {
     let mut declared = root.iter().filter_map(|part| part.get("properties"));
     declared.any(|properties| properties.get(argument).is_some())
 }
 
-fn is_required(root: &[&Map<String, Value>], argument: &str) -> bool {
+pub(super) fn is_required(root: &[&Map<String, Value>], argument: &str) -> bool {
     let lists = root.iter().filter_map(|part| part.get("required"));
     let mut required = lists.filter_map(Value::as_array).flatten();
     required.any(|name| name.as_str() == Some(argument))

@@ -8,6 +8,7 @@ use crate::id::ToolId;
 use crate::kind::{Mode, RateLimit};
 use crate::problem::Report;
 use crate::reference;
+use crate::remember::{ARGUMENTS_MAX, MINUTES_MAX, Remember};
 use crate::rights::Permissions;
 use crate::version::is_version;
 use crate::wording::{brief, kind_of, pointer};
@@ -443,6 +444,40 @@ impl<'o> Fields<'o, '_, '_> {
             );
         }
         pointers
+    }
+
+    pub(super) fn remember(&mut self) -> Option<Remember> {
+        const CURE: &str = "write {\"scope\": \"session\", \"arguments\": [\"/folder\"]} with the arguments whose values have to be the same, and \"minutes\" where a session is too long";
+        let value = self.get("remember", Presence::Optional, CURE)?;
+        let remember = match serde_json::from_value::<Remember>(value.clone()) {
+            Ok(remember) => remember,
+            Err(error) => {
+                let message = format!("`remember` does not say what may be remembered: {error}");
+                self.wrong("remember", message, CURE);
+                return None;
+            }
+        };
+        let arguments = remember.arguments.len();
+        if !(1..=ARGUMENTS_MAX).contains(&arguments) {
+            self.report.error(
+                "/remember/arguments",
+                format!("`remember` names {arguments} arguments"),
+                format!(
+                    "name 1 to {ARGUMENTS_MAX}: a yes holds for calls in which they are the same"
+                ),
+            );
+            return None;
+        }
+        let minutes = remember.minutes;
+        if minutes.is_some_and(|minutes| !(1..=MINUTES_MAX).contains(&minutes)) {
+            self.report.error(
+                "/remember/minutes",
+                "`minutes` is no number of minutes for which a user could be taken at their word",
+                format!("write 1 to {MINUTES_MAX}, or leave it out"),
+            );
+            return None;
+        }
+        Some(remember)
     }
 
     pub(super) fn state(&mut self) -> BTreeMap<String, Value> {

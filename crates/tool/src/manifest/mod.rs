@@ -6,6 +6,7 @@ mod defaults;
 pub(crate) mod effects;
 mod fields;
 mod patterns;
+mod remember;
 pub(crate) mod rules;
 pub(crate) mod schema;
 
@@ -17,6 +18,7 @@ use crate::kind::{
 };
 use crate::problem::{Report, Severity};
 use crate::published;
+use crate::remember::Remember;
 use crate::rights::Permissions;
 use crate::wording::{brief, kind_of, nearest, pointer};
 pub use defaults::FieldDefault;
@@ -40,6 +42,9 @@ pub(crate) struct Manifest {
     /// Of a tool that requires confirmation: the calls that need it. Without, all of them do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) consent_condition: Option<ConsentCondition>,
+    /// Which approvals may stand for the calls that follow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) remember: Option<Remember>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) availability: Option<Availability>,
     /// In the order of the vocabulary, so that writing them in another order changes nothing.
@@ -88,7 +93,7 @@ pub(crate) struct Confirmation {
 }
 
 /// The fields that a `schema.json` may have.
-const FIELDS: [&str; 25] = [
+const FIELDS: [&str; 26] = [
     "toolId",
     "version",
     "description",
@@ -96,6 +101,7 @@ const FIELDS: [&str; 25] = [
     "sideEffects",
     "idempotent",
     "requiresConfirmation",
+    "remember",
     "allowedModes",
     "latencyBudgetMs",
     "parameters",
@@ -138,6 +144,8 @@ pub(crate) struct Readable {
     pub(crate) idempotent: Option<bool>,
     pub(crate) requires_confirmation: Option<bool>,
     pub(crate) consent_condition: Option<ConsentCondition>,
+    /// In the order of the file, malformed and repeated pointers among them.
+    pub(crate) remember: Option<Remember>,
     pub(crate) availability: Option<Availability>,
     pub(crate) allowed_modes: Option<Vec<Mode>>,
     pub(crate) latency_budget_ms: Option<u64>,
@@ -186,6 +194,9 @@ impl Readable {
     /// `None` where a field that has to be there could not be read.
     pub(crate) fn whole(mut self) -> Option<Manifest> {
         self.effect_key.sort_unstable();
+        if let Some(remember) = &mut self.remember {
+            remember.arguments.sort_unstable();
+        }
         let latency_budget_ms = self.latency_budget_ms?;
         let timeout_ms = self.longest_ms()?;
         Some(Manifest {
@@ -197,6 +208,7 @@ impl Readable {
             idempotent: self.idempotent?,
             requires_confirmation: self.requires_confirmation?,
             consent_condition: self.consent_condition,
+            remember: self.remember,
             availability: self.availability,
             allowed_modes: self.allowed_modes?,
             latency_budget_ms,
@@ -252,6 +264,7 @@ pub(crate) fn read(
     let mut readable = read_fields(&object, report);
     defaults::fill(&mut readable, &object, named, report);
     rules::check(&readable, &object, is_built_in, report);
+    remember::check(&readable, report);
     readable
 }
 
@@ -297,6 +310,7 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
         idempotent: fields.boolean("idempotent", Presence::Optional),
         requires_confirmation,
         consent_condition,
+        remember: fields.remember(),
         availability: fields.availability(TEMPLATE_CHARACTERS_MAX),
         allowed_modes: fields.modes(),
         latency_budget_ms: fields.positive("latencyBudgetMs", Presence::Optional),

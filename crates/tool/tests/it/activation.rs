@@ -227,6 +227,65 @@ fn a_tool_that_asks_by_a_condition_may_be_made_to_ask_always() {
 }
 
 #[test]
+fn the_configuration_may_have_no_approval_of_a_tool_stand() {
+    let asks_by_condition = json!({
+        "/requiresConfirmation": {"condition": "args.title != 'x'"},
+        "/remember": {"scope": "session", "arguments": ["/title"]},
+    });
+    let plain = Tightening::default;
+    for (tightening, stands) in [
+        (plain(), true),
+        (
+            Tightening {
+                timeout_ms: Some(1_000),
+                ..plain()
+            },
+            true,
+        ),
+        (
+            Tightening {
+                remember: Some(true),
+                ..plain()
+            },
+            true,
+        ),
+        (
+            Tightening {
+                remember: Some(false),
+                ..plain()
+            },
+            false,
+        ),
+        // Who writes that it asks means that it asks each time.
+        (
+            Tightening {
+                requires_confirmation: Some(true),
+                ..plain()
+            },
+            false,
+        ),
+        (
+            Tightening {
+                approver_roles: Some(roles(&["manager"])),
+                ..plain()
+            },
+            false,
+        ),
+    ] {
+        let registry = activate(asks_by_condition.clone(), tightening.clone()).unwrap();
+        let tool = registry.get("some_tool").unwrap();
+        assert_eq!(tool.remember.is_some(), stands, "{tightening:?}");
+        assert!(tool.requires_confirmation);
+    }
+    let invented = Tightening {
+        remember: Some(true),
+        ..plain()
+    };
+    let error = activate(json!({"/requiresConfirmation": true}), invented).unwrap_err();
+    expect!["the configuration would loosen the tool some_tool: remember is true, and its schema.json has none; it may only make a tool stricter"].assert_eq(&error.to_string());
+}
+
+#[test]
 fn the_configuration_may_not_loosen_a_tool() {
     let strict = json!({
         "/requiresConfirmation": true, "/allowedModes": ["text"], "/timeoutMs": 1_000,

@@ -20,6 +20,8 @@ mod manifests;
 #[cfg(test)]
 mod published;
 #[cfg(test)]
+mod remember;
+#[cfg(test)]
 mod versions;
 #[cfg(test)]
 mod vocabularies;

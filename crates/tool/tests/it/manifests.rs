@@ -142,7 +142,7 @@ fn unknown_fields_name_the_nearest_known_one() {
         expect![[r#"
             tools/some-tool/schema.json:7:3: error: there is no field `catgory` (did you mean `category`?)
             tools/some-tool/schema.json:10:3: error: there is no field `latencyBudget` (did you mean `latencyBudgetMs`?)
-            tools/some-tool/schema.json:36:3: error: there is no field `zzz` (remove it; the fields are toolId, version, description, category, sideEffects, idempotent, requiresConfirmation, allowedModes, latencyBudgetMs, parameters, timeoutMs, behavior, scheduling, onInterrupt, reach, responseSchema, confirmation, rateLimit, permissions, availability, effectKey, repeatable, sensitive, status, state)"#]],
+            tools/some-tool/schema.json:36:3: error: there is no field `zzz` (remove it; the fields are toolId, version, description, category, sideEffects, idempotent, requiresConfirmation, remember, allowedModes, latencyBudgetMs, parameters, timeoutMs, behavior, scheduling, onInterrupt, reach, responseSchema, confirmation, rateLimit, permissions, availability, effectKey, repeatable, sensitive, status, state)"#]],
     );
 }
 

@@ -50,7 +50,7 @@ fn what_no_compiler_takes_an_editor_marks() {
         json!({"/parameters": []}),
         json!({"/parameters/additionalProperties": true}),
         json!({"/parameters/properties/title": {"type": "strng"}}),
-        json!({"/timeoutMs": 600_001}),
+        json!({"/timeoutMs": 86_400_001}),
         json!({"/confirmation": {"prevue": "x"}}),
         json!({"/rateLimit": {"calls": 0, "windowMs": 1}}),
         json!({"/permissions": {"roles": []}}),

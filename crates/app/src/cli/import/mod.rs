@@ -82,7 +82,8 @@ fn import_openapi(arguments: &OpenapiArguments) -> Result<(), Failure> {
 
 /// Makes tool directories of a list of definitions, whose code is still to be written.
 fn import_list(arguments: &ListArguments) -> Result<(), Failure> {
-    let flags = flags([("--tools", "folders.tools", &arguments.tools)]);
+    let taking = &arguments.taking;
+    let flags = flags([("--tools", "folders.tools", &taking.tools)]);
     let config = load_config_to_write_tools(&arguments.file, flags)?;
     let shown = arguments.list.display();
     let failed = |cause: String| Failure::Failed(format!("{shown} cannot be imported: {cause}"));
@@ -95,7 +96,7 @@ fn import_list(arguments: &ListArguments) -> Result<(), Failure> {
         .list
         .file_name()
         .map(|name| name.to_string_lossy());
-    let imported = tools::import(&text, &name.unwrap_or_default(), &arguments.only);
+    let imported = tools::import(&text, &name.unwrap_or_default(), &taking.only);
     let mut imported = imported.map_err(|error| match error {
         ListError::Unknown(..) | ListError::Openapi => misused(error.to_string()),
         error => failed(error.to_string()),
@@ -104,8 +105,8 @@ fn import_list(arguments: &ListArguments) -> Result<(), Failure> {
     let taking_up = TakingUp {
         source: "list",
         part: ["tool", "tools"],
-        only: &arguments.only,
-        accept: arguments.accept,
+        only: &taking.only,
+        accept: taking.accept,
         rename: RENAME,
     };
     take_up(&config.folders.tools, &imported, &taking_up)

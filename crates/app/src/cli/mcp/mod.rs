@@ -6,7 +6,7 @@ mod section;
 mod serve;
 
 use super::import::{TakingUp, leave_out_what_does_not_compile, take_up};
-use super::{ConfigFile, expect_network, flags, load_config_to_write_tools};
+use super::{ConfigFile, TakingArguments, expect_network, flags, load_config_to_write_tools};
 use crate::failure::Failure;
 use crate::import::mcp::{Choice, McpImportError, import};
 use crate::printer::Printer;
@@ -59,9 +59,8 @@ struct ImportArguments {
         allow_hyphen_values = true
     )]
     server: Vec<String>,
-    /// Take this tool, by its name there or its id here; repeatable
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    only: Vec<String>,
+    #[command(flatten)]
+    taking: TakingArguments,
     /// What stands before the id of each tool, so that it takes no other one's
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     prefix: Option<String>,
@@ -77,12 +76,6 @@ struct ImportArguments {
     /// The secret that an address is sent as a bearer token
     #[arg(long, value_name = "SECRET", value_parser = secret_name)]
     bearer: Option<String>,
-    /// Take up what has changed since the last import; the tools need a review again
-    #[arg(long)]
-    accept: bool,
-    /// The folder of tool directories
-    #[arg(long, value_name = "FOLDER")]
-    tools: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -138,7 +131,8 @@ pub(super) fn run(arguments: &McpArguments, handlers: Handlers) -> Result<(), Fa
 }
 
 fn import_server(arguments: &ImportArguments, handlers: &Handlers) -> Result<(), Failure> {
-    let set = flags([("--tools", "folders.tools", &arguments.tools)]);
+    let taking = &arguments.taking;
+    let set = flags([("--tools", "folders.tools", &taking.tools)]);
     let mut config = load_config_to_write_tools(&arguments.file, set)?;
     expect_network()?;
     let Found { name, section } = section::find(arguments, &mut config)?;
@@ -148,7 +142,7 @@ fn import_server(arguments: &ImportArguments, handlers: &Handlers) -> Result<(),
     let built_in = |id: &str| ToolId::parse(id).is_some_and(|id| handlers.contains_key(&id));
     let choice = Choice {
         server: name.as_str(),
-        only: &arguments.only,
+        only: &taking.only,
         prefix: arguments.prefix.as_deref(),
         built_in: &built_in,
     };
@@ -163,8 +157,8 @@ fn import_server(arguments: &ImportArguments, handlers: &Handlers) -> Result<(),
     let taking_up = TakingUp {
         source: "server",
         part: ["tool", "tools"],
-        only: &arguments.only,
-        accept: arguments.accept,
+        only: &taking.only,
+        accept: taking.accept,
         rename: "import under other names with --prefix, or leave it out with --only",
     };
     take_up(&config.folders.tools, &imported, &taking_up)?;

@@ -73,6 +73,7 @@ pub(in crate::web) async fn answer(
         token,
         approved,
         reason: None,
+        remember: false,
         key: None,
         user: None,
         zone: None,

@@ -224,7 +224,7 @@ fn writes() -> Value {
 
 /// One call of a new session: what it comes to.
 async fn call(shop: &Shop, changes: &Value, text: &str) -> String {
-    let mut session = shop.session(changes);
+    let mut session = Box::new(shop.session(changes));
     let response = session.call(say("call-00001", text)).await;
     session.end().await;
     shown(&response)

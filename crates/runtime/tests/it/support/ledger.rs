@@ -87,6 +87,7 @@ pub(crate) fn request(effect: &str) -> Command {
         needs_consent: false,
         because: None,
         clock: None,
+        standing_values: None,
         ignores_external_content: false,
         can_ask: true,
         mode: Mode::Voice,

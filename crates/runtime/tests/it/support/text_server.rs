@@ -491,6 +491,7 @@ pub(crate) fn yes(token: &str) -> Consent {
         token: Sensitive(token.to_owned()),
         approved: true,
         reason: None,
+        remember: false,
     }
 }
 

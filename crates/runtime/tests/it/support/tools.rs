@@ -57,6 +57,7 @@ pub(crate) fn tool_at(
         idempotent: true,
         requires_confirmation: false,
         consent_condition: None,
+        remember: None,
         allowed_modes: vec![Mode::Voice, Mode::Text],
         latency_budget_ms: 500,
         timeout_ms: 5_000,

@@ -27,7 +27,7 @@ fn told<T>(answer: &Result<T, CalendarError>) -> Told {
         Err(CalendarError::Unavailable(_)) => Told::Unavailable,
         Err(CalendarError::Limited { retry_after_ms }) => Told::Limited(*retry_after_ms),
         Err(CalendarError::Refused(_)) => Told::Refused,
-        Err(CalendarError::Invalid { pointer: "", .. }) => Told::Invalid,
+        Err(CalendarError::Rejected { pointer: "", .. }) => Told::Invalid,
         Err(CalendarError::Unsettled(_)) => Told::Unsettled,
         Err(error) => panic!("{error:?}"),
     }

@@ -7,7 +7,7 @@ use super::server::{End, Fault};
 use serde_json::json;
 use windlass_services::Links;
 use windlass_tool::handler::{
-    CalendarChange, CalendarChangeKind, CalendarError, Calendars, LinkTrouble,
+    CalendarChange, CalendarChangeKind, CalendarError, CalendarEvent, Calendars, LinkTrouble,
 };
 
 fn with_link(key: &str) -> CalendarChange {
@@ -33,16 +33,38 @@ fn with_link(key: &str) -> CalendarChange {
     change(key, kind)
 }
 
+/// A repeat and a look find what was made, and tell operators nothing of it once more that they were told.
+fn assert_again(calendars: &dyn Calendars, made: &CalendarEvent) {
+    let without_cause = |event: &CalendarEvent| CalendarEvent {
+        link_cause: None,
+        ..event.clone()
+    };
+    let again = now(calendars.change(with_link("k1"))).unwrap();
+    assert_eq!(without_cause(&again), without_cause(made));
+    let found = now(calendars.find(with_link("k1"))).unwrap().unwrap();
+    assert_eq!(without_cause(&found), without_cause(made));
+}
+
 const MEET: &str = "https://meet.google.com/abc-defg-hij";
 const ZOOM: &str = "https://zoom.example/j/1";
 
 #[test]
 fn meet_makes_the_link_with_the_event() {
-    for (meet, link, trouble) in [
-        (Meet::AtOnce, Some(MEET), None),
-        (Meet::Later, Some(MEET), None),
-        (Meet::Failing, None, Some(LinkTrouble::Failed)),
-        (Meet::Missing, None, Some(LinkTrouble::Failed)),
+    for (meet, link, trouble, cause) in [
+        (Meet::AtOnce, Some(MEET), None, None),
+        (Meet::Later, Some(MEET), None, None),
+        (
+            Meet::Failing,
+            None,
+            Some(LinkTrouble::Failed),
+            Some("the status of the conference is failure"),
+        ),
+        (
+            Meet::Missing,
+            None,
+            Some(LinkTrouble::Failed),
+            Some("the service answered 400 (invalid)"),
+        ),
     ] {
         let desk = Desk::default();
         desk.state().meet = Some(meet);
@@ -53,8 +75,8 @@ fn meet_makes_the_link_with_the_event() {
             (link, trouble),
             "{meet:?}"
         );
-        assert_eq!(now(calendars.change(with_link("k1"))).unwrap(), made);
-        assert_eq!(now(calendars.find(with_link("k1"))), Ok(Some(made)));
+        assert_eq!(made.link_cause.as_deref(), cause, "{meet:?}");
+        assert_again(&calendars, &made);
         assert_eq!(desk.state().events.len(), 1, "{meet:?}");
     }
 }
@@ -115,11 +137,16 @@ fn an_event_whose_guests_are_refused_is_not_sent_again_without_its_link() {
             end: End::Status(400, refusal, &[]),
         },
     );
-    let Err(CalendarError::Invalid { pointer, message }) = now(calendars.change(with_link("k1")))
+    let Err(CalendarError::Rejected {
+        pointer,
+        message,
+        cause,
+    }) = now(calendars.change(with_link("k1")))
     else {
         panic!("nobody takes this address");
     };
     assert_eq!(pointer, "/attendees");
+    assert_eq!(cause, "the service answered 400 (invalid)");
     assert!(!message.contains("Invalid attendee"), "{message}");
     assert_eq!(desk.server.asked("insert").len(), 1);
     assert!(desk.state().events.is_empty());
@@ -148,22 +175,44 @@ fn the_event_stands_where_the_conference_service_fails() {
         is_carried_out,
         end,
     };
-    for (request, fault) in [
+    for (request, fault, cause) in [
         (
             "zoom token",
             fault(false, End::Status(400, "{\"reason\":\"Invalid\"}", &[])),
+            "the service does not take the credentials: ",
         ),
-        ("meeting", fault(false, End::Status(500, "", &[]))),
-        ("meeting", fault(true, End::Lost)),
-        ("meeting", fault(true, End::Cut)),
-        ("meeting", fault(true, End::Silent)),
-        ("meeting", fault(false, End::Status(429, "", &[]))),
+        (
+            "meeting",
+            fault(false, End::Status(500, "", &[])),
+            "the service answered 500",
+        ),
+        ("meeting", fault(true, End::Lost), ""),
+        ("meeting", fault(true, End::Cut), ""),
+        ("meeting", fault(true, End::Silent), ""),
+        (
+            "meeting",
+            fault(false, End::Status(429, "", &[])),
+            "the service takes no more requests for 10000 ms",
+        ),
+        (
+            "meeting",
+            fault(
+                false,
+                End::Status(
+                    400,
+                    "{\"code\":300,\"message\":\"The topic Lunch is not allowed.\"}",
+                    &[],
+                ),
+            ),
+            "the service answered 400 (300)",
+        ),
         (
             "meeting",
             fault(
                 false,
                 End::Status(201, "{\"join_url\":\"javascript:alert(1)\"}", &[]),
             ),
+            "the service gave no link",
         ),
     ] {
         let desk = Desk::default();
@@ -175,10 +224,13 @@ fn the_event_stands_where_the_conference_service_fails() {
             (None, Some(LinkTrouble::Failed)),
             "{fault:?}"
         );
+        // Operators learn why, and nothing of what users say.
+        let told = made.link_cause.as_deref().unwrap();
+        assert!(told.starts_with(cause) && !told.is_empty(), "{told}");
+        assert!(!told.contains("Lunch"), "{told}");
         // A repeat finds the event, and makes no second meeting.
         let meetings = desk.state().meetings.len();
-        assert_eq!(now(calendars.change(with_link("k1"))).unwrap(), made);
-        assert_eq!(now(calendars.find(with_link("k1"))), Ok(Some(made)));
+        assert_again(&calendars, &made);
         assert_eq!(desk.state().meetings.len(), meetings);
         assert_eq!(desk.state().events.len(), 1);
     }
@@ -199,6 +251,7 @@ fn a_link_that_does_not_reach_the_event_reaches_the_user() {
     let made = now(calendars.change(with_link("k1"))).unwrap();
     assert_eq!(made.link.as_deref(), Some(ZOOM));
     assert_eq!(made.link_trouble, Some(LinkTrouble::Unwritten));
+    assert_eq!(made.link_cause.as_deref(), Some("the service answered 500"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::ledger::Ledger;
 use std::collections::BTreeMap;
-use windlass_session::io::News;
+use windlass_session::io::{News, StandingNews};
 use windlass_session::said::KeptState;
 use windlass_session::session::Session;
 use windlass_session::time::Timestamp;
@@ -13,6 +13,7 @@ use windlass_tool::id::EffectId;
 pub(super) struct Leg {
     /// Before its lines in a script; empty for the first.
     pub(super) name: String,
+    pub(super) client: &'static str,
     pub(super) session: Session,
     /// The bench's time at which it began.
     pub(super) zero: Timestamp,
@@ -38,7 +39,7 @@ struct NotYet;
 
 impl Leg {
     pub(super) fn new(
-        name: &str,
+        (name, client): (&str, &'static str),
         session: Session,
         zero: Timestamp,
         leg: LegRef,
@@ -46,6 +47,7 @@ impl Leg {
     ) -> Self {
         Self {
             name: name.to_owned(),
+            client,
             session,
             zero,
             leg,
@@ -103,6 +105,7 @@ impl Leg {
             }
             self.last_read = entry.number;
         }
+        let news = together(news);
         let last_read = self.last_read;
         self.own.retain(|_, (_, state)| match state {
             Own::Running | Own::Recording => true,
@@ -142,6 +145,15 @@ impl Leg {
                     .unwrap()
                     .map(|question| News::Question(Box::new(question)))
             }
+            EntryEvent::Standing(change) => {
+                let is_own = entry.leg.as_ref() == Some(&self.leg.leg);
+                let of = &ledger.of;
+                let known = ledger.store.conversation(&of.tenant, &of.conversation_id);
+                Some(News::Standing(Box::new(StandingNews {
+                    standing: known.unwrap().unwrap().standing,
+                    own: if is_own { vec![change.clone()] } else { vec![] },
+                })))
+            }
             EntryEvent::Said(said) => {
                 let is_own = entry.leg.as_ref() == Some(&self.leg.leg);
                 KeptState::of(said.expose()).map(|kept| News::State {
@@ -158,4 +170,19 @@ impl Leg {
             _ => None,
         })
     }
+}
+
+/// What is told of standing approvals is told once, behind all else.
+fn together(news: Vec<News>) -> Vec<News> {
+    let mut standing: Option<StandingNews> = None;
+    let mut others = Vec::new();
+    for one in news {
+        match (one, &mut standing) {
+            (News::Standing(news), Some(standing)) => standing.own.extend(news.own),
+            (News::Standing(news), None) => standing = Some(*news),
+            (other, _) => others.push(other),
+        }
+    }
+    others.extend(standing.map(|standing| News::Standing(Box::new(standing))));
+    others
 }

@@ -30,10 +30,10 @@ use windlass_session::said::{self, KeptState, Said};
 use windlass_session::saved::{Began, Saved};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
-use windlass_store::command::{CalledBack, Command, NewLeg, Reply};
+use windlass_store::command::{AnswerVerdict, CalledBack, Command, NewLeg, Reply};
 use windlass_store::{
     AttemptOutcome, Beginner, Effect, EffectState, Entry, EntryEvent, EntryNumber, Epoch, LegRef,
-    Presented, Store, Token, denial_reason,
+    Presented, StandingApproval, Store, Token, denial_reason,
 };
 use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::error::{CallError, ErrorType};
@@ -116,7 +116,7 @@ impl Bench {
         self.ledger.commit(Command::Attach(Box::new(NewLeg {
             leg: leg.leg.clone(),
             mode,
-            client_id: ClientId::new("client-1"),
+            client_id: ClientId::new(client_of(name)),
             resume_token: resume_token(&leg.leg),
             expires_in_ms: HOUR_MS,
         })));
@@ -163,8 +163,22 @@ impl Bench {
             at_work,
             state,
             warned_models,
+            standing: self.standing(),
             ..Began::default()
         }
+    }
+
+    /// The standing approvals of the conversation.
+    fn standing(&self) -> Vec<StandingApproval> {
+        let of = &self.ledger.of;
+        let known = self
+            .ledger
+            .store
+            .conversation(&of.tenant, &of.conversation_id);
+        known
+            .unwrap()
+            .map(|known| known.standing)
+            .unwrap_or_default()
     }
 
     fn begin(&mut self, name: &str, config: SessionConfig, leg: LegRef, began: Began) -> String {
@@ -183,7 +197,9 @@ impl Bench {
             body: Sensitive(serde_json::to_vec(&session.saved()).unwrap()),
             expires_in_ms: HOUR_MS,
         });
-        self.legs.push(Leg::new(name, session, self.now, leg, last));
+        let client = client_of(name);
+        self.legs
+            .push(Leg::new((name, client), session, self.now, leg, last));
         let Began {
             saved,
             questions,
@@ -192,6 +208,7 @@ impl Bench {
             at_work,
             state,
             warned_models,
+            standing,
             ..
         } = &began;
         let is_empty = saved.is_none()
@@ -200,6 +217,7 @@ impl Bench {
             && at_work.is_empty()
             && state.is_none()
             && warned_models.is_empty()
+            && standing.is_empty()
             && unheard_questions.is_empty();
         if !is_empty {
             // As a journal would give it back.
@@ -234,6 +252,9 @@ impl Bench {
             self.legs[leg].is_asleep = true;
             return String::new();
         }
+        if let Some(token) = line.strip_prefix("remember ") {
+            return self.answer(leg, token, (true, true), None);
+        }
         let answer = line.strip_prefix("confirm ").map(|token| (token, true));
         let answer = answer.or(line.strip_prefix("decline ").map(|token| (token, false)));
         if let Some((answer, approved)) = answer {
@@ -241,7 +262,7 @@ impl Bench {
                 Some((token, reason)) => (token, denial_reason(reason)),
                 None => (answer, None),
             };
-            return self.answer(leg, token, approved, reason);
+            return self.answer(leg, token, (approved, false), reason);
         }
         self.step(leg, parse(line))
     }
@@ -389,7 +410,7 @@ impl Bench {
         &mut self,
         leg: usize,
         token: &str,
-        approved: bool,
+        (approved, remember): (bool, bool),
         reason: Option<Sensitive<String>>,
     ) -> String {
         let number = token
@@ -406,6 +427,7 @@ impl Bench {
                 question,
                 approved,
                 reason,
+                remember,
             },
         )
     }
@@ -447,6 +469,7 @@ impl Bench {
             unheard_questions: resumed.unheard_questions,
             state: KeptState::of_log(&resumed.log),
             warned_models: said::warned_models(&resumed.log),
+            standing: resumed.conversation.standing,
             ..Began::default()
         };
         let leg = config.leg();
@@ -538,8 +561,13 @@ impl Bench {
             Output::Answer {
                 call,
                 question,
-                answer,
+                mut answer,
             } => {
+                if let AnswerVerdict::Approved(approval) = &mut answer.verdict
+                    && let Some(remember) = &mut approval.remember
+                {
+                    remember.client_id = Some(ClientId::new(self.legs[leg].client));
+                }
                 let token = self.ledger.token(question.0).unwrap();
                 self.ledger.ask(SentRequest {
                     leg,
@@ -578,6 +606,16 @@ impl Bench {
                     questions,
                 },
             ),
+            Output::Revoke(question) => {
+                let leg_ref = Some(leg_ref.leg);
+                self.tell(
+                    leg,
+                    Command::Revoke {
+                        question,
+                        leg: leg_ref,
+                    },
+                );
+            }
             Output::Heard { effects, questions } => {
                 self.tell(leg, Command::Heard { effects, questions });
             }
@@ -671,6 +709,14 @@ fn last_call(log: &[Entry]) -> CallNumber {
         _ => None,
     });
     calls.max().unwrap_or(CallNumber(0))
+}
+
+/// A session whose name says so is another client's.
+fn client_of(name: &str) -> &'static str {
+    match name.starts_with("stranger") {
+        true => "client-2",
+        false => "client-1",
+    }
 }
 
 fn resume_token(leg: &SessionId) -> [u8; 32] {

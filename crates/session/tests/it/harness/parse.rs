@@ -7,6 +7,7 @@ use windlass_session::io::Input;
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent, RequestEvent, Usage,
 };
+use windlass_store::standing_number;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Cause, ContentPart, Failure, Finding, HandlerMessage, HandlerResult, ReplyNumber, Report,
@@ -156,6 +157,9 @@ fn parse_other(word: &str, rest: &str) -> Input {
                 way,
             })
         }
+        "revokes" => Input::Client(ClientEvent::Revoke {
+            approval: standing_number(rest).unwrap(),
+        }),
         "microphone" => Input::Client(ClientEvent::MicrophoneOpened),
         "spoken" => Input::Client(ClientEvent::TurnComplete),
         "played" => Input::Client(ClientEvent::PlaybackDone),

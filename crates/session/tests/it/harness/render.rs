@@ -3,12 +3,14 @@
 use super::names::Names;
 use std::fmt::Write;
 use windlass_session::client::{ClientUpdate, Image};
-use windlass_session::event::{CallRecord, ConsentReason, SessionEvent};
+use windlass_session::event::{CallRecord, ConsentReason, SessionEvent, StandingNote};
 use windlass_session::io::{Output, RateCharge};
 use windlass_session::model::ModelCommand;
 use windlass_session::said::Said;
 use windlass_store::command::AnswerVerdict;
-use windlass_store::{Entry, EntryEvent, QuestionNumber};
+use windlass_store::{
+    Entry, EntryEvent, QuestionNumber, StandingApproval, StandingEvent, standing_id,
+};
 use windlass_tool::envelope::{Outcome, Projection, ProjectionBody};
 use windlass_tool::id::EffectId;
 
@@ -63,6 +65,16 @@ pub(crate) fn render_entry(entry: &Entry, names: &mut Names) -> String {
                 change.number.0, change.tool, change.state
             )
         }
+        EntryEvent::Standing(change) => {
+            let what = match &change.event {
+                StandingEvent::Given => "given".to_owned(),
+                StandingEvent::Used(Some(effect_id)) => format!("used by {}", names.of(effect_id)),
+                StandingEvent::Used(None) => "used".to_owned(),
+                StandingEvent::Ended(why) => format!("ended: {}", why.as_str()),
+            };
+            let id = standing_id(change.question);
+            format!("{id} for {} {what}", change.tool)
+        }
         EntryEvent::Replayed(effect_id) => format!("{} told again", names.of(effect_id)),
         EntryEvent::CancelRequested(effect_id) => format!("{} is to stop", names.of(effect_id)),
         EntryEvent::Asked(request) => format!("asked of {}: {:?}", request.leg, request.intents),
@@ -116,6 +128,7 @@ fn render(output: &Output, names: &mut Names) -> Option<String> {
                 .collect();
             format!("withdraw {}", list(&[], &questions, names))
         }
+        Output::Revoke(question) => format!("revoke {}", standing_id(*question)),
         Output::Heard { effects, questions } => {
             format!("heard {}", list(effects, questions, names))
         }
@@ -263,6 +276,15 @@ fn render_projection(projection: &Projection) -> String {
     }
 }
 
+fn render_standing(standing: &StandingApproval) -> String {
+    format!(
+        "{} {} {}",
+        standing.id(),
+        standing.tool,
+        standing.values.expose()
+    )
+}
+
 fn render_image(image: &Image) -> String {
     match &image.caption {
         Some(caption) => format!("{} ({caption})", image.url),
@@ -306,7 +328,7 @@ fn render_update(update: &ClientUpdate) -> String {
             format!("client: end voice session: {reason}")
         }
         ClientUpdate::ConfirmationRequest(question) => format!(
-            "client: confirm {} token-{} {}{}{}",
+            "client: confirm {} token-{} {}{}{}{}",
             question.call,
             question.question.0,
             match &question.preview {
@@ -324,6 +346,15 @@ fn render_update(update: &ClientUpdate) -> String {
                 // Said in every script in which others have written.
                 .filter(|because| **because != ConsentReason::ExternalContent.to_string())
                 .map(|because| format!(" because {because:?}"))
+                .unwrap_or_default(),
+            question
+                .remember
+                .as_ref()
+                .map(|offer| format!(
+                    ", may stand for {} for {} minutes",
+                    offer.arguments.expose(),
+                    offer.minutes
+                ))
                 .unwrap_or_default()
         ),
         ClientUpdate::ConfirmationResult { call, response } => {
@@ -339,6 +370,10 @@ fn render_update(update: &ClientUpdate) -> String {
                 Some(true) | None => "",
             };
             format!("client: confirmation result {call} {result}{stored}")
+        }
+        ClientUpdate::StandingApprovals(standing) => {
+            let shown: Vec<String> = standing.iter().map(render_standing).collect();
+            format!("client: standing [{}]", shown.join(", "))
         }
         ClientUpdate::CancelResult { call, outcome } => {
             format!("client: cancel result {call} {}", outcome.as_str())
@@ -362,6 +397,16 @@ fn by_condition(record: &CallRecord) -> String {
             | ConsentReason::Unjudged(..)
             | ConsentReason::AskedBefore(_)),
         ) => format!(" ({reason})"),
+        _ => String::new(),
+    }
+}
+
+/// By which standing approval a call has run.
+fn covered(record: &CallRecord) -> String {
+    match record.consent.as_deref() {
+        Some(ConsentReason::Standing { approval, .. }) => {
+            format!(", covered by {}", standing_id(*approval))
+        }
         _ => String::new(),
     }
 }
@@ -392,6 +437,19 @@ fn render_event(event: &SessionEvent, names: &mut Names) -> Option<String> {
             let call = call.map(|call| call.to_string());
             format!("{} {resolution:?}", call.unwrap_or("nothing".to_owned()))
         }
+        SessionEvent::StandingApproval {
+            approval,
+            tool,
+            note,
+        } => {
+            let id = standing_id(*approval);
+            match note {
+                StandingNote::Given { call, .. } => {
+                    format!("{id} stands for {tool}, given with {call}")
+                }
+                StandingNote::Ended { why, .. } => format!("{id} ended: {}", why.as_str()),
+            }
+        }
         SessionEvent::EffectSettled {
             call,
             effect_id,
@@ -418,9 +476,14 @@ fn render_event(event: &SessionEvent, names: &mut Names) -> Option<String> {
         }
         SessionEvent::CallFinished(record) => match record.error_type() {
             None if record.response.expose().meta.accepted_until.is_some() => {
-                format!("{} is at work", record.call())
+                format!("{} is at work{}", record.call(), covered(record))
             }
-            None => format!("{} finished{}", record.call(), by_condition(record)),
+            None => format!(
+                "{} finished{}{}",
+                record.call(),
+                by_condition(record),
+                covered(record)
+            ),
             Some(error_type) => format!("{} finished {error_type:?}", record.call()),
         },
         SessionEvent::CallSettled(record) => match record.error_type() {

@@ -14,6 +14,7 @@ use windlass_tool::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
 };
 use windlass_tool::registry::{Declarations, Registry, Tool};
+use windlass_tool::remember::{Remember, RememberScope};
 use windlass_tool::rights::{Permissions, Role};
 use windlass_tool::validate::Validator;
 use windlass_tool::version::Version;
@@ -74,6 +75,7 @@ pub(crate) fn tool(
         idempotent: side_effects != SideEffects::Writes,
         requires_confirmation: false,
         consent_condition: None,
+        remember: None,
         allowed_modes: vec![Mode::Voice, Mode::Text],
         latency_budget_ms: 500,
         timeout_ms: 5_000,
@@ -147,6 +149,14 @@ pub(crate) fn roles(names: &[&str]) -> BTreeSet<Role> {
     names.iter().filter_map(|name| Role::parse(name)).collect()
 }
 
+fn remembering(minutes: Option<u64>) -> Option<Remember> {
+    Some(Remember {
+        scope: RememberScope::Session,
+        arguments: vec!["/folder".to_owned()],
+        minutes,
+    })
+}
+
 fn tools() -> Vec<Tool> {
     let any = json!({
         "type": "object",
@@ -167,6 +177,12 @@ fn tools() -> Vec<Tool> {
         "additionalProperties": false,
         "required": ["about"],
         "properties": { "about": { "type": "string" }, "text": { "type": "string" } }
+    });
+    let filing = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["folder"],
+        "properties": { "folder": { "type": "string" }, "name": { "type": "string" } }
     });
     let make = |id, category, side_effects| tool(id, category, side_effects, any.clone());
     vec![
@@ -195,6 +211,46 @@ fn tools() -> Vec<Tool> {
             effect_key: [Arc::from("about")].into(),
             requires_confirmation: true,
             ..tool("reserve", Category::Action, SideEffects::Writes, booking)
+        },
+        // Whose user may say yes once for a folder.
+        Tool {
+            requires_confirmation: true,
+            remember: remembering(None),
+            ..tool(
+                "archive",
+                Category::Action,
+                SideEffects::Writes,
+                filing.clone(),
+            )
+        },
+        Tool {
+            requires_confirmation: true,
+            idempotent: true,
+            remember: remembering(None),
+            ..tool(
+                "refile",
+                Category::Action,
+                SideEffects::Writes,
+                filing.clone(),
+            )
+        },
+        Tool {
+            behavior: Behavior::Background,
+            timeout_ms: 3_600_000,
+            requires_confirmation: true,
+            idempotent: true,
+            remember: remembering(None),
+            ..tool(
+                "deposit",
+                Category::Action,
+                SideEffects::Writes,
+                filing.clone(),
+            )
+        },
+        Tool {
+            requires_confirmation: true,
+            remember: remembering(Some(1)),
+            ..tool("unlock", Category::Utility, SideEffects::None, filing)
         },
         // Not for everybody, and not for everybody to approve.
         Tool {

@@ -35,6 +35,7 @@ fn a_conversation_begins_when_it_is_opened_and_goes_on_when_it_is_opened_again()
             begun_at_unix_ms: START_UNIX_MS,
             used_at_unix_ms: START_UNIX_MS,
             heading: Heading::default(),
+            standing: Vec::new(),
         };
         let reply = world.send(&talk, Command::Open(Beginner::default()));
         assert_eq!(reply, Reply::Opened(Box::new(begun.clone())));

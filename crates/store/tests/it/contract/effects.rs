@@ -49,6 +49,7 @@ fn an_effect_is_found_by_its_id_as_it_was_left() {
             lease_end_unix_ms: START_UNIX_MS + LEASE_MS,
             question: None,
             tool_version: Some(request.tool.version.clone()),
+            standing: None,
             outcome: Some(AttemptOutcome::Succeeded),
         };
         assert_eq!(found.attempts, [attempt]);

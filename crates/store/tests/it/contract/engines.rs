@@ -1,7 +1,7 @@
 //! Both engines are given the same commands, drawn at random, and say the same.
 
 use crate::ledger::{HOUR_MS, conversation, new_leg, nonce};
-use crate::support::{World, answered, appended, request, said, tool};
+use crate::support::{PLACE, World, answered, appended, remembered, request, said, tool};
 use std::collections::BTreeMap;
 use windlass_store::command::{
     CalledBack, Command, Found, FoundState, OpenQuestion, Record, Reply, Request, RequestOrigin,
@@ -32,6 +32,7 @@ const LIMITS: StoreLimits = StoreLimits {
     effects_max: 12,
     receipt_bytes_max: 40,
     questions_max: 3,
+    standing_max: 2,
     question_bytes_max: 60,
     conversation_ms: 12 * HOUR_MS,
     shares: ConversationShares {
@@ -189,9 +190,14 @@ fn draw_command(draw: &mut Draw, seen: &mut Seen, talk: usize) -> Command {
         12 if draw.is(10) => Command::Taint,
         12 if draw.is(10) => Command::Rename(Sensitive(draw.text(20))),
         12 if draw.is(10) => Command::Erase,
+        12 if draw.is(30) => Command::Revoke {
+            question: QuestionNumber(1 + draw.below(9) as u32),
+            leg: draw.is(50).then(|| leg.leg.clone()),
+        },
         12 => Command::Settle,
         13..=19 => draw_request(draw, seen, talk, &leg),
         20 | 21 => match seen.asked.iter().rev().find(|(of, _)| *of == talk) {
+            Some((_, asked)) if draw.is(50) => remembered(number, asked),
             Some((_, asked)) => answered(number, asked, draw.is(70)),
             None => Command::Settle,
         },
@@ -273,6 +279,7 @@ fn draw_request(draw: &mut Draw, seen: &Seen, talk: usize, leg: &LegRef) -> Comm
         needs_consent: draw.is(30),
         because: None,
         clock: None,
+        standing_values: draw.is(70).then(|| Sensitive(PLACE.to_owned())),
         can_ask: draw.is(90),
         may_run: draw.is(95),
         ..request(seen.made, leg)

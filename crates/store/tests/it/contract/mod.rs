@@ -9,6 +9,7 @@ mod legs;
 mod lists;
 mod pruning;
 mod shares;
+mod standing;
 mod tasks;
 mod versions;
 

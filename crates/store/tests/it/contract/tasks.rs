@@ -214,6 +214,7 @@ fn an_approval_begins_no_task_too_many_and_counts_later() {
             let approval = Approval {
                 tool: Some(background()),
                 may_run: true,
+                remember: None,
                 lease_ms: HOUR_MS,
                 question_ms: HOUR_MS,
                 intent: Sensitive("{}".to_owned()),

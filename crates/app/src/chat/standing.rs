@@ -1,0 +1,128 @@
+//! Standing approvals of a conversation for its client: which there are, what an approval request offers, and how one is revoked without a
+//! socket. Knows no HTTP; which call one covers is the ledger's to say.
+
+use super::whose::Whose;
+use super::{ChatHost, ChatRefusal, unavailable};
+use serde_json::Value;
+use windlass_runtime::caller::Caller;
+use windlass_runtime::client_protocol::standing_json;
+use windlass_session::RememberOffer;
+use windlass_store::command::{Command, Reply};
+use windlass_store::{Conversation, Question, QuestionNumber, StandingApproval, StandingScope};
+use windlass_tool::id::ConversationId;
+use windlass_tool::kind::Mode;
+
+/// A standing approval that is to end.
+pub(crate) struct WantedRevocation {
+    pub(crate) conversation: ConversationId,
+    pub(crate) approval: QuestionNumber,
+    /// The user for whom the caller says it speaks.
+    pub(crate) user: Option<String>,
+}
+
+impl ChatHost {
+    /// Ends a standing approval; gives those that are left. [`ChatRefusal::Unknown`] where the caller has no such one: who asks for
+    /// another's learns nothing of it.
+    pub(crate) async fn revoke(
+        &self,
+        caller: &Caller,
+        wanted: WantedRevocation,
+    ) -> Result<Vec<Value>, ChatRefusal> {
+        let caller = &caller.speaking_for(wanted.user.as_deref());
+        let id = &wanted.conversation;
+        let (whose, known) = self.conversation_of(caller, id).await?;
+        let mut own = standing(&whose, &known, caller);
+        if !own.any(|standing| standing.question == wanted.approval) {
+            return Err(ChatRefusal::Unknown);
+        }
+        drop(own);
+        let reference = whose.reference(&caller.tenant, id);
+        let revoke = Command::Revoke {
+            question: wanted.approval,
+            leg: None,
+        };
+        let replies = self.conversations.commit(reference.clone(), vec![revoke]);
+        let replies = replies.await.map_err(unavailable)?;
+        let Some(Reply::Revoked(revoked)) = replies.into_iter().next() else {
+            return Err(ChatRefusal::Unknown);
+        };
+        if let Some(audit) = &self.audit {
+            let now_unix_ms = crate::clock::now_unix_ms();
+            audit.revoked(&reference, whose.user_id.clone(), &revoked, now_unix_ms);
+        }
+        let (whose, known) = self.conversation_of(caller, id).await?;
+        Ok(self.standing_of(&whose, &known, caller))
+    }
+
+    /// Those of the caller's in a conversation, for the client that has just given one; empty where the caller has none.
+    pub(crate) async fn standing_approvals(
+        &self,
+        caller: &Caller,
+        id: &ConversationId,
+    ) -> Vec<Value> {
+        let found = self.conversation_of(caller, id).await;
+        found.map_or_else(
+            |_| Vec::new(),
+            |(whose, known)| self.standing_of(&whose, &known, caller),
+        )
+    }
+
+    /// Those of a conversation that are the caller's, and stand now.
+    pub(super) fn standing_of(
+        &self,
+        whose: &Whose,
+        known: &Conversation,
+        caller: &Caller,
+    ) -> Vec<Value> {
+        standing(whose, known, caller).map(standing_json).collect()
+    }
+
+    /// What approval requests offer to have remembered, by the tools as they are now. Which of a tool's versions the user has, the
+    /// sessions know: the one that was asked about is judged.
+    pub(super) fn remember_offers(&self) -> impl Fn(&Question) -> Option<RememberOffer> + use<> {
+        let toolbox = self.toolbox.load_full();
+        let (text, voice) = (self.limits.clone(), self.voice_limits.clone());
+        move |question| {
+            let registry = &toolbox.of(question.mode).all().registry;
+            let (version, code_hash) = (&question.tool_version, question.handler_hash.as_deref());
+            let tool = registry.as_shown(question.tool.as_str(), version, code_hash)?;
+            let limits = match question.mode {
+                Mode::Text => &text,
+                Mode::Voice => &voice,
+            };
+            RememberOffer::of(question, tool, limits.standing_approval_minutes)
+        }
+    }
+
+    /// A conversation that the caller may go on with, as the store has it.
+    async fn conversation_of(
+        &self,
+        caller: &Caller,
+        id: &ConversationId,
+    ) -> Result<(Whose, Conversation), ChatRefusal> {
+        let known = self.conversations.known(&caller.tenant, id);
+        let known = known.map_err(unavailable)?.ok_or(ChatRefusal::Unknown)?;
+        let whose = Whose::of(&known.user_id);
+        let admitted = whose.admits(caller, None);
+        admitted.map_err(|_| ChatRefusal::Unknown)?;
+        Ok((whose, known))
+    }
+}
+
+/// In a conversation that belongs to nobody, another client's are nobody else's.
+fn standing<'k>(
+    whose: &Whose,
+    known: &'k Conversation,
+    caller: &Caller,
+) -> impl Iterator<Item = &'k StandingApproval> + use<'k> {
+    let now_unix_ms = crate::clock::now_unix_ms().max(known.used_at_unix_ms);
+    let is_owned = whose.owner.is_some();
+    let client_id = caller.client_id.clone();
+    known.standing.iter().filter(move |standing| {
+        let is_own = match &standing.scope {
+            StandingScope::Client(own) => *own == client_id,
+            StandingScope::Session(_) => false,
+        };
+        standing.holds(now_unix_ms) && (is_owned || is_own)
+    })
+}

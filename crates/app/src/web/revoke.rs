@@ -1,0 +1,67 @@
+//! `POST /api/revoke`: the user wants to be asked again about what a standing approval covers. Knows statuses and the body; which there
+//! are is the chat's to say.
+
+use super::ServerState;
+use super::chat::{Entrance, error};
+use super::ledger::answered;
+use crate::chat::{WantedRevocation, request};
+use axum::body::Body;
+use axum::extract::State as Extract;
+use http::{Response, StatusCode};
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::Arc;
+use windlass_runtime::client_protocol::NO_APPROVAL_ID;
+use windlass_session::client::ErrorCode;
+use windlass_store::standing_number;
+use windlass_tool::id::ConversationId;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PostedRevocation {
+    conversation_id: String,
+    approval_id: String,
+    /// The user for whom a program speaks that vouches for users.
+    #[serde(default)]
+    user_id: Option<String>,
+}
+
+/// Whether a body revokes a standing approval.
+pub(crate) fn understands(body: &[u8]) -> bool {
+    wanted(body).is_ok()
+}
+
+fn wanted(body: &[u8]) -> Result<WantedRevocation, String> {
+    let posted: PostedRevocation = crate::body::object(body)
+        .map_err(|problem| format!("the body names no standing approval: {problem}"))?;
+    request::check_id(&posted.conversation_id).map_err(|problem| problem.to_string())?;
+    Ok(WantedRevocation {
+        conversation: ConversationId::new(posted.conversation_id),
+        approval: standing_number(&posted.approval_id).ok_or(NO_APPROVAL_ID)?,
+        user: posted.user_id,
+    })
+}
+
+/// Ends a standing approval, and says which are left.
+pub(super) async fn revoke(
+    Extract(state): Extract<Arc<ServerState>>,
+    entrance: Entrance,
+) -> Response<Body> {
+    let response = match wanted(&entrance.body) {
+        Err(problem) => error(
+            StatusCode::BAD_REQUEST,
+            ErrorCode::BadMessage.as_str(),
+            &problem,
+        ),
+        Ok(wanted) => {
+            let left = state.chat.revoke(&entrance.caller, wanted).await;
+            let shown = left.map(|left| json!({ "ok": true, "standingApprovals": left }));
+            answered(
+                shown,
+                "unknown_approval",
+                "there is no such standing approval, or it stands no longer",
+            )
+        }
+    };
+    entrance.finish(response)
+}

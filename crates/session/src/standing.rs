@@ -1,0 +1,188 @@
+//! The standing approvals of the conversation that cover calls of this session, as its client and the audit are told of them. The
+//! ledger says which there are, and which call one covers: nothing here lets anything run.
+
+use crate::client::{ClientUpdate, RevokeWay};
+use crate::deadlines::Deadline;
+use crate::event::{SessionEvent, StandingNote};
+use crate::io::{Output, StandingNews};
+use crate::talk::Talk;
+use std::time::Duration;
+use windlass_store::{
+    QuestionNumber, StandingApproval, StandingChange, StandingEnd, StandingEvent, StandingScope,
+};
+use windlass_tool::id::CallNumber;
+use windlass_tool::kind::Mode;
+
+/// As the ledger had them last, those among them whose time is over.
+#[derive(Debug, Default)]
+pub(crate) struct Standing(Vec<StandingApproval>);
+
+impl Standing {
+    /// What the conversation has when the session begins.
+    pub(crate) fn restore(&mut self, known: Vec<StandingApproval>, talk: &mut Talk) {
+        self.0 = known;
+        self.0.retain(|known| is_for(known, talk));
+        self.watch(talk);
+    }
+
+    /// The client is there, or there again, and is told what stands, if anything does.
+    pub(crate) fn show(&self, talk: &mut Talk) {
+        if self.shown(talk).next().is_some() {
+            self.tell(talk);
+        }
+    }
+
+    /// The user has given one with the approval of a call of this session.
+    pub(crate) fn given(&mut self, call: CallNumber, given: StandingApproval, talk: &mut Talk) {
+        talk.step.event(SessionEvent::StandingApproval {
+            approval: given.question,
+            tool: given.tool.clone(),
+            note: StandingNote::Given {
+                call,
+                expires_at_unix_ms: given.expires_at_unix_ms,
+            },
+        });
+        let is_like = |known: &StandingApproval| {
+            known.question == given.question
+                || (known.tool == given.tool
+                    && known.values == given.values
+                    && known.scope == given.scope)
+        };
+        self.0.retain(|known| !is_like(known));
+        if !is_for(&given, talk) {
+            return;
+        }
+        self.0.push(given);
+        self.watch(talk);
+        self.tell(talk);
+    }
+
+    /// The ledger has others now. Those that it ended with a command of this session are written down here, and by nobody else.
+    pub(crate) fn learn(&mut self, news: StandingNews, talk: &mut Talk) {
+        for StandingChange {
+            question,
+            tool,
+            event,
+        } in news.own
+        {
+            match event {
+                // What the session has heard of with its own call or revocation, it has told.
+                StandingEvent::Ended(why) if self.knows(question) => {
+                    talk.step.event(SessionEvent::StandingApproval {
+                        approval: question,
+                        tool,
+                        note: StandingNote::Ended { why, way: None },
+                    });
+                }
+                StandingEvent::Given | StandingEvent::Used(_) | StandingEvent::Ended(_) => {}
+            }
+        }
+        let mut known = news.standing;
+        known.retain(|known| is_for(known, talk));
+        let before: Vec<QuestionNumber> = self.shown(talk).map(|one| one.question).collect();
+        for gone in &self.0 {
+            talk.step.clear(Deadline::Standing(gone.question));
+        }
+        self.0 = known;
+        self.watch(talk);
+        let is_the_same = self.shown(talk).map(|one| one.question).eq(before);
+        if !is_the_same {
+            self.tell(talk);
+        }
+    }
+
+    /// The client wants its user to be asked again.
+    pub(crate) fn revoke(&mut self, number: QuestionNumber, way: RevokeWay, talk: &mut Talk) {
+        if let Some(index) = self.0.iter().position(|known| known.question == number) {
+            let revoked = self.0.remove(index);
+            talk.step.clear(Deadline::Standing(number));
+            talk.step.event(SessionEvent::StandingApproval {
+                approval: number,
+                tool: revoked.tool,
+                note: StandingNote::Ended {
+                    why: StandingEnd::Revoked,
+                    way: Some(way),
+                },
+            });
+            talk.step.push(Output::Revoke(number));
+        }
+        // A client that names another one learns which there are.
+        self.tell(talk);
+    }
+
+    /// Its time is over.
+    pub(crate) fn expired(&mut self, number: QuestionNumber, talk: &mut Talk) {
+        if self.end(number, StandingEnd::Expired, talk) {
+            self.tell(talk);
+        }
+    }
+
+    /// The session is over for good.
+    pub(crate) fn session_ended(&mut self, talk: &mut Talk) {
+        let of_session = |known: &&StandingApproval| match &known.scope {
+            StandingScope::Session(_) => known.holds(talk.step.unix_ms()),
+            StandingScope::Client(_) => false,
+        };
+        let ended: Vec<QuestionNumber> = self
+            .0
+            .iter()
+            .filter(of_session)
+            .map(|known| known.question)
+            .collect();
+        for number in ended {
+            self.end(number, StandingEnd::SessionEnded, talk);
+        }
+    }
+
+    fn end(&mut self, number: QuestionNumber, why: StandingEnd, talk: &mut Talk) -> bool {
+        let Some(index) = self.0.iter().position(|known| known.question == number) else {
+            return false;
+        };
+        let ended = self.0.remove(index);
+        talk.step.clear(Deadline::Standing(number));
+        talk.step.event(SessionEvent::StandingApproval {
+            approval: number,
+            tool: ended.tool,
+            note: StandingNote::Ended { why, way: None },
+        });
+        true
+    }
+
+    fn knows(&self, number: QuestionNumber) -> bool {
+        self.0.iter().any(|known| known.question == number)
+    }
+
+    fn shown<'s>(&'s self, talk: &Talk) -> impl Iterator<Item = &'s StandingApproval> + use<'s> {
+        let now_unix_ms = talk.step.unix_ms();
+        self.0.iter().filter(move |known| known.holds(now_unix_ms))
+    }
+
+    fn tell(&self, talk: &mut Talk) {
+        let shown = self.shown(talk).cloned().collect();
+        talk.step
+            .tell_client(ClientUpdate::StandingApprovals(shown));
+    }
+
+    /// A session by voice lasts, and its client sees when the time of one is over. By text the next turn is another session's.
+    fn watch(&self, talk: &mut Talk) {
+        if talk.step.config.mode == Mode::Text {
+            return;
+        }
+        let now_unix_ms = talk.step.unix_ms();
+        for known in &self.0 {
+            let left_ms = known.expires_at_unix_ms.saturating_sub(now_unix_ms);
+            let deadline = Deadline::Standing(known.question);
+            talk.step
+                .set_deadline(deadline, Duration::from_millis(left_ms));
+        }
+    }
+}
+
+/// Whether calls of this session are covered. By text the ledger tells one client from another.
+fn is_for(known: &StandingApproval, talk: &Talk) -> bool {
+    let config = &talk.step.config;
+    match &known.scope {
+        StandingScope::Session(leg) => *leg == config.session_id,
+        StandingScope::Client(_) => config.mode == Mode::Text,
+    }
+}
