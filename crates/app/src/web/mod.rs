@@ -16,6 +16,7 @@ mod handovers;
 pub(crate) mod hosts;
 mod ledger;
 pub(crate) mod listener;
+mod mcp;
 pub(crate) mod once;
 mod openapi;
 pub(crate) mod origin;
@@ -34,6 +35,7 @@ use crate::chat::ChatHost;
 use crate::chat::picture::PictureLimits;
 use crate::handovers::HandoverDesk;
 use crate::knowledge::LiveKnowledge;
+use crate::mcp::McpHost;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State as Extract};
@@ -67,6 +69,9 @@ pub(crate) struct ServerState {
     pub(crate) voice: Arc<VoiceService>,
     pub(crate) chat: Arc<ChatHost>,
     pub(crate) handovers: Arc<HandoverDesk>,
+    pub(crate) mcp: Arc<McpHost>,
+    /// Whether there is `/mcp`.
+    pub(crate) serves_mcp: bool,
     /// Nobody but programs of this machine can ask, and nobody has to sign in.
     pub(crate) is_local_alone: bool,
     /// Of one request to a text endpoint.
@@ -146,6 +151,19 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
             // A model's id may hold slashes.
             "/v1/models/{*id}",
             get(completions::model),
+        )
+        .route("/mcp", post(mcp::post).merge(delete(mcp::delete)))
+        .route(
+            "/mcp/approvals/{id}",
+            get(mcp::show_approval).merge(post(mcp::answer_approval)),
+        )
+        .route(
+            "/.well-known/oauth-protected-resource",
+            get(mcp::resource_metadata),
+        )
+        .route(
+            "/.well-known/oauth-protected-resource/mcp",
+            get(mcp::resource_metadata),
         )
         .route(
             "/api/tickets",
