@@ -31,8 +31,8 @@ struct Shower {
 impl Handler for Shower {
     fn execute(&self, invocation: Invocation) -> Execution {
         let Invocation { arguments, context } = invocation;
-        let query = arguments.get("query").and_then(Value::as_str);
-        let query = query.unwrap_or_default().to_owned();
+        let query: Value = arguments.get("query").unwrap_or_default();
+        let query = query.as_str().unwrap_or_default().to_owned();
         if query == "stop" {
             let begun = self.begun.lock().ok().map(|begun| begun.clone());
             let stopped = self.stopped.lock().ok().map(|stopped| stopped.clone());
