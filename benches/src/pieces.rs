@@ -18,7 +18,7 @@ use windlass_tool::id::ToolId;
 
 /// As many as a call may show at once: its rate is a limit of its own.
 const PIECES: usize = 100;
-const TURNS: usize = 300;
+const TURNS: usize = 200;
 const PASSES: usize = 5;
 const STOPS: usize = 50;
 
@@ -186,11 +186,11 @@ fn post(address: SocketAddr, path: &str, body: &Value) -> Result<String, String>
     let body = body.to_string();
     let exchange = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(address)?;
-        write!(
-            stream,
+        let request = format!(
             "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
-        )?;
+        );
+        stream.write_all(request.as_bytes())?;
         let mut heard = Vec::new();
         stream.read_to_end(&mut heard)?;
         Ok(String::from_utf8_lossy(&heard).into_owned())
@@ -212,6 +212,7 @@ fn model() -> Result<SocketAddr, String> {
 
 /// `None` once the server has left.
 fn answer_all(stream: TcpStream) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
     let mut writer = stream.try_clone().ok()?;
     let mut reader = BufReader::new(stream);
     loop {
@@ -245,7 +246,7 @@ fn answer_all(stream: TcpStream) -> Option<()> {
         let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
         let body = format!("data: {chunk}\n\ndata: [DONE]\n\n");
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
-        let length = body.len();
-        write!(writer, "{head}Content-Length: {length}\r\n\r\n{body}").ok()?;
+        let answer = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        writer.write_all(answer.as_bytes()).ok()?;
     }
 }
