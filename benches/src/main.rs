@@ -105,6 +105,7 @@ fn main() -> ExitCode {
         }
         ["chat-server", listen, model_url] => chat_server::run(&kit, listen, model_url),
         ["pieces"] => pieces::run(&kit),
+        ["pieces-server", model] => pieces::server(&kit, model),
         ["replay"] => replay::run(&kit),
         ["snapshots"] => snapshots::run(&kit),
         ["saves", minutes, saves] => snapshots::save_often(&kit, minutes, saves),

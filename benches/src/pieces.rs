@@ -1,5 +1,5 @@
-//! Measures what a piece of a growing result costs on its way to a client of the chat, and how soon a call that changes nothing knows that
-//! it was stopped. The server, its model and the client are one process, so that each figure has all three in it.
+//! Measures what a piece of a growing result costs a server on its way to a client of the chat, and how soon a call that changes nothing
+//! has stopped. The server is a process of its own; its model and the client are this one.
 
 use crate::chat_server::setup;
 use crate::kit::Kit;
@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -22,10 +24,19 @@ const TURNS: usize = 200;
 const PASSES: usize = 5;
 const STOPS: usize = 50;
 
-/// Shows as many pieces as it is asked for; asked for none by a stop, it works until it is stopped.
+/// Shows as many pieces as it is asked for; asked to be stopped, it works until it is.
 struct Shower {
     begun: Mutex<Sender<()>>,
     stopped: Mutex<Sender<Instant>>,
+}
+
+/// Tells when the work has ended, also where it is given up.
+struct Ending(Option<Sender<Instant>>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.take().map(|ended| ended.send(Instant::now()));
+    }
 }
 
 impl Handler for Shower {
@@ -36,10 +47,11 @@ impl Handler for Shower {
         if query == "stop" {
             let begun = self.begun.lock().ok().map(|begun| begun.clone());
             let stopped = self.stopped.lock().ok().map(|stopped| stopped.clone());
+            let ending = Ending(stopped);
             return Execution::Pending(Box::pin(async move {
                 let _ = begun.map(|begun| begun.send(()));
                 context.cancellation.cancelled().await;
-                let _ = stopped.map(|stopped| stopped.send(Instant::now()));
+                drop(ending);
                 Ok(Success::new(json!({"stopped": true})))
             }));
         }
@@ -57,24 +69,67 @@ impl Handler for Shower {
 }
 
 pub(crate) fn run(kit: &Kit) -> Result<(), String> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let model = model()?;
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut server = Command::new(program)
+        .args(["pieces-server", &model.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let measured = ready(&mut server).and_then(|address| cost_of_a_piece(address, server.id()));
+    let ended = server.kill().and_then(|()| server.wait());
+    measured?;
+    ended.map_err(|error| format!("the server does not end: {error}"))?;
+
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let (begun, has_begun) = channel();
     let (stopped, was_stopped) = channel();
-    let handler = Shower {
+    let address = serve(setup_of(kit, folder.path(), model, (begun, stopped))?)?;
+    time_to_stop(address, &has_begun, &was_stopped)
+}
+
+/// The server whose pieces are measured, until the process is ended.
+pub(crate) fn server(kit: &Kit, model: &str) -> Result<(), String> {
+    let model = model
+        .parse()
+        .map_err(|_| format!("{model} is no address"))?;
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let ends = (channel().0, channel().0);
+    let address = serve(setup_of(kit, folder.path(), model, ends)?)?;
+    print(&json!({"address": address.to_string()}));
+    loop {
+        thread::park();
+    }
+}
+
+fn ready(server: &mut Child) -> Result<SocketAddr, String> {
+    let output = server.stdout.take().ok_or("the server says nothing")?;
+    let mut line = String::new();
+    let read = BufReader::new(output).read_line(&mut line);
+    read.map_err(|error| error.to_string())?;
+    let said: Value = serde_json::from_str(&line).map_err(|error| format!("{line}: {error}"))?;
+    let address = said["address"].as_str().unwrap_or_default();
+    address
+        .parse()
+        .map_err(|_| format!("{line} names no address"))
+}
+
+fn setup_of(
+    kit: &Kit,
+    folder: &Path,
+    model: SocketAddr,
+    (begun, stopped): (Sender<()>, Sender<Instant>),
+) -> Result<Setup, String> {
+    let handler: Arc<dyn Handler> = Arc::new(Shower {
         begun: Mutex::new(begun),
         stopped: Mutex::new(stopped),
-    };
-    let handler: Arc<dyn Handler> = Arc::new(handler);
+    });
     let handlers: BTreeMap<ToolId, Arc<dyn Handler>> = ["kb_search", "kb_get"]
         .into_iter()
         .filter_map(|id| Some((ToolId::parse(id)?, handler.clone())))
         .collect();
     let url = format!("http://{model}/v1");
-    let setup = setup(kit, folder.path(), "127.0.0.1:0", &url, handlers)?;
-    let address = serve(setup)?;
-    cost_of_a_piece(address)?;
-    time_to_stop(address, &has_begun, &was_stopped)
+    setup(kit, folder, "127.0.0.1:0", &url, handlers)
 }
 
 /// Serves beside this thread, until the process ends.
@@ -98,12 +153,12 @@ fn serve(setup: Setup) -> Result<SocketAddr, String> {
         .map_err(|_| "the server does not start".to_owned())
 }
 
-fn cost_of_a_piece(address: SocketAddr) -> Result<(), String> {
+fn cost_of_a_piece(address: SocketAddr, server: u32) -> Result<(), String> {
     let mut costs = Vec::new();
     for pass in 0..=PASSES {
         let mut spent = [Duration::ZERO; 2];
         for (pieces, spent) in [0, PIECES].into_iter().zip(&mut spent) {
-            let before = processor()?;
+            let before = processor(server)?;
             for turn in 0..TURNS {
                 let id = format!("p-{pass}-{pieces}-{turn}");
                 let body = json!({"id": id, "message": pieces.to_string()});
@@ -113,7 +168,7 @@ fn cost_of_a_piece(address: SocketAddr) -> Result<(), String> {
                     return Err(format!("{shown} of {pieces} pieces were shown"));
                 }
             }
-            *spent = processor()?.saturating_sub(before);
+            *spent = processor(server)?.saturating_sub(before);
         }
         let [without, with] = spent;
         let pieces = (TURNS * PIECES) as f64;
@@ -124,7 +179,7 @@ fn cost_of_a_piece(address: SocketAddr) -> Result<(), String> {
     }
     costs.sort_by(f64::total_cmp);
     print(&json!({
-        "bench": "pieces", "label": "one piece, server, model and client", "pieces": TURNS * PIECES * PASSES,
+        "bench": "pieces", "label": "one piece", "pieces": TURNS * PIECES * PASSES,
         "cpu_us_per_piece": rounded(costs[costs.len() / 2]),
         "least": rounded(costs[0]), "most": rounded(costs[costs.len() - 1]),
     }));
@@ -158,23 +213,24 @@ fn time_to_stop(
     }
     waits.sort_by(f64::total_cmp);
     print(&json!({
-        "bench": "pieces", "label": "from a wish to stop until the handler knows", "stops": STOPS,
+        "bench": "pieces", "label": "from a wish to stop until the work has ended", "stops": STOPS,
         "ms_median": rounded(waits[waits.len() / 2]), "ms_most": rounded(waits[waits.len() - 1]),
     }));
     Ok(())
 }
 
-/// Processor time of this process, of all its threads.
-fn processor() -> Result<Duration, String> {
+/// Processor time of a process, of all its threads.
+fn processor(process: u32) -> Result<Duration, String> {
     /// Of the kernel's clock for such figures, in a second.
     const TICKS: f64 = 100.0;
-    let text = std::fs::read_to_string("/proc/self/stat").map_err(|error| error.to_string())?;
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat"))
+        .map_err(|error| error.to_string())?;
     let behind = text.rsplit(')').next().unwrap_or_default();
     let mut fields = behind.split_ascii_whitespace().skip(11);
     let mut field = || fields.next().and_then(|field| field.parse::<f64>().ok());
     match (field(), field()) {
         (Some(user), Some(system)) => Ok(Duration::from_secs_f64((user + system) / TICKS)),
-        _ => Err("the kernel does not say what this process has spent".to_owned()),
+        _ => Err("the kernel does not say what the server has spent".to_owned()),
     }
 }
 
