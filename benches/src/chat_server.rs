@@ -17,7 +17,7 @@ const MANY: &str = "100000000";
 /// Serves until the process is ended.
 pub(crate) fn run(kit: &Kit, listen: &str, model_url: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let setup = setup(kit, folder.path(), listen, model_url)?;
+    let setup = setup(kit, folder.path(), listen, model_url, handlers())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -31,7 +31,14 @@ pub(crate) fn run(kit: &Kit, listen: &str, model_url: &str) -> Result<(), String
     })
 }
 
-fn setup(kit: &Kit, folder: &Path, listen: &str, model_url: &str) -> Result<Setup, String> {
+/// A server with the kit's tools, which these handlers answer.
+pub(crate) fn setup(
+    kit: &Kit,
+    folder: &Path,
+    listen: &str,
+    model_url: &str,
+    handlers: BTreeMap<ToolId, Arc<dyn Handler>>,
+) -> Result<Setup, String> {
     write_tools(kit, folder).map_err(|error| error.to_string())?;
     let at = |name: &str| folder.join(name).display().to_string();
     let keys = [
@@ -62,7 +69,7 @@ fn setup(kit: &Kit, folder: &Path, listen: &str, model_url: &str) -> Result<Setu
     let loaded = Loaded::load(&sources).map_err(|error| error.to_string())?;
     Ok(Setup {
         config: loaded.config,
-        handlers: handlers(),
+        handlers,
         watch: false,
     })
 }

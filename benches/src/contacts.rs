@@ -1,5 +1,5 @@
-//! The time that `extract_contacts` takes with a text of 100 kB that is full of them: its first call, which reads what is known about the
-//! world's telephone numbers, and those after it. The goal is 20 ms for the second.
+//! The time that `extract_contacts` takes with a text of 100 kB that is full of them, and what a server takes before that to read what is
+//! known about the world's telephone numbers. The goal is 20 ms for a call, the first one too.
 
 #![expect(
     clippy::print_stdout,
@@ -26,6 +26,10 @@ pub(crate) fn run() -> Result<(), String> {
         unreachable!("it is an object")
     };
     let arguments = Arc::new(arguments.into());
+    let begin = Instant::now();
+    let prepare = handler.preparation().ok_or("it prepares nothing")?;
+    prepare();
+    let prepared_ms = begin.elapsed().as_secs_f64() * 1_000.0;
     let mut took_ms = Vec::with_capacity(RUNS + 1);
     for number in 0..=RUNS {
         let mut invocation = path::invocation(number);
@@ -47,7 +51,7 @@ pub(crate) fn run() -> Result<(), String> {
         "{}",
         json!({
             "measurement": "contacts", "bytes": BYTES,
-            "first_ms": first, "median_ms": took_ms[RUNS / 2], "longest_ms": took_ms[RUNS - 1],
+            "prepared_ms": prepared_ms, "first_ms": first, "median_ms": took_ms[RUNS / 2], "longest_ms": took_ms[RUNS - 1],
         })
     );
     Ok(())

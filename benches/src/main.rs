@@ -18,6 +18,7 @@ mod gate;
 mod kit;
 mod measure;
 mod path;
+mod pieces;
 mod process;
 mod replay;
 mod rest;
@@ -43,6 +44,7 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   entrance                a request's key, and its ticket
   flood                   chat turns of others while one address floods (after `cargo build --release`, under `taskset -c 1`)
   startup                 loading the registry, and starting a server, with 5 and 200 tools
+  pieces                  a piece of a result that grows, and how soon a call knows that it was stopped
   process                 a call of a tool whose handler is a process of its own (needs a shell)
   rest                    memory of the program itself at rest (after `cargo build --release`)
   scripts                 calls of handlers in JavaScript and of processes, against their goals (after `cargo build --release`)
@@ -102,6 +104,8 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["chat-server", listen, model_url] => chat_server::run(&kit, listen, model_url),
+        ["pieces"] => pieces::run(&kit),
+        ["pieces-server", model] => pieces::server(&kit, model),
         ["replay"] => replay::run(&kit),
         ["snapshots"] => snapshots::run(&kit),
         ["saves", minutes, saves] => snapshots::save_often(&kit, minutes, saves),

@@ -36,6 +36,7 @@ impl Target {
         Self::new("gemini_live", gemini_live_frames),
         Self::new("http_body", http_body),
         Self::new("knowledge_file", knowledge_file),
+        Self::new("mcp_message", mcp_message),
         Self::new("openai_realtime", openai_realtime_frames),
         Self::new("text_answer", text_answer),
         Self::new("tool_directory", tool_directory),
@@ -233,6 +234,11 @@ fn http_body(bytes: &[u8]) {
     };
     let kinds = BodyKind::ALL;
     bodies::is_understood(kinds[usize::from(*kind) % kinds.len()], body);
+}
+
+/// What a client of MCP sends: a body over HTTP, a line over standard input.
+fn mcp_message(bytes: &[u8]) {
+    bodies::is_understood(BodyKind::McpMessage, bytes);
 }
 
 /// The first byte says which kind of file.

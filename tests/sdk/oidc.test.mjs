@@ -130,6 +130,26 @@ test('a token that the provider gave lets its program in', async () => {
   assert.equal(await status(''), 401);
 });
 
+test('a token of one resource opens no other one', async () => {
+  const resource = 'https://agent.example/mcp';
+  const at = await serve('mcp', issuer, `[mcp_server]\nenabled = true\nresource = "${resource}"`);
+  const hello = { jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {} } };
+  const ask = async (token) => {
+    const headers = { 'content-type': 'application/json', accept: 'application/json', authorization: `Bearer ${token}` };
+    const answer = await fetch(`${at}/mcp`, { method: 'POST', headers, body: JSON.stringify(hello) });
+    await answer.arrayBuffer();
+    return answer;
+  };
+  const [general, own] = [await signed(claims()), await signed({ ...claims(), aud: resource })];
+  assert.deepEqual([(await ask(own)).status, (await ask(general)).status], [200, 401]);
+  assert.deepEqual([await status(own, at), await status(general, at)], [401, 200]);
+  const refused = (await ask(general)).headers.get('www-authenticate');
+  const place = /resource_metadata="https:\/\/agent\.example([^"]+)"/.exec(refused)[1];
+  const described = await (await fetch(`${at}${place}`)).json();
+  assert.equal(described.resource, resource);
+  assert.deepEqual(described.authorization_servers, [issuer]);
+});
+
 test('claims become user, tenant and roles', async () => {
   const token = await signed(claims());
   const ticket = async (wanted) => {

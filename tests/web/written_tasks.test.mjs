@@ -72,7 +72,7 @@ test("a task says how far it is, is stopped, and ends on the page long after the
     await row.getByText("Asked to stop").waitFor();
     assert.deepEqual(stopped, ["POST"]);
     task = { ...task, state: "not_done", response: { ok: false, error: { type: "CANCELLED", message: "the user stopped it" } } };
-    await row.getByText("the user stopped it").waitFor();
+    await row.getByText("You stopped this.").waitFor();
     await row.getByRole("button", { name: "Stop export" }).waitFor({ state: "hidden" });
   });
 });

@@ -3,6 +3,7 @@
 
 use crate::chat::picture::PictureLimits;
 use crate::chat::request;
+use crate::mcp;
 use crate::web::{access, cancel, chat, completions, conversations, revoke};
 
 /// Which request a body is of.
@@ -22,6 +23,8 @@ pub enum BodyKind {
     Title,
     /// `POST /api/revoke`.
     Revocation,
+    /// `POST /mcp`, and a line of `windlass mcp serve`.
+    McpMessage,
 }
 
 impl BodyKind {
@@ -33,6 +36,7 @@ impl BodyKind {
         Self::Ticket,
         Self::Title,
         Self::Revocation,
+        Self::McpMessage,
     ];
 }
 
@@ -47,5 +51,6 @@ pub fn is_understood(kind: BodyKind, body: &[u8]) -> bool {
         BodyKind::Ticket => access::understands_wish(body),
         BodyKind::Title => conversations::understands_title(body),
         BodyKind::Revocation => revoke::understands(body),
+        BodyKind::McpMessage => mcp::message::understands(body),
     }
 }

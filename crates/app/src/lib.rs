@@ -20,6 +20,7 @@ mod import;
 mod knowledge;
 mod live_tools;
 mod logging;
+mod mcp;
 mod memory;
 mod printer;
 mod project;

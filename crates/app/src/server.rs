@@ -14,6 +14,7 @@ use crate::knowledge::{
     Audience, KnowledgeChanges, LiveKnowledge, Maker, Refresher, open_database,
 };
 use crate::live_tools::LiveTools;
+use crate::mcp::McpHost;
 use crate::provider::{self, Choice};
 use crate::records::{self, Records};
 use crate::signed_pictures::PictureAddresses;
@@ -40,6 +41,7 @@ use tokio::task::JoinHandle;
 use windlass_config::Config;
 use windlass_runtime::audit::Audit;
 use windlass_runtime::call_driver::Shared;
+use windlass_runtime::caller::{Caller, is_proven_id};
 use windlass_runtime::client_key::{ClientKey, ledger_key};
 use windlass_runtime::metrics::Metrics;
 use windlass_runtime::shares::Shares;
@@ -98,6 +100,11 @@ pub struct Server {
 ///
 /// The first thing that cannot be opened, in one line.
 pub async fn start(setup: Setup) -> Result<Server, Failure> {
+    // In a box: everything that is opened is in it, and futures that hold it are moved.
+    Box::pin(open_all(setup)).await
+}
+
+async fn open_all(setup: Setup) -> Result<Server, Failure> {
     let config = Arc::new(setup.config);
     let choice = Choice::of(&config.provider)?;
     toolbox::expect_tools(&config)?;
@@ -168,6 +175,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     });
     let (watch, refresher) = tools.follow(&host, setup.watch)?;
     let shutdown_timeout = Duration::from_secs(config.server.shutdown_seconds.get());
+    let mcp = McpHost::new(&config, chat.clone(), knowledge.clone(), client_key.clone());
     let state = Arc::new(ServerState {
         info: info(&config, choice, chat.has_model(), &registry, offered),
         host_rule: HostRule {
@@ -185,6 +193,8 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         chat,
         handovers,
         connections,
+        mcp: Arc::new(mcp),
+        serves_mcp: config.mcp_server.enabled,
         request_bytes_max: config.text.request_bytes_max.count(),
         picture_limits: PictureLimits::of(&config),
         metrics,
@@ -402,6 +412,16 @@ impl Server {
     /// The chat, where there is a model for text.
     pub(crate) fn chat(&self) -> Option<Arc<ChatHost>> {
         self.state.speaking_chat().cloned()
+    }
+
+    /// The server's side of MCP, whichever way its clients come.
+    pub(crate) fn mcp(&self) -> &Arc<McpHost> {
+        &self.state.mcp
+    }
+
+    /// Whether this user can approve calls on the page: they can sign in there, or nobody has to.
+    pub(crate) fn approves(&self, caller: &Caller) -> bool {
+        self.state.is_local_alone || is_proven_id(caller.client_id.as_str())
     }
 
     /// Whether the model is the demo model: rules, no AI.

@@ -11,12 +11,13 @@ pub use editor::schema;
 pub use key::{Key, Kind};
 pub use overlay::{ConfigError, Environment, Flag, Sources};
 pub use sections::{
-    Access, Audit, AuthKind, Calendar, CalendarAccess, CalendarService, ConferenceService, Config,
-    Connection, EmbedderKind, Folders, GoogleAccount, HandlerSecret, Handlers, ImageService,
-    Images, Journal, Knowledge, Log, LogFormat, LogLevel, McpServer, ModelChange, Namespace,
-    NamespaceReaders, Oidc, Provider, ProviderKind, RateLimitChange, ReadersKind, Reasons, Scripts,
-    Search, SearchService, Server, Shares, Store, Tasks, Text, TextProvider, TextProviderKind,
-    Threads, ToolChange, VersionChange, Vertex, Voice, ZoomAccount,
+    Access, ApprovalPlace, Audit, AuthKind, Calendar, CalendarAccess, CalendarService,
+    ConferenceService, Config, Connection, EmbedderKind, Folders, GoogleAccount, HandlerSecret,
+    Handlers, ImageService, Images, Journal, Knowledge, Log, LogFormat, LogLevel, McpEndpoint,
+    McpServer, ModelChange, Namespace, NamespaceReaders, Oidc, Provider, ProviderKind,
+    RateLimitChange, ReadersKind, Reasons, Scripts, Search, SearchService, Server, Shares, Store,
+    Tasks, Text, TextProvider, TextProviderKind, Threads, ToolChange, VersionChange, Vertex, Voice,
+    ZoomAccount,
 };
 pub use values::{
     AddressRange, AllowedHost, AllowedOrigin, Argument, CalendarName, ConditionValue,

@@ -75,6 +75,8 @@ section! {
         mcp: BTreeMap<McpName, McpServer>,
         /// Services that tools ask on behalf of each user, by name.
         connections: BTreeMap<ConnectionName, Connection>,
+        /// This server as one of MCP.
+        mcp_server: McpEndpoint,
         /// Handlers in JavaScript.
         scripts: Scripts,
         /// The calendar.
@@ -980,6 +982,37 @@ section! {
 }
 
 section! {
+    /// This project's tools for programs that speak the Model Context Protocol, at `/mcp` and by `windlass mcp serve`; see
+    /// [mcp.md](mcp.md#serving-your-tools).
+    pub struct McpEndpoint {
+        /// Whether there is `/mcp`. `windlass mcp serve` needs no such key.
+        enabled: bool = false,
+        /// The address of `/mcp` as clients reach it, such as `https://agent.example/mcp`. Set, tokens of the OpenID provider have to name
+        /// it under `aud` there, and count nowhere else; clients are told so. The page on which people approve calls is beside it.
+        resource: Option<WebAddress>,
+        /// Where people approve calls: where their client asks them, if it can, or on the page (`client`), or on the page alone
+        /// (`page`).
+        approvals: ApprovalPlace = "client",
+        /// Whether the model behind a client counts as one that has read texts of others, so that no tool changes anything before a
+        /// person has approved it. Nobody here knows what it has read.
+        assume_external_content: bool = true,
+        /// Seconds within which a change that a client asks for again, without a key of its own for it, is taken for a call whose answer
+        /// was lost. Later a person is asked whether to do it once more, where there is a way to ask.
+        repeat_seconds: Whole<0, 86_400> = 600,
+        /// Bytes of one message.
+        message_bytes_max: Whole<1_024, 67_108_864> = 1_048_576,
+        /// Calls that may be open at a time, of all clients together; one more is refused.
+        calls_max: Whole<1, 1_000_000> = 512,
+        /// Sessions of clients that begin with a handshake. One more takes the place of the one that was quiet for longest, of whoever has the most.
+        sessions_max: Whole<1, 1_000_000> = 1_000,
+        /// Seconds that such a session is kept without a request.
+        session_seconds: Whole<10, 86_400> = 3_600,
+        /// Seconds for which clients may keep a list.
+        list_seconds: Whole<0, 86_400> = 60,
+    }
+}
+
+section! {
     /// The threads of handlers that do not promise to return at once, and the shares of tools, sessions and tenants in them. Scripts,
     /// webhooks, HTTP requests and processes, which hold no thread, are held to the same shares. A handler that holds a thread beyond
     /// the time of its call loses it: another takes its place, and the log says so.
@@ -1154,6 +1187,14 @@ pub enum AuthKind {
     Required,
 }
 
+/// Where people approve the calls of MCP clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalPlace {
+    Client,
+    Page,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogLevel {
@@ -1182,6 +1223,7 @@ choices!(
     CalendarService,
     ConferenceService,
     AuthKind,
+    ApprovalPlace,
     LogLevel,
     LogFormat,
     CallSupport,

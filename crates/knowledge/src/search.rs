@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use windlass_tool::handler::{
-    CapabilityFuture, Facets, GetRequest, Hit, Knowledge, KnowledgeError, Record, SearchAnswer,
-    SearchRequest,
+    CapabilityFuture, Facets, GetRequest, Hit, Knowledge, KnowledgeError, KnowledgeReader, Record,
+    SearchAnswer, SearchRequest,
 };
 use windlass_tool::kind::Mode;
 
@@ -70,6 +70,12 @@ impl KnowledgeBase {
     /// All records, in the order of their ids.
     pub fn records(&self) -> impl Iterator<Item = &Arc<Record>> {
         self.0.catalogue.records()
+    }
+
+    /// Those that somebody may read, in the same order.
+    pub fn readable(&self, reader: &KnowledgeReader) -> impl Iterator<Item = &Arc<Record>> {
+        self.records()
+            .filter(|record| self.0.access.may_read(reader, &record.namespace))
     }
 
     /// The ids of the best records of the whole base, found in one way.

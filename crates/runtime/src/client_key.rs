@@ -48,6 +48,10 @@ pub enum Purpose {
     SignIn,
     /// The address of a picture, and until when it is good.
     Picture,
+    /// Which conversation decides about a call from elsewhere.
+    RemoteCall,
+    /// A request for an approval that a client is to send back with the answer.
+    RemoteQuestion,
 }
 
 impl Purpose {
@@ -57,6 +61,8 @@ impl Purpose {
             Self::Page => "page",
             Self::SignIn => "sign-in",
             Self::Picture => "picture",
+            Self::RemoteCall => "remote call",
+            Self::RemoteQuestion => "remote question",
         }
     }
 }

@@ -1,6 +1,10 @@
 //! Calls outside any socket: one session whose model is the caller. The same core, the same executor and the same pipeline
 //! as a voice session; knows no provider and no client.
 
+mod remote;
+
+pub use remote::{RemoteAnswer, RemoteEnd, RemoteRequest, call_remote};
+
 use crate::call_driver::{BeginRequest, CallDriver, LegStart, Shared};
 use crate::journal::RecordedSession;
 use crate::subscriber::SessionIdentity;
@@ -19,8 +23,10 @@ use windlass_session::model::{
 };
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
-use windlass_store::{ConversationRef, EntryNumber};
-use windlass_tool::envelope::{Outcome, ProjectionBody, ToolResponse, meta_without_tool};
+use windlass_store::{Beginner, ConversationRef, EntryNumber};
+use windlass_tool::envelope::{
+    Outcome, Projection, ProjectionBody, ToolResponse, meta_without_tool,
+};
 use windlass_tool::error::CallError;
 use windlass_tool::handler::World;
 use windlass_tool::id::ClientId;
@@ -48,6 +54,21 @@ pub struct DirectSession {
     question: Option<(ConfirmationQuestion, Sensitive<String>)>,
     /// What came of the user's answer.
     confirmed: Option<Arc<ToolResponse>>,
+    /// What the model is told of the call.
+    told: Option<Projection>,
+    /// Hears of progress, where somebody wants to.
+    progress: Option<TellProgress>,
+}
+
+/// Hears how far a call is: in words, and as a fraction where the tool says one.
+pub type TellProgress = Box<dyn FnMut(&str, Option<f64>) + Send>;
+
+/// The conversation that a session is in, and by whom it is begun.
+struct Place {
+    conversation: ConversationRef,
+    beginner: Beginner,
+    /// The last entry of its log that is known.
+    after: EntryNumber,
 }
 
 /// Runs one call in a session of its own and ends it. The response, and everything that happened.
@@ -84,24 +105,34 @@ impl DirectSession {
     }
 
     fn open(request: DirectRequest, events: Option<Vec<SessionEvent>>) -> Self {
-        let mut session = request.session;
-        // Its caller waits for the end, however long that takes.
-        Arc::make_mut(&mut session.limits).result_wait_ms = LIMIT_MAX;
-        let calls = CallDriver::begin(BeginRequest {
-            identity: SessionIdentity::of(request.client_id, &session),
+        let session = &request.session;
+        let place = Place {
             conversation: ConversationRef {
                 tenant: session.tenant.clone(),
                 conversation_id: session.conversation_id.clone(),
                 user_id: session.user_id.clone(),
             },
+            beginner: Beginner::default(),
+            after: EntryNumber(0),
+        };
+        Self::open_in(request, place, events)
+    }
+
+    fn open_in(request: DirectRequest, place: Place, events: Option<Vec<SessionEvent>>) -> Self {
+        let mut session = request.session;
+        // Its caller waits for the end, however long that takes.
+        Arc::make_mut(&mut session.limits).result_wait_ms = LIMIT_MAX;
+        let calls = CallDriver::begin(BeginRequest {
+            identity: SessionIdentity::of(request.client_id, &session),
+            conversation: place.conversation,
             leg: session.leg(),
             registry: session.registry.clone(),
             limits: session.limits.clone(),
             world: request.world,
             shared: request.shared.clone(),
-            start: LegStart::Passing(windlass_store::Beginner::default()),
+            start: LegStart::Passing(place.beginner),
             questions: Vec::new(),
-            after: Some(EntryNumber(0)),
+            after: Some(place.after),
         });
         let mut outputs = Vec::new();
         let mut direct = Self {
@@ -113,6 +144,8 @@ impl DirectSession {
             is_repeat: false,
             question: None,
             confirmed: None,
+            told: None,
+            progress: None,
         };
         let mut inputs = VecDeque::from([Input::Request(RequestEvent::Sent { number: 1 })]);
         direct.perform(outputs, &mut inputs);
@@ -243,14 +276,26 @@ impl DirectSession {
                     self.tell_client(update);
                     continue;
                 }
-                Some(Output::SendModel(ModelCommand::ToolResponses(responses)))
-                    if self.is_repeat =>
-                {
-                    self.answer = responses.into_iter().next().map(|told| self.as_told(told));
+                Some(Output::SendModel(ModelCommand::ToolResponses(responses))) => {
+                    if let Some(told) = responses.into_iter().next() {
+                        self.told = Some(told.projection.clone());
+                        if self.is_repeat {
+                            self.answer = Some(self.as_told(told));
+                        }
+                    }
                     continue;
                 }
                 Some(_) | None => continue,
             };
+            if let (
+                SessionEvent::CallProgressed {
+                    message, fraction, ..
+                },
+                Some(progress),
+            ) = (&event, &mut self.progress)
+            {
+                progress(message, *fraction);
+            }
             if let SessionEvent::CallFinished(record)
             | SessionEvent::CallRejected(record)
             | SessionEvent::CallCancelled(record) = &event

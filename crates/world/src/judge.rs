@@ -93,6 +93,8 @@ rules! {
 
 /// How long a lookup may take whose answer is believed.
 const LOOKUP_US: u64 = 30_000_000;
+/// How long a process that was stopped may take to read what has happened meanwhile.
+const WAKING_US: u64 = 5_000_000;
 /// By so much a promise may end earlier than was promised.
 const PROMISE_MS: u64 = 2_000;
 const DAY_MS: u64 = 24 * 3_600_000;
@@ -707,12 +709,12 @@ impl World {
                     Some(ErrorType::OutcomeUnknown) => State::FinishedUnknown,
                     Some(_) => State::FinishedFailed,
                 });
-                self.the_told_is_true(id, record);
+                self.the_told_is_true(id, live.process, record);
                 self.ends(id, live, record);
             }
             SessionEvent::CallSettled(record) => {
                 counts.state(State::AcceptedSettled);
-                self.the_told_is_true(id, record);
+                self.the_told_is_true(id, live.process, record);
                 self.hears_one_end(id, live, record);
             }
             SessionEvent::CallRejected(record) => {
@@ -766,7 +768,7 @@ impl World {
     }
 
     /// A call has ended, and somebody is told what became of its effect.
-    fn the_told_is_true(&mut self, id: usize, record: &CallRecord) {
+    fn the_told_is_true(&mut self, id: usize, process: usize, record: &CallRecord) {
         let Some(effect_id) = record.effect_id.clone() else {
             return;
         };
@@ -774,8 +776,15 @@ impl World {
             return;
         }
         let has_happened = match record.response.expose().meta.accepted_until {
-            // A service has it, or a handler for which nobody waits.
-            Some(_) => self.outside.is_accepted(&effect_id, None) || self.is_begun(&effect_id),
+            // A service has it, or a handler for which nobody waits. A process that was stopped may say what it was granted before it
+            // reads that another one has given that up.
+            Some(_) => {
+                let woke_us = self.processes[process].woke_us;
+                let has_just_woken = woke_us.is_some_and(|at_us| self.now_us < at_us + WAKING_US);
+                self.outside.is_accepted(&effect_id, None)
+                    || self.is_begun(&effect_id)
+                    || has_just_woken
+            }
             None => self.outside.has_happened(&effect_id),
         };
         match record.error_type() {

@@ -274,6 +274,13 @@ impl World {
 
     /// Something new; often it is what was wanted before, and is wanted a second time.
     pub(crate) fn some_intent(&mut self, slot: usize) -> IntentId {
+        // A user who need not be asked about more of the same often has more of it.
+        if let Some((tool, _)) = self.standing_of(slot)
+            && self.random.one_in(3)
+        {
+            let text = self.mint("thing");
+            return self.begin_intent(slot, tool, text);
+        }
         let name: Arc<str> = match *self.random.pick(&tools::NAMES) {
             tools::MEET if !self.has_spellings => "book",
             tools::WIRE if !self.has_spellings => "pay",
@@ -303,6 +310,16 @@ impl World {
         })
     }
 
+    /// The tool and the place of the newest approval that its user has remembered in the slot's conversation.
+    fn standing_of(&self, slot: usize) -> Option<(Arc<str>, Arc<str>)> {
+        let conversation = self.slots[slot].conversation;
+        let standing = self.judge.standing.iter().rev();
+        let mut own = standing.filter(|known| known.conversation == conversation);
+        let known = own.next()?;
+        let place = known.place()?;
+        Some((known.question.tool.as_str().into(), place.into()))
+    }
+
     fn begin_intent(&mut self, slot: usize, tool: Arc<str>, text: String) -> IntentId {
         let is_memo = &*tool == tools::MEMO;
         let intent = self.intents.begin(UserIntent {
@@ -327,8 +344,12 @@ impl World {
         }
         let mut arguments = Map::from_iter([("text".to_owned(), Value::String(wanted.text))]);
         if tools::has_places(&wanted.tool) {
-            let place = *self.random.pick(&tools::PLACES);
-            arguments.insert("note".to_owned(), Value::String(place.to_owned()));
+            let known = self.standing_of(slot).map(|(_, place)| place.to_string());
+            let place = match known {
+                Some(place) if !self.random.one_in(4) => place,
+                _ => (*self.random.pick(&tools::PLACES)).to_owned(),
+            };
+            arguments.insert("note".to_owned(), Value::String(place));
         }
         if tools::takes_notes(&wanted.tool) && !self.random.one_in(4) {
             let note = self.mint("note");

@@ -249,7 +249,7 @@ impl World {
             let minutes = Limits::of(question.mode).standing_approval_minutes;
             known.conversation == of
                 && question.tool == *call.tool
-                && place_of(question.arguments.expose()) == place
+                && known.place() == place
                 && edition == Some(known.edition)
                 && question.mode == call.mode
                 && (question.mode == Mode::Text || question.leg == *call.leg)
@@ -466,6 +466,13 @@ pub(crate) struct StandingFacts {
     /// Of the session that asked.
     edition: Edition,
     given_unix_ms: u64,
+}
+
+impl StandingFacts {
+    /// Where its calls put things.
+    pub(crate) fn place(&self) -> Option<String> {
+        place_of(self.question.arguments.expose())
+    }
 }
 
 /// Where a call puts things.

@@ -51,6 +51,8 @@ pub(crate) struct Process {
     pub(crate) life: u32,
     pub(crate) is_up: bool,
     pub(crate) is_stopped: bool,
+    /// When it went on after it had been stopped.
+    pub(crate) woke_us: Option<u64>,
     pub(crate) ledger: Arc<QueuedLedger>,
     pub(crate) clock: ProcessClock,
     /// It dies after so many more outputs.
@@ -102,6 +104,7 @@ impl World {
             clock,
             is_up: true,
             is_stopped: false,
+            woke_us: None,
             crash_in: None,
             resuming: Vec::new(),
             calling_back: Vec::new(),
@@ -276,6 +279,7 @@ impl World {
         }
         self.trace(|| format!("process {place} goes on"));
         self.processes[place].is_stopped = false;
+        self.processes[place].woke_us = Some(self.now_us);
         if self.serving().len() > 1 {
             self.fault(Fault::ProcessWoke);
         }

@@ -44,6 +44,8 @@ pub(crate) struct Access {
     pub(crate) tickets: TicketOffice,
     pub(crate) pages: PageSessions,
     pub(crate) oidc: Option<Arc<Oidc>>,
+    /// What tokens name under `aud` at `/mcp`, where that is another resource than the rest.
+    mcp_resource: Option<String>,
     proxy: Option<ProxyRule>,
 }
 
@@ -54,6 +56,8 @@ pub(crate) enum Purpose {
     Text,
     /// The page wants to be signed in.
     Page,
+    /// A message of an MCP client.
+    Mcp,
     /// Anything else, for which no ticket is given.
     Other,
 }
@@ -133,6 +137,11 @@ impl Access {
             tickets: TicketOffice::new(access).map_err(Failure::of)?,
             pages: PageSessions::new(client_key.clone(), access.page_minutes.get(), signed_out),
             oidc: oidc.map(|oidc| Oidc::new(oidc).map(Arc::new)).transpose()?,
+            mcp_resource: config
+                .mcp_server
+                .resource
+                .as_ref()
+                .map(|address| address.as_str().to_owned()),
             proxy,
         })
     }
@@ -145,7 +154,7 @@ impl Access {
         let known = match credential(&showing)? {
             Some(Credential::Key(key)) => Some(self.by_key(key)?),
             Some(Credential::Ticket(ticket)) => Some(self.by_ticket(ticket, &showing)?),
-            Some(Credential::Token(token)) => self.by_token(token).await?,
+            Some(Credential::Token(token)) => self.by_token(token, showing.purpose).await?,
             None => None,
         };
         let known = known
@@ -171,7 +180,7 @@ impl Access {
         let mode = match showing.purpose {
             Purpose::Voice => Some(Mode::Voice),
             Purpose::Text => Some(Mode::Text),
-            Purpose::Page | Purpose::Other => None,
+            Purpose::Page | Purpose::Mcp | Purpose::Other => None,
         };
         let origin = showing.headers.get(ORIGIN);
         let used_for = TicketTerms {
@@ -213,7 +222,7 @@ impl Access {
         })
     }
 
-    async fn by_token(&self, token: &str) -> Result<Option<Identified>, Refused> {
+    async fn by_token(&self, token: &str, purpose: Purpose) -> Result<Option<Identified>, Refused> {
         let Some(oidc) = &self.oidc else {
             // Programs of OpenAI's protocol send a key whether anybody wants one or not.
             return match self.is_required {
@@ -223,7 +232,10 @@ impl Access {
                 false => Ok(None),
             };
         };
-        match oidc.verify(token).await {
+        // A token that was made for one resource opens no other one.
+        let resource = self.mcp_resource.as_deref();
+        let resource = resource.filter(|_| purpose == Purpose::Mcp);
+        match oidc.verify(token, resource).await {
             Ok(proven) => Ok(Some(Identified {
                 proven,
                 means: Means::Token,

@@ -87,6 +87,22 @@ pub(super) fn recall_key(
     Ok(KnownKey::Same)
 }
 
+/// The same where no answer is kept beside what was changed.
+pub(super) fn known_key(
+    reference: &ConversationRef,
+    store: &dyn Store,
+    key: &Message,
+) -> Result<KnownKey, StoreUnavailable> {
+    let Some(begun) = store.entry_of_key(reference, &key.id)? else {
+        return Ok(KnownKey::New);
+    };
+    let content = answered_body(&begun).and_then(|body| content_of(&body));
+    Ok(match content == key.content {
+        true => KnownKey::Same,
+        false => KnownKey::Conflict,
+    })
+}
+
 /// What is known of an idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KnownKey {

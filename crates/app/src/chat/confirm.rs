@@ -5,6 +5,7 @@ use super::answers::{KnownKey, confirmation, confirmation_entry, key_entry, reca
 use super::conversation::{AnswerClaim, Confirmation, Conversation, Delivery, Message};
 use super::delivery::question_of;
 use super::held::{SessionMaker, SessionRequest};
+use super::remote::is_remote;
 use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, approval_of, broken, refuse_blocked, unavailable};
 use crate::clock::UserZone;
@@ -113,7 +114,7 @@ impl ChatHost {
 
     /// The question of a token that somebody else was asked, where its tool names the roles that approve, and the caller has
     /// one of them.
-    fn to_approve(
+    pub(crate) fn to_approve(
         &self,
         reference: &ConversationRef,
         caller: &Caller,
@@ -157,7 +158,8 @@ impl ChatHost {
             remember: given.remember && is_own,
         };
         // A turn has the rights of its user, and not those of somebody who approves. One that runs hears of the answer by the log.
-        if is_own && question.mode == Mode::Text && !conversation.is_busy() && self.has_model() {
+        let has_model = self.has_model() && !is_remote(&conversation.reference.conversation_id);
+        if is_own && question.mode == Mode::Text && !conversation.is_busy() && has_model {
             let delivery = Delivery {
                 message: Some(approval_of(&[question.number])),
                 key: given.key,

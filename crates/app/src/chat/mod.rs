@@ -14,6 +14,7 @@ pub(crate) mod picture;
 pub(crate) mod picture_files;
 pub(crate) mod reading;
 pub(crate) mod record;
+pub(crate) mod remote;
 pub(crate) mod request;
 pub(crate) mod single;
 mod sink;

@@ -104,7 +104,7 @@ enum Command {
     Call(CallArguments),
     /// Make tools of what there is already, such as an OpenAPI description
     Import(ImportArguments),
-    /// Import the tools of MCP servers, and see what has changed in them
+    /// Import the tools of MCP servers, see what has changed in them, and serve your own
     Mcp(mcp::McpArguments),
     /// Index, search and measure the knowledge base
     Kb(kb::KbArguments),
@@ -961,7 +961,7 @@ pub fn main(handlers: Handlers) -> ExitCode {
         Command::Call(arguments) => call::run(&arguments, &handlers),
         Command::Chat(arguments) => chat::run(&arguments, handlers),
         Command::Import(arguments) => import::run(&arguments, &handlers),
-        Command::Mcp(arguments) => mcp::run(&arguments, &handlers),
+        Command::Mcp(arguments) => mcp::run(&arguments, handlers),
         Command::Kb(arguments) => kb::run(&arguments),
         Command::Keys(arguments) => keys::run(&arguments),
         Command::Connections(arguments) => connections::run(&arguments),

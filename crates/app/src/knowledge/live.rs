@@ -4,12 +4,13 @@
 use super::{documents, operators_access};
 use crate::failure::Failure;
 use arc_swap::ArcSwap;
+use std::sync::Arc;
 use windlass_config::Config;
 use windlass_knowledge::{KnowledgeBase, Options, Stats};
 use windlass_tool::compile::{Vocabularies, Vocabulary};
 use windlass_tool::handler::{
-    CapabilityFuture, Facets, GetRequest, Knowledge, KnowledgeError, Record, SearchAnswer,
-    SearchRequest,
+    CapabilityFuture, Facets, GetRequest, Knowledge, KnowledgeError, KnowledgeReader, Record,
+    SearchAnswer, SearchRequest,
 };
 use windlass_tool::id::ToolId;
 
@@ -56,10 +57,30 @@ impl LiveKnowledge {
         }
     }
 
+    /// Records of a base in memory that somebody may read, in the order of their ids and behind this one. Of a base in a database, whose
+    /// records are found by searching, none.
+    pub(crate) fn listed(
+        &self,
+        reader: &KnowledgeReader,
+        after: Option<&str>,
+        count: usize,
+    ) -> Vec<Arc<Record>> {
+        match self {
+            Self::Memory(base) => {
+                let base = base.load();
+                let records = base.readable(reader);
+                let behind = records.filter(|record| after.is_none_or(|id| *record.id > *id));
+                behind.take(count).cloned().collect()
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => Vec::new(),
+        }
+    }
+
     /// Puts a base in memory in the place of the one before it.
     pub(crate) fn replace(&self, new: KnowledgeBase) {
         match self {
-            Self::Memory(base) => base.store(std::sync::Arc::new(new)),
+            Self::Memory(base) => base.store(Arc::new(new)),
             #[cfg(feature = "postgres")]
             Self::Postgres(_) => {}
         }

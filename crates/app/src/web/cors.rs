@@ -15,7 +15,7 @@ const METHODS: &str = "GET, POST, PATCH, DELETE";
 const SENT_HEADERS: &str = "content-type, authorization, idempotency-key, x-windlass-client";
 /// What it may read of an answer's head, beside what every page may.
 const READ_HEADERS: &str =
-    "x-windlass-conversation, x-windlass-client, retry-after, content-disposition";
+    "x-windlass-conversation, x-windlass-client, mcp-session-id, retry-after, content-disposition";
 
 /// Lets the page of this origin read an answer. One that is refused may read that, too: a refusal says nothing of a client.
 pub(super) fn share(origin: HeaderValue, headers: &mut HeaderMap) {

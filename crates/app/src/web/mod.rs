@@ -17,6 +17,7 @@ mod handovers;
 pub(crate) mod hosts;
 mod ledger;
 pub(crate) mod listener;
+mod mcp;
 pub(crate) mod once;
 mod openapi;
 pub(crate) mod origin;
@@ -36,6 +37,7 @@ use crate::chat::picture::PictureLimits;
 use crate::connections::ConnectionDesk;
 use crate::handovers::HandoverDesk;
 use crate::knowledge::LiveKnowledge;
+use crate::mcp::McpHost;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State as Extract};
@@ -71,6 +73,9 @@ pub(crate) struct ServerState {
     pub(crate) handovers: Arc<HandoverDesk>,
     /// The accounts that users have connected, where something can be connected.
     pub(crate) connections: Option<Arc<ConnectionDesk>>,
+    pub(crate) mcp: Arc<McpHost>,
+    /// Whether there is `/mcp`.
+    pub(crate) serves_mcp: bool,
     /// Nobody but programs of this machine can ask, and nobody has to sign in.
     pub(crate) is_local_alone: bool,
     /// Of one request to a text endpoint.
@@ -150,6 +155,19 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
             // A model's id may hold slashes.
             "/v1/models/{*id}",
             get(completions::model),
+        )
+        .route("/mcp", post(mcp::post).merge(delete(mcp::delete)))
+        .route(
+            "/mcp/approvals/{id}",
+            get(mcp::show_approval).merge(post(mcp::answer_approval)),
+        )
+        .route(
+            "/.well-known/oauth-protected-resource",
+            get(mcp::resource_metadata),
+        )
+        .route(
+            "/.well-known/oauth-protected-resource/mcp",
+            get(mcp::resource_metadata),
         )
         .route(
             "/api/tickets",

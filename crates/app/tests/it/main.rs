@@ -59,6 +59,8 @@ mod knowledge_served;
 mod knowledge_services;
 mod long_calls;
 mod mcp_import;
+mod mcp_server;
+mod mcp_stdio;
 mod oddities;
 mod openapi;
 mod pages;

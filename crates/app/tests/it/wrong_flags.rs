@@ -213,6 +213,11 @@ const CASES: &[Case] = &[
         wrong: &[CONFIG, TOOLS],
     },
     Case {
+        command: "mcp serve",
+        right: &[],
+        wrong: &[CONFIG, ("--user", "", "--user"), ROLE, TOOLS, KB, DATA],
+    },
+    Case {
         command: "kb index",
         right: &[],
         wrong: &[CONFIG, KB, DATA, EMBEDDER],

@@ -96,9 +96,19 @@ impl Oidc {
         })
     }
 
-    /// Who a token for this server says its bearer is.
-    pub(crate) async fn verify(&self, token: &str) -> Result<Proven, TokenProblem> {
-        let claims = self.claims_of(token, &self.audience).await?;
+    /// Who makes the tokens, as they name it.
+    pub(crate) fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    /// Who a token for this server says its bearer is, or one for a resource of its own.
+    pub(crate) async fn verify(
+        &self,
+        token: &str,
+        resource: Option<&str>,
+    ) -> Result<Proven, TokenProblem> {
+        let audience = resource.unwrap_or(&self.audience);
+        let claims = self.claims_of(token, audience).await?;
         self.claims.proven(&claims)
     }
 

@@ -1,7 +1,9 @@
-//! `windlass mcp`: the tools of MCP servers as tools of this project, and what has changed in them since.
+//! `windlass mcp`: the tools of MCP servers as tools of this project, what has changed in them since, and this project's tools for MCP
+//! clients.
 
 mod difference;
 mod section;
+mod serve;
 
 use super::import::{TakingUp, leave_out_what_does_not_compile, take_up};
 use super::{ConfigFile, TakingArguments, expect_network, flags, load_config_to_write_tools};
@@ -22,7 +24,8 @@ use windlass_tool::id::ToolId;
 #[command(after_help = "Examples:
   windlass mcp import npx -y @modelcontextprotocol/server-everything
   windlass mcp import --bearer DOCS_TOKEN https://mcp.example.com/mcp
-  windlass mcp diff")]
+  windlass mcp diff
+  windlass mcp serve")]
 pub(super) struct McpArguments {
     #[command(subcommand)]
     command: McpCommand,
@@ -34,6 +37,8 @@ enum McpCommand {
     Import(ImportArguments),
     /// Print what servers have changed since their tools were imported; exit code 1 where there is something
     Diff(DiffArguments),
+    /// Serve this project's tools to the program that starts this, over standard input and output
+    Serve(serve::ServeArguments),
 }
 
 #[derive(Debug, Args)]
@@ -117,10 +122,11 @@ fn secret_name(text: &str) -> Result<String, String> {
     Ok(name.as_str().to_owned())
 }
 
-pub(super) fn run(arguments: &McpArguments, handlers: &Handlers) -> Result<(), Failure> {
+pub(super) fn run(arguments: &McpArguments, handlers: Handlers) -> Result<(), Failure> {
     match &arguments.command {
-        McpCommand::Import(arguments) => import_server(arguments, handlers),
+        McpCommand::Import(arguments) => import_server(arguments, &handlers),
         McpCommand::Diff(arguments) => difference::run(arguments),
+        McpCommand::Serve(arguments) => serve::run(arguments, handlers),
     }
 }
 

@@ -97,6 +97,45 @@ fn it_covers_equal_values_of_the_same_tool_and_code_alone() {
 }
 
 #[test]
+fn another_version_ends_it_also_for_calls_of_the_version_that_was_approved() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let (leg, _) = given(world, &talk, Mode::Voice);
+        let mut other = filing(3, &leg);
+        other.tool.version = "9.0.0".to_owned();
+        asked(send(world, &talk, other));
+        assert_eq!(ends(world, &talk), [(1, StandingEnd::ToolChanged)]);
+        asked(send(world, &talk, filing(4, &leg)));
+    });
+}
+
+#[test]
+fn a_task_that_begins_by_it_keeps_its_number_and_goes_on_without_it() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let (leg, _) = given(world, &talk, Mode::Voice);
+        let mut task = filing(3, &leg);
+        task.tool.is_background = true;
+        let run = ran(send(world, &talk, task));
+        assert_eq!(run.standing.unwrap().question, QuestionNumber(1));
+        let revoke = Command::Revoke {
+            question: QuestionNumber(1),
+            leg: None,
+        };
+        let reply = world.send(&talk, revoke);
+        assert!(matches!(reply, Reply::Revoked(_)), "{reply:?}");
+        let reply = world.send(&talk, recorded(3, AttemptOutcome::Succeeded));
+        assert!(matches!(reply, Reply::Recorded(_)), "{reply:?}");
+        let found = world
+            .store()
+            .effect(&talk.tenant, &EffectId::new("effect-3"));
+        let (_, effect) = found.unwrap().unwrap();
+        assert!(effect.task.is_some());
+        assert_eq!(effect.newest_attempt().standing, Some(QuestionNumber(1)));
+    });
+}
+
+#[test]
 fn it_covers_nothing_that_a_hazard_is_asked_about() {
     check(|world| {
         let talk = conversation("talk", "alice");

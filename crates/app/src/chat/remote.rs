@@ -1,0 +1,306 @@
+//! Calls of programs elsewhere, which bring no model and no message: each is a session of one turn in a conversation of its own, under
+//! its caller's identity. The conversation is named by what makes two calls the same, so that the ledger recognises one that comes
+//! again. Knows no protocol.
+
+use super::answers::{KnownKey, key_entry, known_key};
+use super::conversation::Message;
+use super::whose::Whose;
+use super::{ChatHost, ChatRefusal, broken, refuse_blocked, unavailable};
+use crate::clock::{self, UserZone};
+use crate::toolbox::ModeTools;
+use crate::world::at_user;
+use std::sync::Arc;
+use tokio::sync::watch;
+use windlass_provider::profile;
+use windlass_runtime::caller::Caller;
+use windlass_runtime::client_key::{ClientKey, Purpose};
+use windlass_runtime::direct::{
+    DirectRequest, RemoteEnd, RemoteRequest, TellProgress, call_remote,
+};
+use windlass_runtime::ids;
+use windlass_session::model::IncomingCall;
+use windlass_session::session::SessionConfig;
+use windlass_store::command::OpenQuestion;
+use windlass_store::{
+    Beginner, Conversation, ConversationRef, EntryNumber, Epoch, Question, QuestionNumber,
+};
+use windlass_tool::arguments::Arguments;
+use windlass_tool::condition::{Facts, Given};
+use windlass_tool::id::{CallNumber, ConversationId};
+use windlass_tool::kind::Mode;
+use windlass_tool::registry::Tool;
+
+/// What the ids of such conversations begin with.
+const PREFIX: &str = "mcp-";
+
+/// Whether a conversation is one of calls from elsewhere: no model of this server's speaks in it.
+pub(crate) fn is_remote(conversation: &ConversationId) -> bool {
+    conversation.as_str().starts_with(PREFIX)
+}
+
+/// One call.
+pub(crate) struct RemoteCall {
+    pub(crate) caller: Caller,
+    pub(crate) beginner: Beginner,
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) arguments: Arguments,
+    /// By what its sender knows it when it sends it again, and the hash of what it asks for.
+    pub(crate) key: Option<Message>,
+    /// The conversation that it is in, where it has been asked about before.
+    pub(crate) conversation: Option<ConversationId>,
+    /// Whether there is a way to ask a person.
+    pub(crate) can_ask: bool,
+    pub(crate) rules: RemoteRules,
+    pub(crate) progress: Option<TellProgress>,
+}
+
+/// What the operator has ruled about such calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RemoteRules {
+    /// Milliseconds within which the same change, asked for again without a key, is a call that was lost.
+    pub(crate) repeat_ms: u64,
+    /// The model behind a call counts as one that has read what others wrote.
+    pub(crate) assumes_external_content: bool,
+}
+
+/// Where a call is decided: its conversation, which the request for an approval names as well.
+#[derive(Clone, Debug)]
+pub(crate) struct RemotePlace {
+    pub(crate) reference: ConversationRef,
+}
+
+/// The tools that a caller is offered, and what the choice was made by.
+pub(crate) struct Offer {
+    pub(crate) tools: Arc<ModeTools>,
+    given: Given,
+    unix_ms: u64,
+}
+
+impl ChatHost {
+    /// The tools of a caller, judged for this moment.
+    pub(crate) fn offer(&self, caller: &Caller) -> Offer {
+        let toolbox = self.toolbox.load_full();
+        let kit = toolbox.of(Mode::Text);
+        let zone = UserZone::of_name(caller.zone.as_deref());
+        let unix_ms = clock::now_unix_ms();
+        let given = kit.given(zone.as_ref());
+        let (user_id, _) = self.world.of_user(caller, None);
+        let tools = kit.offered_to(&Facts {
+            rights: &caller.rights,
+            user_id: user_id.as_str(),
+            tenant: caller.tenant.as_str(),
+            mode: Mode::Text,
+            unix_ms,
+            given: &given,
+            arguments: None,
+        });
+        Offer {
+            tools,
+            given,
+            unix_ms,
+        }
+    }
+
+    /// Runs a call to its end, also where `left` says that nobody waits for it any more.
+    pub(crate) async fn call_remote(
+        &self,
+        signer: &ClientKey,
+        offer: &Offer,
+        call: RemoteCall,
+        mut left: watch::Receiver<bool>,
+    ) -> Result<(RemotePlace, RemoteEnd), ChatRefusal> {
+        let counted = self.completing.begin();
+        let caller = &call.caller;
+        let (user_id, world) = self.world.of_user(caller, None);
+        refuse_blocked(&user_id, world.as_ref())?;
+        let whose = Whose::begun_by(caller, Some(&user_id));
+        let id = match &call.conversation {
+            Some(id) => id.clone(),
+            None => conversation_of(signer, &whose, &call).map_err(|error| broken(&error))?,
+        };
+        let reference = whose.reference(&caller.tenant, &id);
+        let known = self.known_remote(&reference)?;
+        if known.is_none() {
+            self.refuse_crowded(&caller.tenant, &call.beginner)?;
+        }
+        let mut entries = Vec::new();
+        if let Some(key) = &call.key {
+            let store = self.conversations.store();
+            match known_key(&reference, store, key).map_err(unavailable)? {
+                KnownKey::Conflict => return Err(ChatRefusal::KeyReused),
+                KnownKey::Same => {}
+                KnownKey::New => entries.push(key_entry(key)),
+            }
+        }
+        let is_quiet_since = |known: &Conversation| {
+            offer.unix_ms.saturating_sub(known.used_at_unix_ms) >= call.rules.repeat_ms
+        };
+        let zone = UserZone::of_name(caller.zone.as_deref());
+        let tool = &call.tool;
+        let (client_id, rights) = (caller.client_id.clone(), caller.rights.clone());
+        let validity = caller.validity.clone();
+        let request = RemoteRequest {
+            direct: DirectRequest {
+                session: SessionConfig {
+                    session_id: ids::session_id().map_err(|error| broken(&error))?,
+                    epoch: Epoch(1),
+                    tenant: caller.tenant.clone(),
+                    user_id,
+                    rights,
+                    given: offer.given.clone(),
+                    conversation_id: id,
+                    mode: Mode::Text,
+                    registry: offer.tools.registry.clone(),
+                    limits: self.limits.clone(),
+                    profile: Arc::new(profile::openai_chat("", "").profile.model),
+                    model: Arc::default(),
+                    estimate: None,
+                    started_unix_ms: offer.unix_ms,
+                    history: Vec::new(),
+                    last_call: last_call(self, &reference)?,
+                    can_ask: call.can_ask,
+                    pending_request: None,
+                },
+                client_id,
+                world: at_user(world, zone, None),
+                shared: self.shared.clone(),
+            },
+            conversation: reference.clone(),
+            beginner: call.beginner,
+            after: known
+                .as_ref()
+                .map_or(EntryNumber(0), |known| known.last_entry),
+            entries,
+            is_later: call.key.is_none()
+                && call.conversation.is_none()
+                && known.as_ref().is_some_and(is_quiet_since),
+            has_external_content: call.rules.assumes_external_content && tool.writes(),
+            progress: call.progress,
+        };
+        let incoming = IncomingCall {
+            id: None,
+            name: Some(tool.id.as_str().into()),
+            arguments: Ok(call.arguments),
+        };
+        let left = async move {
+            tokio::select! {
+                // An error says that whoever waited is gone.
+                _ = left.wait_for(|has_left| *has_left) => {}
+                () = validity.over() => {}
+            }
+        };
+        let end = call_remote(request, incoming, left).await;
+        drop(counted);
+        Ok((RemotePlace { reference }, end))
+    }
+
+    fn known_remote(
+        &self,
+        reference: &ConversationRef,
+    ) -> Result<Option<Conversation>, ChatRefusal> {
+        let ConversationRef {
+            tenant,
+            conversation_id,
+            ..
+        } = reference;
+        let known = self.conversations.known(tenant, conversation_id);
+        let known = known.map_err(unavailable)?;
+        match known {
+            Some(known) if known.user_id != reference.user_id => Err(ChatRefusal::Foreign),
+            known => Ok(known),
+        }
+    }
+
+    /// The conversation of a request for an approval, as the caller would have it.
+    pub(crate) fn remote_place(&self, caller: &Caller, id: &ConversationId) -> RemotePlace {
+        let (user_id, _) = self.world.of_user(caller, None);
+        let whose = Whose::begun_by(caller, Some(&user_id));
+        RemotePlace {
+            reference: whose.reference(&caller.tenant, id),
+        }
+    }
+
+    /// A request for an approval, with its token as long as it waits for an answer; `None` where there is none of this number.
+    pub(crate) fn remote_question(
+        &self,
+        place: &RemotePlace,
+        number: QuestionNumber,
+    ) -> Result<Option<(Question, Option<OpenQuestion>)>, ChatRefusal> {
+        let store = self.conversations.store();
+        let question = store.question_of_number(&place.reference, number);
+        let Some(question) = question.map_err(unavailable)? else {
+            return Ok(None);
+        };
+        let open = store
+            .open_questions(&place.reference)
+            .map_err(unavailable)?;
+        let open = open.into_iter().find(|open| open.question.number == number);
+        Ok(Some((question, open)))
+    }
+
+    /// The newest request that waits in a conversation.
+    pub(crate) fn newest_remote_question(
+        &self,
+        place: &RemotePlace,
+    ) -> Result<Option<OpenQuestion>, ChatRefusal> {
+        let store = self.conversations.store();
+        let open = store
+            .open_questions(&place.reference)
+            .map_err(unavailable)?;
+        Ok(open.into_iter().max_by_key(|open| open.question.number))
+    }
+
+    /// A conversation of calls from elsewhere, by its id alone: for a page that was given that.
+    pub(crate) fn remote_conversation(
+        &self,
+        caller: &Caller,
+        id: &ConversationId,
+    ) -> Result<Option<(Whose, RemotePlace)>, ChatRefusal> {
+        if !is_remote(id) {
+            return Ok(None);
+        }
+        let known = self.conversations.known(&caller.tenant, id);
+        let known = known.map_err(unavailable)?;
+        Ok(known.map(|known| {
+            let whose = Whose::of(&known.user_id);
+            let reference = whose.reference(&caller.tenant, id);
+            (whose, RemotePlace { reference })
+        }))
+    }
+}
+
+/// The number of a call is one that no request for an approval in its conversation has.
+fn last_call(host: &ChatHost, reference: &ConversationRef) -> Result<CallNumber, ChatRefusal> {
+    let open = host.conversations.store().open_questions(reference);
+    let open = open.map_err(unavailable)?;
+    let numbers = open.iter().map(|open| open.question.call);
+    Ok(CallNumber(numbers.max().unwrap_or_default()))
+}
+
+/// Which conversation decides about a call. One that changes something has the one of its key, or else of the change that it means, and
+/// every other one its own.
+fn conversation_of(
+    signer: &ClientKey,
+    whose: &Whose,
+    call: &RemoteCall,
+) -> Result<ConversationId, ids::NoRandomness> {
+    let tool = &call.tool;
+    if !tool.writes() && !tool.requires_confirmation && !tool.runs_in_background() {
+        return Ok(ConversationId::new(format!(
+            "{PREFIX}{}",
+            ids::random_hex()?
+        )));
+    }
+    let tenant = call.caller.tenant.as_str();
+    let user = whose.ledger_user();
+    let named = match &call.key {
+        Some(key) => serde_json::json!(["key", tenant, user.as_str(), key.id]),
+        None => {
+            let meant = tool.effect_arguments(&call.arguments);
+            serde_json::json!(["change", tenant, user.as_str(), tool.id.as_str(), meant])
+        }
+    };
+    // Signed, so that nobody begins a conversation that somebody else's call would be in.
+    let name = signer.sign(Purpose::RemoteCall, &named.to_string());
+    Ok(ConversationId::new(format!("{PREFIX}{}", &name[..32])))
+}

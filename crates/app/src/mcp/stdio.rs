@@ -1,0 +1,267 @@
+//! The Model Context Protocol over standard input and output: a message a line. Its client is the program that started this one, and its
+//! end is the end of what that writes. Knows no method but those that concern the connection.
+
+use super::message::{Elicitation, Message, Request, read};
+use super::reply::{Failure, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, Revision, result};
+use super::{Exchange, Leaving, McpHost, McpSession, OpenRequests, Peer, agreed, initialized};
+use crate::mcp::message::STATELESS;
+use serde_json::Value;
+use std::io::{self, BufRead, Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+/// Messages that wait to be read, and to be written.
+const WAITING_MAX: usize = 64;
+
+/// How long what was asked last has for its answer, and that for being written.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// One line of the client.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+}
+
+/// The lines that come on standard input, read by a thread of its own until there are no more.
+pub(crate) fn input(bytes_max: usize) -> io::Result<mpsc::Receiver<Line>> {
+    let (sender, lines) = mpsc::channel(WAITING_MAX);
+    let reading = move || {
+        let mut input = io::stdin().lock();
+        while let Ok(Some(line)) = next_line(&mut input, bytes_max) {
+            if sender.blocking_send(line).is_err() {
+                break;
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("mcp input".to_owned())
+        .spawn(reading)?;
+    Ok(lines)
+}
+
+/// What is written on standard output, by a thread of its own, and when all of it is.
+pub(crate) fn output() -> io::Result<(mpsc::Sender<Value>, oneshot::Receiver<()>)> {
+    let (sender, mut messages) = mpsc::channel::<Value>(WAITING_MAX);
+    let (writes, written) = oneshot::channel::<()>();
+    let writing = move || {
+        // Dropped with the thread, which says that it is done.
+        let _writes = writes;
+        let mut output = io::stdout().lock();
+        while let Some(message) = messages.blocking_recv() {
+            // A client that does not read any more is gone, which its input says as well.
+            if writeln!(output, "{message}")
+                .and_then(|()| output.flush())
+                .is_err()
+            {
+                break;
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("mcp output".to_owned())
+        .spawn(writing)?;
+    Ok((sender, written))
+}
+
+/// The next line without its end; `None` where there are no more.
+fn next_line(input: &mut impl BufRead, bytes_max: usize) -> io::Result<Option<Line>> {
+    loop {
+        let mut line = Vec::new();
+        let limit = bytes_max as u64 + 1;
+        let read = input.by_ref().take(limit).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        if line.last() != Some(&b'\n') && line.len() > bytes_max {
+            skip_line(input)?;
+            return Ok(Some(Line::TooLong));
+        }
+        let text = line.trim_ascii();
+        if !text.is_empty() {
+            return Ok(Some(Line::Whole(text.to_vec())));
+        }
+    }
+}
+
+fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let waiting = input.fill_buf()?;
+        let (used, is_over) = match waiting.iter().position(|byte| *byte == b'\n') {
+            Some(end) => (end + 1, true),
+            None => (waiting.len(), waiting.is_empty()),
+        };
+        input.consume(used);
+        if is_over {
+            return Ok(());
+        }
+    }
+}
+
+/// One client.
+struct Connection {
+    host: Arc<McpHost>,
+    peer: Peer,
+    outlet: mpsc::Sender<Value>,
+    open: Arc<OpenRequests>,
+    /// After its handshake, if it had one.
+    session: Option<Arc<McpSession>>,
+    running: JoinSet<()>,
+}
+
+/// Answers what comes until there is no more, or `ends`. What was begun by then comes to its end where it changes something.
+pub(crate) async fn serve(
+    host: Arc<McpHost>,
+    peer: Peer,
+    mut lines: mpsc::Receiver<Line>,
+    outlet: mpsc::Sender<Value>,
+    ends: impl Future<Output = ()>,
+) {
+    let mut connection = Connection {
+        host,
+        peer,
+        outlet,
+        open: Arc::default(),
+        session: None,
+        running: JoinSet::new(),
+    };
+    let mut ends = std::pin::pin!(ends);
+    loop {
+        let line = tokio::select! {
+            biased;
+            () = ends.as_mut() => break,
+            line = lines.recv() => line,
+        };
+        let Some(line) = line else { break };
+        connection.take(line).await;
+        while connection.running.try_join_next().is_some() {}
+    }
+    connection.open.cancel_all();
+    let answered = async { while connection.running.join_next().await.is_some() {} };
+    // A change that has begun is waited for with the rest of the server.
+    let _ = tokio::time::timeout(LAST_WORDS, answered).await;
+    connection.running.detach_all();
+}
+
+impl Connection {
+    async fn take(&mut self, line: Line) {
+        let message = match line {
+            Line::Whole(bytes) => read(&bytes),
+            Line::TooLong => Err(Failure::new(
+                PARSE_ERROR,
+                "the message is longer than mcp_server.message_bytes_max",
+            )),
+        };
+        match message {
+            Err(failure) => self.say(failure.to_message(None)).await,
+            Ok(Message::Request(request)) => self.take_request(request).await,
+            Ok(Message::Notification(said)) => {
+                if said.method == "notifications/cancelled" {
+                    self.open.cancel(&said.params);
+                }
+            }
+            Ok(Message::Answer(answer)) => {
+                // One that nothing was asked for means nothing.
+                let _ = self
+                    .session
+                    .as_ref()
+                    .map(|session| session.answered(answer));
+            }
+        }
+    }
+
+    async fn take_request(&mut self, request: Request) {
+        let refuse = |failure: Failure| failure.to_message(Some(&request.id));
+        let (revision, elicitation) = match (request.meta.version.as_deref(), &self.session) {
+            (Some(STATELESS), _) => (Revision::Stateless, request.meta.elicitation),
+            (Some(other), _) => return self.say(refuse(super::unsupported(other))).await,
+            (None, _) if request.method == "initialize" => {
+                return self.begin_session(&request).await;
+            }
+            (None, Some(session)) => (Revision::Handshake, session.elicitation),
+            (None, None) => {
+                let failure = Failure::new(
+                    INVALID_REQUEST,
+                    "begin with initialize, or name the version of the protocol in _meta",
+                );
+                return self.say(refuse(failure)).await;
+            }
+        };
+        let is_call = request.method == "tools/call";
+        let permit = is_call.then(|| self.host.admit());
+        let (leaving, left) = Leaving::new();
+        let is_admitted = !matches!(permit, Some(None));
+        if !is_admitted || self.open.open(&request.id, &leaving).is_none() {
+            let problem = "a request of this id is open, or as many are as this server takes";
+            return self
+                .say(refuse(Failure::new(INTERNAL_ERROR, problem)))
+                .await;
+        }
+        let exchange = Exchange {
+            revision,
+            elicitation,
+            outlet: self.outlet.clone(),
+            session: self.session.clone(),
+            left: left.clone(),
+        };
+        let (host, peer) = (self.host.clone(), self.peer.clone());
+        let (open, outlet) = (self.open.clone(), self.outlet.clone());
+        self.running.spawn(async move {
+            let answered = host.answer(&peer, exchange, &request).await;
+            // Nothing is said of a request that was taken back.
+            let is_left = *left.borrow();
+            open.close(&request.id);
+            drop((permit, leaving));
+            let message = match answered {
+                Some(Ok(value)) => result(&request.id, value),
+                Some(Err(failure)) => failure.to_message(Some(&request.id)),
+                None => return,
+            };
+            if !is_left {
+                // The client may have left.
+                let _ = outlet.send(message).await;
+            }
+        });
+    }
+
+    async fn begin_session(&mut self, request: &Request) {
+        let version = agreed(&request.params);
+        let capabilities = request.params.get("capabilities");
+        let elicitation = capabilities.map(Elicitation::of).unwrap_or_default();
+        let session = McpSession::new(&self.peer.caller, elicitation);
+        self.session = Some(Arc::new(session));
+        self.say(result(&request.id, initialized(version))).await;
+    }
+
+    async fn say(&self, message: Value) {
+        // Without a reader there is nobody to tell.
+        let _ = self.outlet.send(message).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_is_left_out_and_the_next_one_is_read() {
+        let lines = |text: &str, bytes_max: usize| {
+            let mut input = io::Cursor::new(text.to_owned());
+            let mut lines = Vec::new();
+            while let Some(line) = next_line(&mut input, bytes_max).unwrap() {
+                lines.push(match line {
+                    Line::Whole(bytes) => String::from_utf8(bytes).unwrap(),
+                    Line::TooLong => "too long".to_owned(),
+                });
+            }
+            lines.join(" ")
+        };
+        assert_eq!(lines("ab\ncd\r\n\n \nef", 4), "ab cd ef");
+        assert_eq!(lines("abcd\nab\n", 4), "abcd ab");
+        assert_eq!(lines("abcde\nab\n", 4), "too long ab");
+        assert_eq!(lines("abcdefghijkl", 4), "too long");
+        assert_eq!(lines("", 4), "");
+    }
+}

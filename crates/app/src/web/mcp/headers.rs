@@ -1,0 +1,210 @@
+//! The headers of a message, and whether they say the same as its body: who stands between client and server may have gone by them. Pure.
+
+use crate::mcp::message::{Request, STATELESS};
+use crate::mcp::reply::{Failure, HEADER_MISMATCH};
+use crate::mcp::unsupported;
+use base64_simd::STANDARD;
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
+use serde_json::Value;
+
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// The value of a header that may be there once.
+pub(super) fn only<'h>(
+    headers: &'h HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'h str>, &'static str> {
+    const ODD: &str = "a header is there more than once, or cannot be read";
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value
+            .to_str()
+            .map(|value| Some(value.trim()))
+            .map_err(|_| ODD),
+        (Some(_), Some(_)) => Err(ODD),
+    }
+}
+
+/// The version of the protocol that the head names.
+pub(super) fn version(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
+    only(headers, &VERSION)
+}
+
+/// Whether a body is JSON by what its head says.
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    let kind = only(headers, &CONTENT_TYPE)
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json")
+}
+
+/// Whether the client reads a stream of events.
+pub(super) fn takes_events(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT).iter();
+    values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|kind| kind.split(';').next().unwrap_or_default().trim())
+        .any(|kind| kind.eq_ignore_ascii_case("text/event-stream"))
+}
+
+/// Judges the head of a request of the stateless revision by its body. `version` is what the head names.
+pub(super) fn check(
+    headers: &HeaderMap,
+    version: Option<&str>,
+    request: &Request,
+) -> Result<(), Failure> {
+    let mismatch = |what: &str| Failure::new(HEADER_MISMATCH, what);
+    let said = request.meta.version.as_deref();
+    if version.is_none() || version != said {
+        return Err(mismatch(
+            "MCP-Protocol-Version has to name the version that _meta names",
+        ));
+    }
+    if let Some(other) = said.filter(|said| *said != STATELESS) {
+        return Err(unsupported(other));
+    }
+    let method = only(headers, &METHOD).map_err(mismatch)?;
+    if method != Some(request.method.as_str()) {
+        return Err(mismatch("Mcp-Method has to name the method of the body"));
+    }
+    let named = match request.method.as_str() {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" => "uri",
+        _ => return Ok(()),
+    };
+    let named = request.params.get(named).and_then(Value::as_str);
+    let name = only(headers, &NAME).map_err(mismatch)?.map(decoded);
+    let is_same = match (name, named) {
+        (Some(Some(name)), Some(named)) => name == named,
+        // Of a body that names nothing the method says what is missing.
+        (None, None) => true,
+        _ => false,
+    };
+    match is_same {
+        true => Ok(()),
+        false => Err(mismatch("Mcp-Name has to name what the body names")),
+    }
+}
+
+/// A value as it was meant: one that a header cannot carry comes in base64.
+fn decoded(value: &str) -> Option<String> {
+    let encoded = value
+        .strip_prefix("=?base64?")
+        .and_then(|rest| rest.strip_suffix("?="));
+    match encoded {
+        None => Some(value.to_owned()),
+        Some(encoded) => {
+            let bytes = STANDARD.decode_to_vec(encoded.as_bytes()).ok()?;
+            String::from_utf8(bytes).ok()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::message::{Message, read};
+    use http::HeaderValue;
+
+    fn check_head(head: &[(&'static str, &str)], method: &str, params: &str) -> Option<i32> {
+        let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"VERSION"}"#;
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{params}{meta}}}}}"#
+        );
+        let body = body.replace(
+            "VERSION",
+            if method == "old" {
+                "1900-01-01"
+            } else {
+                STATELESS
+            },
+        );
+        let Ok(Message::Request(request)) = read(body.as_bytes()) else {
+            panic!("{body} is no request");
+        };
+        let mut headers = HeaderMap::new();
+        for (name, value) in head {
+            headers.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        let version = version(&headers).unwrap_or_default();
+        check(&headers, version, &request)
+            .err()
+            .map(|failure| failure.code)
+    }
+
+    #[test]
+    fn a_head_says_what_the_body_says_or_the_request_is_refused() {
+        let version = ("mcp-protocol-version", STATELESS);
+        let call = ("mcp-method", "tools/call");
+        let named = r#""name":"say","#;
+        for (head, method, params, expected) in [
+            (&[version, ("mcp-method", "ping")][..], "ping", "", None),
+            (&[("mcp-method", "ping")], "ping", "", Some(-32020)),
+            (&[version], "ping", "", Some(-32020)),
+            (&[version, ("mcp-method", "Ping")], "ping", "", Some(-32020)),
+            (
+                &[
+                    ("mcp-protocol-version", "2025-11-25"),
+                    ("mcp-method", "ping"),
+                ],
+                "ping",
+                "",
+                Some(-32020),
+            ),
+            (
+                &[
+                    ("mcp-protocol-version", "1900-01-01"),
+                    ("mcp-method", "old"),
+                ],
+                "old",
+                "",
+                Some(-32022),
+            ),
+            (
+                &[version, call, ("mcp-name", "say")],
+                "tools/call",
+                named,
+                None,
+            ),
+            (&[version, call], "tools/call", named, Some(-32020)),
+            (
+                &[version, call, ("mcp-name", "pay")],
+                "tools/call",
+                named,
+                Some(-32020),
+            ),
+            (
+                &[version, call, ("mcp-name", "say"), ("mcp-name", "say")],
+                "tools/call",
+                named,
+                Some(-32020),
+            ),
+            (
+                &[version, call, ("mcp-name", "=?base64?c2F5?=")],
+                "tools/call",
+                named,
+                None,
+            ),
+            (
+                &[version, call, ("mcp-name", "=?base64?%%?=")],
+                "tools/call",
+                named,
+                Some(-32020),
+            ),
+            (&[version, call], "tools/call", "", None),
+        ] {
+            assert_eq!(
+                check_head(head, method, params),
+                expected,
+                "{head:?} {params}"
+            );
+        }
+    }
+}

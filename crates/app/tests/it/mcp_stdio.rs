@@ -1,0 +1,106 @@
+//! `windlass mcp serve`: the program as an MCP client starts it, over its standard input and output.
+
+use crate::support::program::{Running, command, run};
+use serde_json::{Value, json};
+use std::process::Stdio;
+
+/// A project whose tool `say` tells what it was given, and whose tool `keep` needs consent.
+fn project() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (id, effects, asks) in [("say", "none", false), ("keep", "writes", true)] {
+        let directory = folder.path().join("tools").join(id);
+        std::fs::create_dir_all(&directory).unwrap();
+        let schema = json!({
+            "toolId": id, "version": "1.0.0", "description": "Says it.", "category": if asks { "action" } else { "utility" },
+            "sideEffects": effects, "idempotent": true, "requiresConfirmation": asks,
+            "allowedModes": ["text"], "latencyBudgetMs": 1000,
+            "parameters": {"type": "object", "additionalProperties": false, "properties": {"text": {"type": "string"}}}
+        });
+        std::fs::write(directory.join("schema.json"), schema.to_string()).unwrap();
+        std::fs::write(directory.join("guide.md"), "# Say\n\nSays it.\n").unwrap();
+        let handler = "export async function execute({ args }) { return { ok: true, data: { said: args.text } }; }";
+        std::fs::write(directory.join("handler.js"), handler).unwrap();
+    }
+    folder
+}
+
+fn start(folder: &std::path::Path) -> Running {
+    Running::start(command(folder).args(["mcp", "serve"]).stdin(Stdio::piped()))
+}
+
+fn ask(program: &mut Running, message: &Value) -> Value {
+    program.say(&message.to_string());
+    next(program)
+}
+
+fn next(program: &mut Running) -> Value {
+    let line = program.line();
+    serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line}"))
+}
+
+#[test]
+fn a_program_that_starts_it_lists_and_calls_in_either_revision() {
+    let folder = project();
+    let mut program = start(folder.path());
+    let stateless = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let discover = json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": stateless}});
+    assert_eq!(
+        ask(&mut program, &discover)["result"]["supportedVersions"][0],
+        "2026-07-28"
+    );
+    let early = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
+    assert_eq!(ask(&mut program, &early)["error"]["code"], -32600);
+    let params = json!({"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}});
+    let hello = json!({"jsonrpc": "2.0", "id": 3, "method": "initialize", "params": params});
+    assert_eq!(
+        ask(&mut program, &hello)["result"]["protocolVersion"],
+        "2025-06-18"
+    );
+    program.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    let listed = ask(
+        &mut program,
+        &json!({"jsonrpc": "2.0", "id": 4, "method": "tools/list"}),
+    );
+    let names: Vec<_> = listed["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].clone())
+        .collect();
+    assert_eq!(names, ["keep", "say"]);
+    let call = |id: u64, name: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": {"text": "hi"}}});
+    let said = ask(&mut program, &call(5, "say"));
+    assert_eq!(
+        said["result"]["structuredContent"],
+        json!({"said": "hi"}),
+        "{said}"
+    );
+    let asked = ask(&mut program, &call(6, "keep"));
+    assert_eq!(asked["method"], "elicitation/create", "{asked}");
+    let yes = json!({"action": "accept", "content": {"approve": true}});
+    let kept = ask(
+        &mut program,
+        &json!({"jsonrpc": "2.0", "id": asked["id"], "result": yes}),
+    );
+    assert_eq!(
+        kept["result"]["structuredContent"],
+        json!({"said": "hi"}),
+        "{kept}"
+    );
+    let again = ask(&mut program, &call(7, "keep"));
+    assert_eq!(
+        again["result"]["_meta"]["dev.windlass/replayed"], true,
+        "{again}"
+    );
+    assert_eq!(
+        ask(&mut program, &json!(["no message"]))["error"]["code"],
+        -32600
+    );
+    program.say("{");
+    assert_eq!(next(&mut program)["error"]["code"], -32700);
+    // While it has the folder, no other one does.
+    let second = run(command(folder.path()).args(["mcp", "serve"]));
+    assert_eq!(second.code, 1, "{:?}", second.problems);
+    program.signal("-TERM");
+    assert_eq!(program.end().0, Some(0));
+}
