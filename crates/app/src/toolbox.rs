@@ -304,9 +304,12 @@ impl Workshop {
                 values: self.config.condition_facts.clone(),
             }))
         };
-        // A program that asks once and forgets cannot be asked for consent, and may ask the same again.
-        let unattended = registry
-            .only(|tool| !tool.requires_confirmation && (!tool.writes() || tool.idempotent));
+        // A program that asks once and forgets cannot be asked for consent, may ask the same again, and hears of no end of a task.
+        let unattended = registry.only(|tool| {
+            !tool.requires_confirmation
+                && (!tool.writes() || tool.idempotent)
+                && !tool.runs_in_background()
+        });
         let guides_tokens_max = text.guides_tokens_max.get();
         let toolbox = Toolbox {
             voice: kit(

@@ -155,7 +155,10 @@ impl ChatHost {
             token: given.token,
             approved: given.approved,
             reason: given.reason,
-            remember: given.remember && is_own,
+            // An approval over MCP is for one call.
+            remember: given.remember
+                && is_own
+                && !is_remote(&conversation.reference.conversation_id),
         };
         // A turn has the rights of its user, and not those of somebody who approves. One that runs hears of the answer by the log.
         let has_model = self.has_model() && !is_remote(&conversation.reference.conversation_id);

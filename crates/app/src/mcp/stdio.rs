@@ -212,17 +212,17 @@ impl Connection {
             let answered = host.answer(&peer, exchange, &request).await;
             // Nothing is said of a request that was taken back.
             let is_left = *left.borrow();
-            open.close(&request.id);
-            drop((permit, leaving));
             let message = match answered {
-                Some(Ok(value)) => result(&request.id, value),
-                Some(Err(failure)) => failure.to_message(Some(&request.id)),
-                None => return,
+                Some(Ok(value)) => Some(result(&request.id, value)),
+                Some(Err(failure)) => Some(failure.to_message(Some(&request.id))),
+                None => None,
             };
-            if !is_left {
-                // The client may have left.
+            if let Some(message) = message.filter(|_| !is_left) {
+                // The client may have left. One that does not read has its place until it does.
                 let _ = outlet.send(message).await;
             }
+            open.close(&request.id);
+            drop((permit, leaving));
         });
     }
 

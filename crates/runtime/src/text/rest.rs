@@ -5,7 +5,7 @@ use super::past::ENTRIES_MAX;
 use super::patience::Patience;
 use super::session::{TextSession, Wake};
 use super::summary::Written;
-use super::{Nobody, TurnSink};
+use super::{Nobody, TurnMemory, TurnSink};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::time::Duration;
@@ -48,6 +48,8 @@ impl TextSession {
     /// The same for a session whose conversation goes on in another one: what the user was asked stays open. A summary that is being
     /// written is kept, unless the program ends before it is.
     pub async fn suspend(mut self, program_ends: impl Future<Output = ()>) {
+        // Its turn is over. A task may run for a day, and holds no room that other turns need.
+        self.memory = TurnMemory::default();
         self.settle_by(Input::Shutdown).await;
         let written = tokio::select! {
             biased;

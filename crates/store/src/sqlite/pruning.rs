@@ -76,7 +76,9 @@ pub(super) fn slice(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Resul
     rows += named_by_deliveries(connection, &TASKS, old_tasks, left(rows))?;
     rows += named_by_deliveries(connection, &QUESTIONS, old, left(rows))?;
     rows += legs(connection, ends, left(rows))?;
-    key_specs::prune(connection, old)?;
+    // As long as any effect may be met again, tasks among them.
+    let longest_ms = ends.limits.effect_ms.max(ends.limits.kept_ms(true));
+    key_specs::prune(connection, ago(ends.now_unix_ms, longest_ms))?;
     for (statement, end_unix_ms) in [
         (
             "DELETE FROM abandoned WHERE (tenant, conversation_id, nonce) IN (

@@ -39,8 +39,10 @@ pub(super) struct ServeArguments {
 }
 
 pub(super) fn run(arguments: &ServeArguments, handlers: Handlers) -> Result<(), Failure> {
-    if !is_user_name(&arguments.user) {
-        return Err(Failure::Usage("--user has to be a printable id".to_owned()));
+    // What is before a slash would be read as whose user it is.
+    if !is_user_name(&arguments.user) || arguments.user.contains('/') {
+        let problem = "--user has to be a printable id without a slash";
+        return Err(Failure::Usage(problem.to_owned()));
     }
     // Before anything is opened.
     let caller = caller(arguments)?;

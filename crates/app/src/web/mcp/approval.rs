@@ -200,8 +200,10 @@ fn asked(open: &OpenQuestion) -> String {
 }
 
 fn page(status: StatusCode, content: &str) -> Response<Body> {
+    // Without a referrer of its own a browser sends the form with the origin `null`, which is nobody's.
     let html = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <meta name=\"referrer\" content=\"same-origin\">\
          <title>Approve a call</title><style>{STYLE}</style><body>{content}</body></html>"
     );
     let mut response = typed("text/html; charset=utf-8", html);

@@ -125,3 +125,25 @@ fn another_version_recognises_it_until_the_end_of_its_retention() {
         assert!(!matches!(repeated, Reply::Run(_)), "{repeated:?}");
     });
 }
+
+#[test]
+fn another_version_recognises_a_task_as_long_as_that_is_kept() {
+    let whole = spec(&[], &["order", "note"]);
+    let named = spec(&["order"], &["order", "note"]);
+    check(|world| {
+        let talk = conversation("task", "alice");
+        let leg = world.attach(&talk, "leg");
+        let mut begun = asked(1, &leg, &whole, FIRST);
+        if let Command::Request(request) = &mut begun {
+            request.tool.is_background = true;
+        }
+        ran(world.send(&talk, begun));
+        world.send(&talk, recorded(1, AttemptOutcome::Succeeded));
+        world.send(&talk, Command::Leave(leg));
+        world.pass(3 * 24 * 3_600_000);
+        world.prune();
+        let leg = world.attach(&talk, "days later");
+        let reply = world.send(&talk, asked(2, &leg, &named, FIRST));
+        assert!(!matches!(reply, Reply::Run(_)), "{reply:?}");
+    });
+}
