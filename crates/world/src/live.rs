@@ -9,6 +9,7 @@ use crate::slot::{Live, SessionFacts};
 use crate::tools::{Edition, Offer};
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use windlass_driver::history::{self, Found};
@@ -16,6 +17,7 @@ use windlass_driver::{Driver, DriverConfig};
 use windlass_session::client::{ClientEvent, ClientUpdate};
 use windlass_session::event::{EndReason, SessionEvent};
 use windlass_session::io::{Input, Output, RateDecision};
+use windlass_session::limits::Limits;
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent, RequestEvent};
 use windlass_session::saved::{Began, Saved};
 use windlass_session::session::{Session, SessionConfig};
@@ -153,7 +155,12 @@ impl World {
         let seat = &self.slots[slot];
         let of = self.conversations[seat.conversation].clone();
         let ledger = self.processes[process].ledger.clone();
-        let (limits, profile, can_ask) = (seat.limits.clone(), seat.profile.clone(), seat.can_ask);
+        let (profile, can_ask) = (seat.profile.clone(), seat.can_ask);
+        // A session that only gives an answer has the mode of its request, and the limits of that mode.
+        let limits = match mode == seat.mode {
+            true => seat.limits.clone(),
+            false => Arc::new(Limits::of(mode)),
+        };
         // As a hash of the user would have it: some are given the other version, always the same ones.
         let offer = Offer {
             current: self.edition,
