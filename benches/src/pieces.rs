@@ -200,20 +200,20 @@ fn time_to_stop(
         has_begun
             .recv_timeout(patience)
             .map_err(|_| "the call does not begin".to_owned())?;
-        let wanted = Instant::now();
+        let requested = Instant::now();
         let stop = json!({"conversationId": id, "callId": "call-1"});
         let answer = post(address, "/api/cancel", &stop)?;
         let stopped = was_stopped
             .recv_timeout(patience)
             .map_err(|_| format!("the call does not stop: {answer}"))?;
-        waits.push(stopped.duration_since(wanted).as_secs_f64() * 1e3);
+        waits.push(stopped.duration_since(requested).as_secs_f64() * 1e3);
         asking
             .join()
             .map_err(|_| "the client is gone".to_owned())??;
     }
     waits.sort_by(f64::total_cmp);
     print(&json!({
-        "bench": "pieces", "label": "from a wish to stop until the work has ended", "stops": STOPS,
+        "bench": "pieces", "label": "from a request to stop until the work has ended", "stops": STOPS,
         "ms_median": rounded(waits[waits.len() / 2]), "ms_most": rounded(waits[waits.len() - 1]),
     }));
     Ok(())
@@ -221,7 +221,7 @@ fn time_to_stop(
 
 /// Processor time of a process, of all its threads.
 fn processor(process: u32) -> Result<Duration, String> {
-    /// Of the kernel's clock for such figures, in a second.
+    /// Ticks in a second of the kernel's clock for these figures.
     const TICKS: f64 = 100.0;
     let text = std::fs::read_to_string(format!("/proc/{process}/stat"))
         .map_err(|error| error.to_string())?;

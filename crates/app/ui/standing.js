@@ -64,7 +64,7 @@ export class Standing {
     this.#list.append(row.item);
     const expiresAt = unixMs(approval.expiresAt);
     if (expiresAt !== null) row.stopClock = countdown(expiresAt, (leftMs) => this.#tick(rows, approval.approvalId, leftMs));
-    announce(`${tool} runs without asking for now.`);
+    announce(`${tool} runs without asking until its approval ends.`);
   }
 
   #tick(rows, id, leftMs) {

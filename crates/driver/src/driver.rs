@@ -50,7 +50,7 @@ pub struct SaidAnswer<'a> {
     pub approved: bool,
     /// Of a denial: why.
     pub reason: Option<&'a str>,
-    /// Of an approval: it is to stand for calls with the same values.
+    /// Whether an approval is to stand for calls with the same values.
     pub remember: bool,
 }
 

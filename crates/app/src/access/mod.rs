@@ -44,7 +44,7 @@ pub(crate) struct Access {
     pub(crate) tickets: TicketOffice,
     pub(crate) pages: PageSessions,
     pub(crate) oidc: Option<Arc<Oidc>>,
-    /// What tokens name under `aud` at `/mcp`, where that is another resource than the rest.
+    /// The audience (`aud`) that tokens name at `/mcp`, where that is another resource than the rest.
     mcp_resource: Option<String>,
     proxy: Option<ProxyRule>,
 }

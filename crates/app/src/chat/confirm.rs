@@ -32,7 +32,7 @@ pub(crate) struct GivenAnswer {
     pub(crate) token: Sensitive<String>,
     pub(crate) approved: bool,
     pub(crate) reason: Option<Sensitive<String>>,
-    /// Of an approval: it is to stand for calls with the same values.
+    /// Whether an approval is to stand for calls with the same values.
     pub(crate) remember: bool,
     /// The client's idempotency key.
     pub(crate) key: Option<Message>,

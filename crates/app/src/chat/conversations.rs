@@ -58,11 +58,11 @@ pub(crate) enum NoEntry {
 /// A conversation that a caller may enter.
 pub(crate) struct Entered {
     pub(crate) conversation: Arc<Conversation>,
-    /// What its log says, where that is known without a look at it: the conversation begins with this request.
+    /// The content of its log, where that is known without reading it: the conversation begins with this request.
     pub(crate) past: Option<Past>,
 }
 
-/// What came of beginning a conversation in the store.
+/// The store's answer to a conversation that begins.
 enum Begun {
     /// It is there, and its log is empty.
     Empty,

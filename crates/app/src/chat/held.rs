@@ -46,7 +46,7 @@ pub(super) struct SessionMaker {
     pub(super) world: Arc<dyn World>,
     /// By whom a new conversation is begun.
     pub(super) beginner: Beginner,
-    /// What the log of its conversation says, where that begins with the same request, so that nobody has to read it.
+    /// The content of its conversation's log, where that begins with the same request and need not be read.
     pub(super) past: Option<Past>,
     /// The memory that its turns hold.
     pub(super) memory: TurnMemory,

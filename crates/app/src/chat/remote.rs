@@ -1,4 +1,4 @@
-//! Calls of programs elsewhere, which bring no model and no message: each is a session of one turn in a conversation of its own, under
+//! Calls of other programs, which bring no model and no message: each is a session of one turn in a conversation of its own, under
 //! its caller's identity. The conversation is named by what makes two calls the same, so that the ledger recognises one that comes
 //! again. Knows no protocol.
 
@@ -30,10 +30,10 @@ use windlass_tool::id::{CallNumber, ConversationId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Tool;
 
-/// What the ids of such conversations begin with.
+/// The beginning of these conversations' ids.
 const PREFIX: &str = "mcp-";
 
-/// Whether a conversation is one of calls from elsewhere: no model of this server's speaks in it.
+/// Whether a conversation has calls of other programs: no model of this server's speaks in it.
 pub(crate) fn is_remote(conversation: &ConversationId) -> bool {
     conversation.as_str().starts_with(PREFIX)
 }
@@ -54,19 +54,13 @@ pub(crate) struct RemoteCall {
     pub(crate) progress: Option<TellProgress>,
 }
 
-/// What the operator has ruled about such calls.
+/// The configuration's rules for these calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RemoteRules {
     /// Milliseconds within which the same change, asked for again without a key, is a call that was lost.
     pub(crate) repeat_ms: u64,
     /// The model behind a call counts as one that has read what others wrote.
     pub(crate) assumes_external_content: bool,
-}
-
-/// Where a call is decided: its conversation, which the request for an approval names as well.
-#[derive(Clone, Debug)]
-pub(crate) struct RemotePlace {
-    pub(crate) reference: ConversationRef,
 }
 
 /// The tools that a caller is offered, and what the choice was made by.
@@ -101,14 +95,14 @@ impl ChatHost {
         }
     }
 
-    /// Runs a call to its end, also where `left` says that nobody waits for it any more.
+    /// Runs a call to its end in its conversation, also where `left` says that nobody waits for it any more.
     pub(crate) async fn call_remote(
         &self,
         signer: &ClientKey,
         offer: &Offer,
         call: RemoteCall,
         mut left: watch::Receiver<bool>,
-    ) -> Result<(RemotePlace, RemoteEnd), ChatRefusal> {
+    ) -> Result<(ConversationRef, RemoteEnd), ChatRefusal> {
         let counted = self.completing.begin();
         let caller = &call.caller;
         let (user_id, world) = self.world.of_user(caller, None);
@@ -184,14 +178,14 @@ impl ChatHost {
         };
         let left = async move {
             tokio::select! {
-                // An error says that whoever waited is gone.
+                // An error means that nobody waits.
                 _ = left.wait_for(|has_left| *has_left) => {}
                 () = validity.over() => {}
             }
         };
         let end = call_remote(request, incoming, left).await;
         drop(counted);
-        Ok((RemotePlace { reference }, end))
+        Ok((reference, end))
     }
 
     fn known_remote(
@@ -212,28 +206,24 @@ impl ChatHost {
     }
 
     /// The conversation of a request for an approval, as the caller would have it.
-    pub(crate) fn remote_place(&self, caller: &Caller, id: &ConversationId) -> RemotePlace {
+    pub(crate) fn remote_place(&self, caller: &Caller, id: &ConversationId) -> ConversationRef {
         let (user_id, _) = self.world.of_user(caller, None);
         let whose = Whose::begun_by(caller, Some(&user_id));
-        RemotePlace {
-            reference: whose.reference(&caller.tenant, id),
-        }
+        whose.reference(&caller.tenant, id)
     }
 
     /// A request for an approval, with its token as long as it waits for an answer; `None` where there is none of this number.
     pub(crate) fn remote_question(
         &self,
-        place: &RemotePlace,
+        place: &ConversationRef,
         number: QuestionNumber,
     ) -> Result<Option<(Question, Option<OpenQuestion>)>, ChatRefusal> {
         let store = self.conversations.store();
-        let question = store.question_of_number(&place.reference, number);
+        let question = store.question_of_number(place, number);
         let Some(question) = question.map_err(unavailable)? else {
             return Ok(None);
         };
-        let open = store
-            .open_questions(&place.reference)
-            .map_err(unavailable)?;
+        let open = store.open_questions(place).map_err(unavailable)?;
         let open = open.into_iter().find(|open| open.question.number == number);
         Ok(Some((question, open)))
     }
@@ -241,21 +231,19 @@ impl ChatHost {
     /// The newest request that waits in a conversation.
     pub(crate) fn newest_remote_question(
         &self,
-        place: &RemotePlace,
+        place: &ConversationRef,
     ) -> Result<Option<OpenQuestion>, ChatRefusal> {
         let store = self.conversations.store();
-        let open = store
-            .open_questions(&place.reference)
-            .map_err(unavailable)?;
+        let open = store.open_questions(place).map_err(unavailable)?;
         Ok(open.into_iter().max_by_key(|open| open.question.number))
     }
 
-    /// A conversation of calls from elsewhere, by its id alone: for a page that was given that.
+    /// A conversation of these calls, by its id alone, for a page that has nothing else.
     pub(crate) fn remote_conversation(
         &self,
         caller: &Caller,
         id: &ConversationId,
-    ) -> Result<Option<(Whose, RemotePlace)>, ChatRefusal> {
+    ) -> Result<Option<(Whose, ConversationRef)>, ChatRefusal> {
         if !is_remote(id) {
             return Ok(None);
         }
@@ -264,7 +252,7 @@ impl ChatHost {
         Ok(known.map(|known| {
             let whose = Whose::of(&known.user_id);
             let reference = whose.reference(&caller.tenant, id);
-            (whose, RemotePlace { reference })
+            (whose, reference)
         }))
     }
 }

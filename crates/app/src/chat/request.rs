@@ -67,7 +67,7 @@ pub(crate) struct ApprovalAnswer {
     pub(crate) token: Sensitive<String>,
     pub(crate) approved: bool,
     pub(crate) reason: Option<Sensitive<String>>,
-    /// Of an approval: it is to stand for calls with the same values.
+    /// Whether an approval is to stand for calls with the same values.
     pub(crate) remember: bool,
 }
 

@@ -9,7 +9,7 @@ use super::reply::{
 use super::state::{AskedBefore, Refused, digest};
 use super::{APPROVALS, Exchange, McpHost, Peer};
 use crate::chat::conversation::{Confirmation, Message};
-use crate::chat::remote::{Offer, RemoteCall, RemotePlace};
+use crate::chat::remote::{Offer, RemoteCall};
 use crate::chat::{ChatRefusal, GivenAnswer};
 use crate::clock;
 use base64_simd::STANDARD;
@@ -20,8 +20,8 @@ use tokio::sync::{mpsc, watch};
 use windlass_config::ApprovalPlace;
 use windlass_runtime::direct::{RemoteAnswer, RemoteEnd, TellProgress};
 use windlass_runtime::ids;
-use windlass_store::QuestionNumber;
 use windlass_store::command::OpenQuestion;
+use windlass_store::{ConversationRef, QuestionNumber};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::content::ContentPart;
 use windlass_tool::envelope::{Outcome, project};
@@ -32,14 +32,14 @@ use windlass_tool::json::hex;
 use windlass_tool::kind::Reach;
 use windlass_tool::registry::{EXEMPT_FROM_EXTERNAL_CONTENT_RULE, Tool};
 
-/// Tools that concern a conversation which no program elsewhere has: they are not for those.
+/// Tools about a conversation. Another program has none.
 const OF_CONVERSATIONS: [&str; 3] = ["describe_tool", "get_context", "query_tool_memory"];
 /// How often it is looked whether a person has answered on the page.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// How long a client that comes back waits for that.
 const PAGE_PATIENCE: Duration = Duration::from_secs(25);
 
-/// Whether a tool is one that programs elsewhere can be offered.
+/// Whether a tool can be offered to other programs.
 pub(super) fn is_for_programs(tool: &Tool) -> bool {
     let id = tool.id.as_str();
     !OF_CONVERSATIONS.contains(&id) && !EXEMPT_FROM_EXTERNAL_CONTENT_RULE.contains(&id)
@@ -52,7 +52,7 @@ struct Called<'a> {
     offer: Offer,
     tool: Arc<Tool>,
     arguments: Arguments,
-    /// The same for whoever is to sign for it.
+    /// The hash of the call, which its signed state names.
     digest: String,
     key: Option<String>,
     progress: Option<Value>,
@@ -181,7 +181,7 @@ impl McpHost {
     async fn ask(
         &self,
         call: Called<'_>,
-        place: RemotePlace,
+        place: ConversationRef,
         number: QuestionNumber,
         way: Way,
     ) -> Result<Option<Value>, Failure> {
@@ -194,7 +194,7 @@ impl McpHost {
             Err(refusal) => return refused(revision, refusal).map(Some),
         };
         let shown = shown_request(&open.question);
-        let url = |page: &str| format!("{page}{APPROVALS}{}", place.reference.conversation_id);
+        let url = |page: &str| format!("{page}{APPROVALS}{}", place.conversation_id);
         let asked = match &way {
             Way::Form => form(&shown),
             Way::Url(page) => link(&shown, &url(page)),
@@ -223,7 +223,7 @@ impl McpHost {
                     return Ok(Some(failed(revision, &undecided(&call.tool))));
                 }
                 Box::pin(self.run(Called {
-                    conversation: Some(place.reference.conversation_id.clone()),
+                    conversation: Some(place.conversation_id.clone()),
                     ..call
                 }))
                 .await
@@ -238,7 +238,7 @@ impl McpHost {
     fn input_required(
         &self,
         call: &Called<'_>,
-        place: &RemotePlace,
+        place: &ConversationRef,
         open: &OpenQuestion,
         asked: Value,
     ) -> Value {
@@ -246,7 +246,7 @@ impl McpHost {
             &call.peer.caller,
             &call.digest,
             &AskedBefore {
-                conversation: place.reference.conversation_id.clone(),
+                conversation: place.conversation_id.clone(),
                 question: open.question.number,
                 expires_at_unix_ms: open.question.expires_at_unix_ms,
             },
@@ -309,13 +309,13 @@ impl McpHost {
     async fn confirm(
         &self,
         call: Called<'_>,
-        place: RemotePlace,
+        place: ConversationRef,
         open: &OpenQuestion,
         approved: bool,
     ) -> Result<Option<Value>, Failure> {
         let revision = call.revision();
         let given = GivenAnswer {
-            conversation: place.reference.conversation_id.clone(),
+            conversation: place.conversation_id.clone(),
             token: open.token.text(),
             approved,
             reason: None,
@@ -390,7 +390,7 @@ impl McpHost {
     async fn answered_on_page(
         &self,
         call: &Called<'_>,
-        place: &RemotePlace,
+        place: &ConversationRef,
         number: QuestionNumber,
         patience: Duration,
     ) -> bool {

@@ -19,6 +19,15 @@ const PAGE: usize = 100;
 const RECORD_CHARACTERS_MAX: usize = 262_144;
 
 impl McpHost {
+    /// The tools that a caller may use, by their ids.
+    fn offered(&self, peer: &Peer) -> Vec<Arc<Tool>> {
+        let offer = self.chat.offer(&peer.caller);
+        let tools = offer.tools.offered().filter(|tool| is_for_programs(tool));
+        let mut tools: Vec<Arc<Tool>> = tools.cloned().collect();
+        tools.sort_by(|one, other| one.id.cmp(&other.id));
+        tools
+    }
+
     pub(super) fn list_tools(
         &self,
         peer: &Peer,
@@ -26,14 +35,8 @@ impl McpHost {
         params: &Map<String, Value>,
     ) -> Result<Value, Failure> {
         expect_first_page(params)?;
-        let offer = self.chat.offer(&peer.caller);
-        let tools = offer.tools.offered().filter(|tool| is_for_programs(tool));
-        let mut tools: Vec<&Arc<Tool>> = tools.collect();
-        tools.sort_by(|one, other| one.id.cmp(&other.id));
-        let listed: Vec<Value> = tools
-            .into_iter()
-            .map(|tool| tool_json(tool, revision))
-            .collect();
+        let tools = self.offered(peer);
+        let listed: Vec<Value> = tools.iter().map(|tool| tool_json(tool, revision)).collect();
         let result = members(json!({"tools": listed}));
         Ok(revision.cacheable(result, self.list_ttl_ms))
     }
@@ -45,10 +48,7 @@ impl McpHost {
         params: &Map<String, Value>,
     ) -> Result<Value, Failure> {
         expect_first_page(params)?;
-        let offer = self.chat.offer(&peer.caller);
-        let tools = offer.tools.offered().filter(|tool| is_for_programs(tool));
-        let mut tools: Vec<&Arc<Tool>> = tools.collect();
-        tools.sort_by(|one, other| one.id.cmp(&other.id));
+        let tools = self.offered(peer);
         let prompt = |tool: &Arc<Tool>| {
             json!({
                 "name": tool.id.as_str(),
@@ -56,7 +56,7 @@ impl McpHost {
                 "description": tool.summary,
             })
         };
-        let listed: Vec<Value> = tools.into_iter().map(prompt).collect();
+        let listed: Vec<Value> = tools.iter().map(prompt).collect();
         let result = members(json!({"prompts": listed}));
         Ok(revision.cacheable(result, self.list_ttl_ms))
     }

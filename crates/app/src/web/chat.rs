@@ -112,7 +112,7 @@ struct PostedAnswer {
     /// Of a denial.
     #[serde(default)]
     reason: Option<Sensitive<String>>,
-    /// Of an approval: it is to stand for calls with the same values.
+    /// Whether an approval is to stand for calls with the same values.
     #[serde(default)]
     remember: bool,
     /// The user for whom a program speaks that vouches for users.

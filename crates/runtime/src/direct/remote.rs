@@ -1,4 +1,4 @@
-//! One call of a program elsewhere: a session of one turn in a conversation that the call itself names, so that the same call is
+//! One call of another program: a session of one turn in a conversation that the call itself names, so that the same call is
 //! recognised when it comes again. Its caller may leave; what the call changes runs on. Knows no protocol.
 
 use super::{DirectRequest, DirectSession, Place, TellProgress};

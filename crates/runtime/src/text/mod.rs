@@ -106,7 +106,7 @@ pub struct Consent {
     pub approved: bool,
     /// Why the user denies it, as they wrote it.
     pub reason: Option<Sensitive<String>>,
-    /// Of an approval: it is to stand for calls with the same values.
+    /// Whether an approval is to stand for calls with the same values.
     pub remember: bool,
 }
 

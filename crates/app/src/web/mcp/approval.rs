@@ -4,7 +4,6 @@
 use super::super::client::{NoCaller, known, showing};
 use super::super::{ServerState, typed};
 use crate::access::Purpose;
-use crate::chat::remote::RemotePlace;
 use crate::chat::{ChatRefusal, GivenAnswer};
 use crate::mcp::{ShownRequest, shown_request};
 use axum::body::{Body, to_bytes};
@@ -14,6 +13,7 @@ use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 use std::sync::Arc;
 use windlass_runtime::caller::Caller;
+use windlass_store::ConversationRef;
 use windlass_store::command::OpenQuestion;
 use windlass_tool::id::{ClientId, ConversationId};
 use windlass_tool::sensitive::Sensitive;
@@ -29,7 +29,7 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;mar
 /// What a caller may answer.
 struct Waiting {
     caller: Caller,
-    place: RemotePlace,
+    place: ConversationRef,
     /// `None` where nothing waits any more.
     open: Option<OpenQuestion>,
 }
@@ -69,7 +69,7 @@ pub(in crate::web) async fn answer(
         );
     };
     let given = GivenAnswer {
-        conversation: waiting.place.reference.conversation_id,
+        conversation: waiting.place.conversation_id,
         token,
         approved,
         reason: None,
@@ -145,7 +145,7 @@ async fn waiting(
         _ => {
             let caller = caller.ok_or_else(unknown)?;
             let token = open.as_ref().map(|open| open.token.text());
-            let approves = |token| chat.to_approve(&place.reference, &caller, &token).is_ok();
+            let approves = |token| chat.to_approve(&place, &caller, &token).is_ok();
             if whose.owner.as_ref() != Some(&caller.client_id) && !token.is_some_and(approves) {
                 return Err(unknown());
             }
