@@ -125,7 +125,7 @@ fn not_served() -> Response<Body> {
     error(
         StatusCode::NOT_FOUND,
         "not_found",
-        "this server is none of MCP: set mcp_server.enabled",
+        "MCP is switched off here: set mcp_server.enabled",
     )
 }
 
