@@ -443,7 +443,7 @@ fn open_for(open: &OpenQuestion) -> Duration {
 
 /// Tells a client how far its call is. What it is too slow to read is left out.
 fn tell_progress(outlet: mpsc::Sender<Value>, token: Value) -> TellProgress {
-    let mut last = 0.0;
+    let mut last = None;
     let mut has_fractions = false;
     Box::new(move |message: &str, fraction: Option<f64>| {
         has_fractions |= fraction.is_some();
@@ -451,12 +451,13 @@ fn tell_progress(outlet: mpsc::Sender<Value>, token: Value) -> TellProgress {
             Some(fraction) => fraction,
             // There is no number for it that would lie between the others.
             None if has_fractions => return,
-            None => last + 1.0,
+            None => last.unwrap_or(0.0) + 1.0,
         };
-        if progress <= last {
+        // A first word at the very beginning is one, too.
+        if last.is_some_and(|last| progress <= last) {
             return;
         }
-        last = progress;
+        last = Some(progress);
         let mut params = members(json!({"progressToken": token, "progress": progress}));
         if has_fractions {
             params.insert("total".to_owned(), 1.0.into());
@@ -521,4 +522,31 @@ fn refused(revision: Revision, refusal: ChatRefusal) -> Result<Value, Failure> {
         }
     };
     Ok(failed(revision, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a client is told of these fractions, in their order.
+    fn check(fractions: &[Option<f64>], expected: &[f64]) {
+        let (outlet, mut told) = mpsc::channel(fractions.len());
+        let mut tell = tell_progress(outlet, json!("token"));
+        for fraction in fractions {
+            tell("", *fraction);
+        }
+        let told = std::iter::from_fn(|| told.try_recv().ok());
+        let told: Vec<f64> = told
+            .filter_map(|notification| notification["params"]["progress"].as_f64())
+            .collect();
+        assert_eq!(told, expected, "{fractions:?}");
+    }
+
+    #[test]
+    fn progress_only_grows_and_may_begin_at_nothing() {
+        check(&[Some(0.0), Some(0.5), Some(1.0)], &[0.0, 0.5, 1.0]);
+        check(&[Some(0.0), Some(0.0), Some(0.5), Some(0.2)], &[0.0, 0.5]);
+        check(&[None, None], &[1.0, 2.0]);
+        check(&[Some(0.5), None], &[0.5]);
+    }
 }
