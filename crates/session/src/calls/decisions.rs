@@ -17,6 +17,7 @@ use crate::policy::{
 };
 use crate::talk::{Asker, Talk};
 use crate::turn::Charge;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_store::command::{
@@ -693,9 +694,8 @@ impl Calls {
         talk: &mut Talk,
     ) {
         let turn = talk.turns.last_number();
-        for question in questions {
-            let call = CallNumber(question.call);
-            talk.step.number_after(call);
+        let calls = numbers_of(&questions, talk);
+        for (question, call) in questions.into_iter().zip(calls) {
             let slot = ledger::slot_of(&question, call, turn, &talk.step);
             self.put(&question, slot, talk);
         }
@@ -754,6 +754,27 @@ pub(super) fn correct_untold(effect: &Effect, talk: &mut Talk) {
         talk.answers
             .correct(&ledger::settled_of(effect, turn, &talk.step));
     }
+}
+
+/// The numbers under which a beginning session shows these requests: that of the call that asked, but where two legs have numbered
+/// alike, by which a client could not tell the requests apart. A request of this session's own keeps its number.
+fn numbers_of(questions: &[Question], talk: &mut Talk) -> Vec<CallNumber> {
+    let session = talk.step.config.session_id.clone();
+    let mut taken = BTreeMap::new();
+    for question in questions {
+        talk.step.number_after(CallNumber(question.call));
+        let owner = taken.entry(question.call).or_insert(question.number);
+        if question.leg == session {
+            *owner = question.number;
+        }
+    }
+    let shown = questions.iter();
+    shown
+        .map(|question| match taken.get(&question.call) {
+            Some(owner) if *owner == question.number => CallNumber(question.call),
+            _ => talk.step.next_call(),
+        })
+        .collect()
 }
 
 /// Waits for the ledger, and for the handler that it may have asked first.

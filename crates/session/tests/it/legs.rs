@@ -482,3 +482,60 @@ fn an_approval_beside_what_the_question_did_not_name_is_asked_again() {
         "#]],
     );
 }
+
+#[test]
+fn requests_of_two_legs_that_numbered_alike_are_told_apart() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > opens b by text
+            > text pay
+            turn 1 started
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            request call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 "Pay 10"
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > b: text pay
+            b: turn 1 started
+            > b: calls function-call-1 pay {"text":"20"}
+            b: client: ModelGenerating
+            b: request call-1 pay
+            b: call-1 rejected ConfirmationRequired
+            b: to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            b: client: ToolsComplete { tool_count: 1 }
+            b: client: confirm call-1 token-2 "Pay 20"
+            > b: done
+            b: turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            b: client: TurnComplete { turn: 1 }
+            > shutdown
+            client: error shutting_down: the server is shutting down
+            client: session complete, 1 transcripts
+            session ended: Shutdown
+            close Shutdown
+            > b: shutdown
+            b: client: error shutting_down: the server is shutting down
+            b: client: session complete, 1 transcripts
+            b: session ended: Shutdown
+            b: close Shutdown
+            > opens c by text
+            c: client: confirm call-1 token-1 "Pay 10"
+            c: client: confirm call-2 token-2 "Pay 20"
+            > c: decline token-2
+            c: answer question-2 no
+            c: call-2 Declined
+            c: call-2 rejected ConfirmationDeclined
+            c: client: confirmation result call-2 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"20"} and said no
+            c: to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run with {\"text\":\"20\"} and said no. It has not run. Do not call it again unless the user asks for it."
+            > c: confirm token-1
+            c: answer question-1 yes as call-1
+            c: call-1 Approved
+            c: start call-1 pay (effect-1) {"text":"10"}
+        "#]],
+    );
+}
