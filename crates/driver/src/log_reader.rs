@@ -192,8 +192,8 @@ impl LogReader {
                         news.extend(question.map(|question| News::Question(Box::new(question))));
                     }
                 }
-                // Whoever runs it stops it. For all others it says nothing yet.
-                EntryEvent::CancelRequested(effect_id) if self.own.contains_key(effect_id) => {
+                // Whoever runs it stops it, or leaves the attempt for which it waits. For all others it says nothing yet.
+                EntryEvent::CancelRequested(effect_id) => {
                     news.push(News::CancelRequested(effect_id.clone()));
                 }
                 EntryEvent::Standing(change) => {
@@ -222,7 +222,6 @@ impl LogReader {
                 EntryEvent::Asked(_)
                 | EntryEvent::Onset
                 | EntryEvent::Replayed(_)
-                | EntryEvent::CancelRequested(_)
                 | EntryEvent::Attached(_)
                 | EntryEvent::Gone => {}
             }

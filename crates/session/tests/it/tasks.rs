@@ -652,3 +652,31 @@ fn a_change_is_waited_for_before_a_session_parts_from_its_client() {
         "#]],
     );
 }
+
+#[test]
+fn a_task_that_is_cancelled_between_two_attempts_makes_no_further_one() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text crawl
+            turn 1 started
+            > calls function-call-1 crawl {"text":"a"}
+            client: ModelGenerating
+            request call-1 crawl
+            start call-1 crawl (effect-1) {"text":"a"}
+            call-1 is at work
+            to model: function-call-1 ok {"backgroundTaskId":"01a1ee565e00-90f84db520d5383c8334c6c5809484a0","note":"It was accepted and is still running; nothing has failed. You are told how it ends without asking for it: do not call it again for that.","state":"running","status":"accepted"}
+            client: ToolsComplete { tool_count: 1 }
+            > returns 1 transient
+            record effect-1 Failed
+            call-1 attempt 2 in 285 ms
+            > task 1 cancelled
+            too late: NotDone
+            the user cancels call-1 by task: stopped
+            call-1 has ended Cancelled
+            > wait 2000
+            > task 1
+            NotDone Task { is_read_only: true, is_external: false, progress: None, cancel_requested_at_unix_ms: None, is_sent: false }
+        "#]],
+    );
+}

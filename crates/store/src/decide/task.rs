@@ -2,6 +2,7 @@
 
 use super::Step;
 use crate::command::{Refusal, Reply, SentTask, TaskProgress, ToolFacts};
+use crate::effect::AttemptOutcome;
 use crate::log::{EffectState, EntryEvent};
 use crate::task::{Progress, Task, beginning};
 
@@ -48,7 +49,13 @@ impl Step<'_> {
             return Reply::Missing;
         };
         if effect.state != EffectState::Running {
-            return Reply::TooLate(Box::new(effect.clone()));
+            let ended = effect.clone();
+            // Another attempt may follow one that failed: whoever waits to make it leaves it now.
+            let has_failed = ended.newest_attempt().outcome == Some(AttemptOutcome::Failed);
+            if ended.state == EffectState::NotDone && has_failed {
+                self.log(None, EntryEvent::CancelRequested(ended.effect_id.clone()));
+            }
+            return Reply::TooLate(Box::new(ended));
         }
         let (effect_id, is_accepted) = (effect.effect_id.clone(), effect.is_accepted());
         let Some(task) = &mut effect.task else {

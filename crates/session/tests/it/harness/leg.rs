@@ -161,7 +161,7 @@ impl Leg {
                     own: entry.leg_number.filter(|_| is_own),
                 })
             }
-            EntryEvent::CancelRequested(effect_id) if self.own.contains_key(effect_id) => {
+            EntryEvent::CancelRequested(effect_id) => {
                 Some(News::CancelRequested(effect_id.clone()))
             }
             EntryEvent::Asked(request) if request.leg == self.leg.leg && !request.is_rejected => {
