@@ -239,12 +239,7 @@ impl Answers {
             unconfirmed
                 .retain(|known| known.heard_from.is_none() || !known.answer.is_like(&newest.slot));
         }
-        let mut forgotten = None;
-        if unconfirmed.len() >= unconfirmed_max.max(1) {
-            let mut known = unconfirmed.iter();
-            let refusal = known.position(|known| !known.answer.settled.is_outcome);
-            forgotten = Some(unconfirmed.remove(refusal.unwrap_or(0)));
-        }
+        let forgotten = make_room(unconfirmed, unconfirmed_max, |_| true);
         unconfirmed.push(Unconfirmed {
             answer: newest,
             heard_from,
@@ -374,9 +369,14 @@ impl Answers {
         late
     }
 
-    /// This one goes out now, in a silence.
-    pub(crate) fn sent_late(&mut self, answer: CallAnswer) {
+    /// This one goes out now, in a silence. Where the model reacts to nothing, the oldest that it was sent makes room: what is not
+    /// confirmed is told again by the log.
+    pub(crate) fn sent_late(&mut self, answer: CallAnswer, config: &SessionConfig) {
         let heard_from = Some(self.messages.next(false));
+        let most = config.limits.open_calls_max.saturating_mul(2);
+        make_room(&mut self.unconfirmed, most, |known| {
+            known.heard_from.is_some()
+        });
         self.unconfirmed.push(Unconfirmed { answer, heard_from });
     }
 
@@ -421,6 +421,22 @@ impl Answers {
         self.unconfirmed.shrink_to_fit();
         self.confirmed.shrink_to_fit();
     }
+}
+
+/// Takes out the one that one more answer leaves no room for, if any may go: a refusal before what was done, the oldest first.
+fn make_room(
+    unconfirmed: &mut Vec<Unconfirmed>,
+    most: usize,
+    may_go: impl Fn(&Unconfirmed) -> bool,
+) -> Option<Unconfirmed> {
+    if unconfirmed.len() < most.max(1) {
+        return None;
+    }
+    let refusal = unconfirmed
+        .iter()
+        .position(|known| may_go(known) && !known.answer.settled.is_outcome);
+    let place = refusal.or_else(|| unconfirmed.iter().position(&may_go))?;
+    Some(unconfirmed.remove(place))
 }
 
 /// Notices that wait for silence; the oldest make room.

@@ -613,7 +613,7 @@ impl Talk {
                 ),
                 scheduling: None,
             });
-            self.answers.sent_late(answer);
+            self.answers.sent_late(answer, &self.step.config);
         }
         self.step.tell_model(ModelCommand::LateResults(responses));
         self.link.said();
