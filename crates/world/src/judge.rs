@@ -95,6 +95,9 @@ rules! {
 const LOOKUP_US: u64 = 30_000_000;
 /// How long a process that was stopped may take to read what has happened meanwhile.
 const WAKING_US: u64 = 5_000_000;
+
+/// As long as the store's answer to a grant may be under way where it fails, or its acknowledgements are lost.
+const LATE_US: u64 = 10_000_000;
 /// By so much a promise may end earlier than was promised.
 const PROMISE_MS: u64 = 2_000;
 const DAY_MS: u64 = 24 * 3_600_000;
@@ -193,6 +196,12 @@ impl World {
             .cloned()
             .collect();
         if new.is_repeatable {
+            // Whoever approves a request wants it once more, also where the model has only said again what it said.
+            let is_approved = same.iter().all(|landed| landed.question.is_some());
+            let questions: BTreeSet<_> = same.iter().filter_map(|landed| landed.question).collect();
+            if is_approved && questions.len() == same.len() {
+                return;
+            }
             if same.len() > usize::try_from(asked).unwrap_or(usize::MAX) {
                 let what = format!("{} commits for {asked} calls of {new:?}", same.len());
                 self.broken(Rule::OneCommitPerIntent, what);
@@ -781,9 +790,14 @@ impl World {
             Some(_) => {
                 let woke_us = self.processes[process].woke_us;
                 let has_just_woken = woke_us.is_some_and(|at_us| self.now_us < at_us + WAKING_US);
+                // So may one that reads late what it was granted.
+                let late = self.judge.unacknowledged.iter();
+                let mut late = late.chain(&self.judge.disturbances);
+                let is_late = late.any(|at_us| self.now_us < at_us + LATE_US);
                 self.outside.is_accepted(&effect_id, None)
                     || self.is_begun(&effect_id)
                     || has_just_woken
+                    || is_late
             }
             None => self.outside.has_happened(&effect_id),
         };
@@ -843,7 +857,15 @@ impl World {
 
     fn hears_one_end(&mut self, id: usize, live: &mut Live, record: &CallRecord) {
         let is_in_doubt = record.error_type() == Some(ErrorType::OutcomeUnknown);
-        let before = live.facts.settled.insert(record.call(), is_in_doubt);
+        // A request that is approved again attaches to the next attempt, and hears of that one too.
+        let attempt = record.effect_id.as_ref().and_then(|id| {
+            let tenant = &self.conversations[0].tenant;
+            let found = self.any_store().inner().effect(tenant, id);
+            found.ok().flatten()
+        });
+        let attempt = attempt.map(|(_, effect)| effect.newest_attempt().number);
+        let of = (record.call(), attempt);
+        let before = live.facts.settled.insert(of, is_in_doubt);
         // Of a task that was given up, an end may still become known.
         if before == Some(false) {
             let what = format!("life {id} hears of {record:?} once more");

@@ -14,6 +14,7 @@ use windlass_session::io::Input;
 use windlass_session::limits::Limits;
 use windlass_session::model::{AnswerBatching, CallSupport, ModelProfile};
 use windlass_session::session::Session;
+use windlass_store::AttemptNumber;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::ReplyNumber;
 use windlass_tool::id::{CallNumber, CallRef, SessionId};
@@ -199,7 +200,7 @@ pub(crate) struct SessionFacts {
     pub(crate) failed_approvals: usize,
     /// Calls that were accepted, and whose end the session has heard.
     /// With whether it was told to be in doubt.
-    pub(crate) settled: BTreeMap<CallNumber, bool>,
+    pub(crate) settled: BTreeMap<(CallNumber, Option<AttemptNumber>), bool>,
     /// The last call before the model was given external content.
     pub(crate) tainted_after: Option<CallNumber>,
     /// The ledger was asked for a taint.
