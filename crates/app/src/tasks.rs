@@ -198,6 +198,7 @@ fn facts(effect: &Effect) -> TaskFacts {
         progress,
         cancel_requested_at_unix_ms,
         is_sent: _,
+        is_deleted: _,
     } = task;
     let told = |mut response: Value| match response.pointer_mut("/error/message") {
         Some(message) => message.take(),

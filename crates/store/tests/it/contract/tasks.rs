@@ -398,6 +398,32 @@ fn each_end_is_to_be_told_outside_until_it_was() {
 }
 
 #[test]
+fn nobody_is_told_how_a_task_of_a_deleted_conversation_ends() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        ran(world.send(&talk, begun(1, &leg)));
+        let until_unix_ms = START_UNIX_MS + HOUR_MS;
+        world.send(
+            &talk,
+            recorded(1, AttemptOutcome::Accepted { until_unix_ms }),
+        );
+        world.send(&talk, Command::Leave(leg));
+        assert_eq!(world.send(&talk, Command::Erase), Reply::Done);
+        world.restart("process 2");
+        assert_eq!(task(world, 1).state, EffectState::Running);
+        let ended = called_back(1, AttemptOutcome::Succeeded);
+        assert_eq!(state_of(world.send(&talk, ended)), EffectState::Done);
+        assert_eq!(world.store().unheard(&talk), Ok(Vec::new()));
+        assert_eq!(world.store().unsent_tasks(10), Ok(Vec::new()));
+        // Its user finds it among the tasks.
+        let (tenant, alice) = (TenantId::default(), UserId::new("alice"));
+        let found = world.store().tasks_of(&wanted(&tenant, &alice)).unwrap();
+        assert_eq!(ids(&found), ["effect-1"]);
+    });
+}
+
+#[test]
 fn ten_thousand_tasks_of_one_user_are_counted_and_paged() {
     const TALKS: u64 = 100;
     const OF_EACH: u64 = 100;
