@@ -1,5 +1,6 @@
 //! `windlass mcp serve`: the program as an MCP client starts it, over its standard input and output.
 
+use crate::support::http::{post_with, request};
 use crate::support::program::{Running, command, run};
 use serde_json::{Value, json};
 use std::process::Stdio;
@@ -103,4 +104,44 @@ fn a_program_that_starts_it_lists_and_calls_in_either_revision() {
     assert_eq!(second.code, 1, "{:?}", second.problems);
     program.signal("-TERM");
     assert_eq!(program.end().0, Some(0));
+}
+
+/// A tool that needs both a role and consent.
+fn for_staff(folder: &std::path::Path) {
+    let path = folder.join("tools/keep/schema.json");
+    let mut schema: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    schema["permissions"] = json!({"requiresAuth": true, "roles": ["staff"]});
+    std::fs::write(path, schema.to_string()).unwrap();
+}
+
+#[test]
+fn who_approves_on_the_page_has_the_roles_of_the_caller() {
+    let folder = project();
+    for_staff(folder.path());
+    let mut started = command(folder.path());
+    started.args(["mcp", "serve", "--role", "staff"]);
+    let mut program = Running::start(started.stdin(Stdio::piped()));
+    let stateless = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let params = json!({"name": "keep", "arguments": {"text": "hi"}, "_meta": stateless});
+    let call =
+        |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+    let told = ask(&mut program, &call(1));
+    let url = &told["result"]["_meta"]["dev.windlass/error"]["details"]["approveAt"];
+    let url = url.as_str().unwrap_or_else(|| panic!("{told}")).to_owned();
+    let (address, path) = url
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split_at_checked(rest.find('/')?))
+        .unwrap();
+    let shown = request(address, "GET", path, &[]).body;
+    let token = shown.split_once("name=\"token\" value=\"").unwrap().1;
+    let token = token.split_once('"').unwrap().0;
+    let form = format!("token={token}&approved=yes");
+    let given = post_with(address, path, &[], form.as_bytes());
+    assert!(given.body.contains("has run"), "{}", given.body);
+    let done = ask(&mut program, &call(2));
+    assert_eq!(
+        done["result"]["structuredContent"],
+        json!({"said": "hi"}),
+        "{done}"
+    );
 }
