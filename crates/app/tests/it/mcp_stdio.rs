@@ -145,3 +145,50 @@ fn who_approves_on_the_page_has_the_roles_of_the_caller() {
         "{done}"
     );
 }
+
+#[test]
+fn what_is_asked_right_before_the_end_is_answered() {
+    let folder = project();
+    let mut program = start(folder.path());
+    let stateless = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let params = json!({"name": "say", "arguments": {"text": "hi"}, "_meta": stateless});
+    for id in 1..=20 {
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        program.say(&call.to_string());
+    }
+    program.hang_up();
+    let mut answered: Vec<Value> = (0..20).map(|_| next(&mut program)["id"].clone()).collect();
+    answered.sort_by_key(Value::as_u64);
+    assert_eq!(answered, (1..=20).map(Value::from).collect::<Vec<_>>());
+    assert_eq!(program.line(), "");
+    assert_eq!(program.end().0, Some(0));
+}
+
+#[test]
+fn a_client_that_reads_nothing_holds_up_no_end() {
+    let folder = project();
+    let mut program = start(folder.path());
+    let stateless = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let params = json!({"_meta": stateless});
+    // More answers than any pipe and every queue hold, and fewer messages than its input takes.
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "prompts/list", "params": params});
+    ask(&mut program, &list);
+    for id in 0..600 {
+        let list = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params});
+        program.say(&list.to_string());
+    }
+    program.signal("-TERM");
+    assert_eq!(program.end().0, Some(0));
+}
+
+#[test]
+fn a_revision_whose_batches_nobody_answers_is_not_agreed_on() {
+    let folder = project();
+    let mut program = start(folder.path());
+    let params = json!({"protocolVersion": "2025-03-26", "capabilities": {}});
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    assert_eq!(
+        ask(&mut program, &hello)["result"]["protocolVersion"],
+        "2025-11-25"
+    );
+}
