@@ -1,12 +1,13 @@
 //! Tasks out of the ledger: for the tools that tell of them, for their users over HTTP, and for the webhook that is told of their ends
 //! until it has taken them. Knows whose a task is, and no rule about it.
 
+mod rounds;
+
 use crate::chat::whose::Whose;
 use crate::failure::Failure;
-use crate::handovers::pause_after;
 use crate::handovers::webhook::{Posted, Webhook, WebhookSettings};
+use rounds::{LOOKED_AT_MAX, Place, Rounds};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -25,9 +26,8 @@ use windlass_tool::handler::{
 use windlass_tool::id::{ConversationId, EffectId, TenantId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
-/// How often it is looked for ends that the webhook has not taken, and how many are looked at.
+/// How often it is looked for ends that the webhook has not taken.
 const LOOKING_PAUSE: Duration = Duration::from_secs(1);
-const UNSENT_MAX: usize = 256;
 
 /// The tasks of a tenant, for tools.
 pub(crate) struct LedgerTasks {
@@ -198,6 +198,7 @@ fn facts(effect: &Effect) -> TaskFacts {
         progress,
         cancel_requested_at_unix_ms,
         is_sent: _,
+        is_deleted: _,
     } = task;
     let told = |mut response: Value| match response.pointer_mut("/error/message") {
         Some(message) => message.take(),
@@ -255,13 +256,6 @@ pub(crate) struct TaskEnds {
     webhook: Webhook,
 }
 
-/// How often an end was posted in vain.
-#[derive(Clone, Copy, Debug)]
-struct Tried {
-    attempts: u32,
-    again_at: Instant,
-}
-
 impl TaskEnds {
     /// `None` where the configuration names nobody.
     ///
@@ -280,10 +274,10 @@ impl TaskEnds {
 
     /// Posts each end until it is taken, with growing pauses, also those of earlier processes, until the server is over.
     pub(crate) async fn follow(self, mut is_over: watch::Receiver<bool>) {
-        let mut tried: BTreeMap<EffectId, Tried> = BTreeMap::new();
+        let mut rounds = Rounds::default();
         loop {
             let round = async {
-                self.post_due(&mut tried).await;
+                self.post_due(&mut rounds).await;
                 tokio::time::sleep(LOOKING_PAUSE).await;
             };
             tokio::select! {
@@ -294,9 +288,12 @@ impl TaskEnds {
         }
     }
 
-    async fn post_due(&self, tried: &mut BTreeMap<EffectId, Tried>) {
-        let ledger = self.ledger.clone();
-        let looking = tokio::task::spawn_blocking(move || ledger.store().unsent_tasks(UNSENT_MAX));
+    async fn post_due(&self, rounds: &mut Rounds) {
+        let (ledger, behind) = (self.ledger.clone(), rounds.behind());
+        let looking = tokio::task::spawn_blocking(move || {
+            let behind = behind.as_ref().map(|(at, id)| (*at, id));
+            ledger.store().unsent_tasks(behind, LOOKED_AT_MAX)
+        });
         let unsent = match looking.await {
             Ok(Ok(unsent)) => unsent,
             Ok(Err(error)) => {
@@ -305,35 +302,29 @@ impl TaskEnds {
             // The runtime is over.
             Err(_) => return,
         };
-        tried.retain(|id, _| unsent.iter().any(|(_, effect)| effect.effect_id == *id));
-        for (conversation, effect) in unsent {
-            let before = tried.get(&effect.effect_id).copied();
-            if before.is_some_and(|before| before.again_at > Instant::now()) {
-                continue;
-            }
-            match self.webhook.send(posted(&conversation, &effect)).await {
+        let place =
+            |(_, effect): &(_, Effect)| (effect.changed_at_unix_ms, effect.effect_id.clone());
+        let places: Vec<Place> = unsent.iter().map(place).collect();
+        for index in rounds.due(&places, Instant::now()) {
+            let (conversation, effect) = &unsent[index];
+            match self.webhook.send(posted(conversation, effect)).await {
                 Ok(()) => {
+                    rounds.taken(&effect.effect_id);
                     let replies = self.ledger.apply(Batch {
-                        conversation,
-                        commands: vec![Command::TasksSent(vec![SentTask::of(&effect)])],
+                        conversation: conversation.clone(),
+                        commands: vec![Command::TasksSent(vec![SentTask::of(effect)])],
                     });
                     // Where it is not stored it is posted once more, under the same id.
                     drop(replies.await);
                 }
                 Err(problem) => {
-                    let attempts = before.map_or(0, |before| before.attempts);
-                    let pause = pause_after(attempts);
+                    let pause = rounds.refused(&effect.effect_id, Instant::now());
                     tracing::warn!(
                         task = %effect.effect_id,
                         %problem,
                         again_in_seconds = pause.as_secs(),
                         "tasks.webhook has not taken the end of a task"
                     );
-                    let again = Tried {
-                        attempts: attempts.saturating_add(1),
-                        again_at: Instant::now() + pause,
-                    };
-                    tried.insert(effect.effect_id, again);
                 }
             }
         }

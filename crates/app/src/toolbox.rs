@@ -487,7 +487,8 @@ impl Declared {
     }
 }
 
-/// Sets of tools that are kept ready; there are as many as there are ways to leave tools out, and to choose versions of them.
+/// Sets of tools that are kept ready; there are as many as there are ways to leave tools out, and to choose versions of them. Each tool
+/// with versions adds as many again.
 const VARIANTS_MAX: usize = 64;
 
 /// What a mode's tools are made ready from.
@@ -511,7 +512,45 @@ pub(crate) struct ModeKit {
     all: Arc<ModeTools>,
     /// Those that are not for everybody.
     restricted: Vec<Arc<Tool>>,
-    variants: Mutex<BTreeMap<Variant, Arc<ModeTools>>>,
+    variants: Mutex<Variants>,
+}
+
+/// A set of tools that is made by the first session that is offered it, while others wait for it and for no other one.
+type MadeOnce = Arc<OnceLock<Arc<ModeTools>>>;
+
+/// Sets that are kept ready, those that were used last.
+struct Variants {
+    kept: BTreeMap<Variant, (MadeOnce, u64)>,
+    kept_max: usize,
+    /// How often one was asked for.
+    uses: u64,
+}
+
+impl Variants {
+    fn of(rollouts: &Rollouts) -> Self {
+        Self {
+            kept: BTreeMap::new(),
+            kept_max: VARIANTS_MAX.saturating_mul(rollouts.len().saturating_add(1)),
+            uses: 0,
+        }
+    }
+
+    /// The place of a set. The one that was not used for longest makes room.
+    fn place(&mut self, variant: Variant) -> MadeOnce {
+        self.uses += 1;
+        if let Some((made, used)) = self.kept.get_mut(&variant) {
+            *used = self.uses;
+            return made.clone();
+        }
+        if self.kept.len() >= self.kept_max {
+            let oldest = self.kept.iter().min_by_key(|(_, (_, used))| *used);
+            let oldest = oldest.map(|(variant, _)| variant.clone());
+            oldest.map(|oldest| self.kept.remove(&oldest));
+        }
+        let made = MadeOnce::default();
+        self.kept.insert(variant, (made.clone(), self.uses));
+        made
+    }
 }
 
 /// What makes the tools of one session others than those of most.
@@ -529,7 +568,7 @@ impl ModeKit {
         Self {
             restricted: restricted.collect(),
             all: Arc::new(recipe.make(&Variant::default())),
-            variants: Mutex::default(),
+            variants: Mutex::new(Variants::of(&recipe.rollouts)),
             recipe,
         }
     }
@@ -562,15 +601,10 @@ impl ModeKit {
             return self.all.clone();
         }
         let mut variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = variants.get(&variant) {
-            return known.clone();
-        }
-        if variants.len() >= VARIANTS_MAX {
-            variants.clear();
-        }
-        let made = Arc::new(self.recipe.make(&variant));
-        variants.insert(variant, made.clone());
-        made
+        let place = variants.place(variant.clone());
+        drop(variants);
+        let made = place.get_or_init(|| Arc::new(self.recipe.make(&variant)));
+        made.clone()
     }
 }
 
@@ -688,5 +722,23 @@ mod tests {
         let tool = describer(&registry, Mode::Voice);
         assert_eq!(tool.id.as_str(), "describe_tool");
         assert!(tool.allows(Mode::Voice) && tool.allows(Mode::Text));
+    }
+
+    #[test]
+    fn a_set_of_tools_is_kept_until_others_were_used_more_lately() {
+        let mut variants = Variants::of(&Rollouts::new());
+        let variant = |number: usize| Variant {
+            withheld: BTreeSet::from([ToolId::parse(&format!("tool_{number}")).unwrap()]),
+            ..Variant::default()
+        };
+        let first = variants.place(variant(0));
+        let second = variants.place(variant(1));
+        (2..VARIANTS_MAX).for_each(|number| drop(variants.place(variant(number))));
+        assert!(Arc::ptr_eq(&first, &variants.place(variant(0))));
+        // One more takes the place of the one that was not used for longest.
+        variants.place(variant(VARIANTS_MAX));
+        assert_eq!(variants.kept.len(), VARIANTS_MAX);
+        assert!(Arc::ptr_eq(&first, &variants.place(variant(0))));
+        assert!(!Arc::ptr_eq(&second, &variants.place(variant(1))));
     }
 }

@@ -534,7 +534,8 @@ impl<'a> Step<'a> {
         // The end of a nested call goes to the handler that made it, never to a model.
         effect.is_heard = effect.parent.is_some();
         if let Some(task) = &mut effect.task {
-            task.is_sent = false;
+            task.is_sent = task.is_deleted;
+            effect.is_heard |= task.is_deleted;
         }
         let attempt = effect.newest_attempt();
         let change = EffectChange {

@@ -162,9 +162,11 @@ pub trait Store: Blocks + Send + Sync {
         wanted: &WantedTasks<'_>,
     ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable>;
 
-    /// Tasks that have ended, or are unknown, and of whose end nobody outside has been told; oldest first, at most `tasks_max`.
+    /// Tasks that have ended, or are unknown, and of whose end nobody outside has been told, behind one: by the time of the end and the
+    /// id, at most `tasks_max`.
     fn unsent_tasks(
         &self,
+        behind: Option<(u64, &EffectId)>,
         tasks_max: usize,
     ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable>;
 

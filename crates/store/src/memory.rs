@@ -337,6 +337,7 @@ impl Store for MemoryStore {
 
     fn unsent_tasks(
         &self,
+        behind: Option<(u64, &EffectId)>,
         tasks_max: usize,
     ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
         let kept = self.kept();
@@ -349,7 +350,10 @@ impl Store for MemoryStore {
             let of_talk = talk.effects.iter().filter(is_unsent);
             unsent.extend(of_talk.map(|effect| (talk.reference(), effect.clone())));
         }
-        unsent.sort_by_key(|(_, effect)| effect.changed_at_unix_ms);
+        let place = |effect: &Effect| (effect.changed_at_unix_ms, effect.effect_id.clone());
+        let behind = behind.map(|(changed, id)| (changed, id.clone()));
+        unsent.retain(|(_, effect)| behind.as_ref().is_none_or(|behind| place(effect) > *behind));
+        unsent.sort_by_key(|(_, effect)| place(effect));
         unsent.truncate(tasks_max);
         Ok(unsent)
     }

@@ -27,6 +27,9 @@ pub struct Task {
     /// Who is told of ends from outside has taken this one.
     #[serde(default)]
     pub is_sent: bool,
+    /// Its user has deleted the conversation while it was at work: nobody is told how it ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_deleted: bool,
 }
 
 impl Task {

@@ -78,9 +78,10 @@ impl Store for FaultyStore {
 
     fn unsent_tasks(
         &self,
+        behind: Option<(u64, &EffectId)>,
         tasks_max: usize,
     ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
-        self.is_up()?.unsent_tasks(tasks_max)
+        self.is_up()?.unsent_tasks(behind, tasks_max)
     }
 
     fn commit(&self, batches: &[Batch]) -> Result<Vec<Vec<Reply>>, StoreUnavailable> {

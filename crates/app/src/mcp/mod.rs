@@ -20,13 +20,14 @@ use message::{Elicitation, HANDSHAKES, Request, STATELESS};
 use reply::{Failure, METHOD_NOT_FOUND, Revision, members};
 use serde_json::{Map, Value, json};
 use state::States;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use windlass_config::{ApprovalPlace, Config};
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_key::ClientKey;
 use windlass_store::Beginner;
+use windlass_tool::id::ClientId;
 
 /// Where people approve calls, below the server's own address.
 pub(crate) const APPROVALS: &str = "/mcp/approvals/";
@@ -50,6 +51,8 @@ pub(crate) struct McpHost {
     /// The address of `/mcp` as clients reach it, where the configuration says one.
     pub(crate) resource: Option<String>,
     pub(crate) sessions: Sessions,
+    /// Whose program has started this one, if one has.
+    starter: OnceLock<Caller>,
 }
 
 /// Who sends a message.
@@ -103,7 +106,21 @@ impl McpHost {
                 sessions_max: settings.sessions_max.count(),
                 idle: Duration::from_secs(settings.session_seconds.get()),
             }),
+            starter: OnceLock::new(),
         }
+    }
+
+    /// Says for whom the program asks that has started this one.
+    pub(crate) fn is_started_by(&self, caller: &Caller) {
+        // There is one, and it is said once.
+        let _ = self.starter.set(caller.clone());
+    }
+
+    /// Whoever is at this machine, as the user of that id: with the rights that its calls have. An approval runs the call.
+    pub(crate) fn at_this_machine(&self, id: ClientId) -> Caller {
+        let starter = self.starter.get();
+        let starter = starter.filter(|starter| starter.client_id == id);
+        starter.cloned().unwrap_or_else(|| Caller::known(id))
     }
 
     /// A place among the calls that may be open; `None` where there is none.

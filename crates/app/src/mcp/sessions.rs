@@ -82,10 +82,10 @@ impl OpenRequests {
         lock(&self.0).remove(id);
     }
 
-    /// The client takes a request back.
+    /// The client takes a request back. Its id stays in use until what was begun for it is over.
     pub(crate) fn cancel(&self, params: &Map<String, Value>) {
         let id = params.get("requestId").and_then(RequestId::read);
-        if let Some(leaving) = id.and_then(|id| lock(&self.0).remove(&id)) {
+        if let Some(leaving) = id.and_then(|id| lock(&self.0).get(&id).cloned()) {
             leaving.send_replace(true);
         }
     }
@@ -131,6 +131,11 @@ impl McpSession {
     pub(crate) fn answered(&self, answer: Answer) -> bool {
         let waiting = lock(&self.asked).remove(&answer.id);
         waiting.is_some_and(|waiting| waiting.send(answer.result).is_ok())
+    }
+
+    /// Nothing comes from the client any more, so that nobody waits for its answers.
+    pub(super) fn hears_nothing_more(&self) {
+        lock(&self.asked).clear();
     }
 
     fn touch(&self) {
@@ -273,6 +278,9 @@ mod tests {
         open.cancel(&params(r#"{"requestId":8}"#));
         assert!(!*left.borrow());
         open.cancel(&params(r#"{"requestId":7}"#));
-        assert!(*left.borrow() && open.is_empty());
+        assert!(*left.borrow());
+        assert!(open.open(&id, &leaving).is_none(), "it still runs");
+        open.close(&id);
+        assert!(open.is_empty() && open.open(&id, &leaving).is_some());
     }
 }

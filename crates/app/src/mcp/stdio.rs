@@ -15,7 +15,9 @@ use tokio::task::JoinSet;
 /// Messages that wait to be read, and to be written.
 const WAITING_MAX: usize = 64;
 
-/// How long what was asked last has for its answer, and that for being written.
+/// How long what was asked before the end of the input has for its answers.
+const LAST_ANSWERS: Duration = Duration::from_secs(10);
+/// How long what was taken back has for its end, and what is said for being written.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// One line of the client.
@@ -111,7 +113,8 @@ struct Connection {
     running: JoinSet<()>,
 }
 
-/// Answers what comes until there is no more, or `ends`. What was begun by then comes to its end where it changes something.
+/// Answers what comes until there is no more, or `ends`. What was asked by the end of the input is answered, unless it takes too long; what
+/// was begun comes to its end where it changes something. A client that reads nothing holds up no end.
 pub(crate) async fn serve(
     host: Arc<McpHost>,
     peer: Peer,
@@ -134,8 +137,21 @@ pub(crate) async fn serve(
             () = ends.as_mut() => break,
             line = lines.recv() => line,
         };
-        let Some(line) = line else { break };
-        connection.take(line).await;
+        let Some(line) = line else {
+            let answered = connection.last_answers();
+            tokio::select! {
+                biased;
+                () = ends.as_mut() => {}
+                // What is not answered by then is given up.
+                _ = tokio::time::timeout(LAST_ANSWERS, answered) => {}
+            }
+            break;
+        };
+        tokio::select! {
+            biased;
+            () = ends.as_mut() => break,
+            () = connection.take(line) => {}
+        }
         while connection.running.try_join_next().is_some() {}
     }
     connection.open.cancel_all();
@@ -146,6 +162,14 @@ pub(crate) async fn serve(
 }
 
 impl Connection {
+    /// Waits for the answers to what was asked.
+    async fn last_answers(&mut self) {
+        if let Some(session) = &self.session {
+            session.hears_nothing_more();
+        }
+        while self.running.join_next().await.is_some() {}
+    }
+
     async fn take(&mut self, line: Line) {
         let message = match line {
             Line::Whole(bytes) => read(&bytes),

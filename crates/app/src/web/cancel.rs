@@ -2,8 +2,8 @@
 //! chat's.
 
 use super::chat::{Entrance, error, refused};
-use super::{ServerState, typed};
-use crate::chat::{ChatRefusal, WantedCancel, request};
+use super::{ServerState, part, typed};
+use crate::chat::{ChatRefusal, WantedCancel};
 use axum::body::Body;
 use axum::extract::State as Extract;
 use http::{Response, StatusCode};
@@ -12,16 +12,12 @@ use serde_json::json;
 use std::sync::Arc;
 use windlass_runtime::client_protocol::NO_CALL_ID;
 use windlass_session::client::{CancelOutcome, ErrorCode};
-use windlass_tool::id::{CallNumber, ConversationId};
+use windlass_tool::id::CallNumber;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PostedCancel {
-    conversation_id: String,
+struct NamedCall {
     call_id: String,
-    /// The user for whom a program speaks that vouches for users.
-    #[serde(default)]
-    user_id: Option<String>,
 }
 
 /// Whether a body asks for a call to be stopped.
@@ -30,13 +26,13 @@ pub(crate) fn understands(body: &[u8]) -> bool {
 }
 
 fn wanted(body: &[u8]) -> Result<WantedCancel, String> {
-    let posted: PostedCancel = crate::body::object(body)
-        .map_err(|problem| format!("the body names no call to stop: {problem}"))?;
-    request::check_id(&posted.conversation_id).map_err(|problem| problem.to_string())?;
+    let named = part::read(body, "call to stop", |named: &NamedCall| {
+        CallNumber::parse(&named.call_id).ok_or(NO_CALL_ID)
+    })?;
     Ok(WantedCancel {
-        conversation: ConversationId::new(posted.conversation_id),
-        call: CallNumber::parse(&posted.call_id).ok_or(NO_CALL_ID)?,
-        user: posted.user_id,
+        conversation: named.conversation,
+        call: named.id,
+        user: named.user,
     })
 }
 

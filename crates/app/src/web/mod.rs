@@ -20,6 +20,7 @@ mod mcp;
 pub(crate) mod once;
 mod openapi;
 pub(crate) mod origin;
+mod part;
 pub(crate) mod patience;
 pub(crate) mod peer;
 mod pictures;

@@ -4,7 +4,8 @@
 use super::ServerState;
 use super::chat::{Entrance, error};
 use super::ledger::answered;
-use crate::chat::{WantedRevocation, request};
+use super::part;
+use crate::chat::WantedRevocation;
 use axum::body::Body;
 use axum::extract::State as Extract;
 use http::{Response, StatusCode};
@@ -14,16 +15,11 @@ use std::sync::Arc;
 use windlass_runtime::client_protocol::NO_APPROVAL_ID;
 use windlass_session::client::ErrorCode;
 use windlass_store::standing_number;
-use windlass_tool::id::ConversationId;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PostedRevocation {
-    conversation_id: String,
+struct NamedApproval {
     approval_id: String,
-    /// The user for whom a program speaks that vouches for users.
-    #[serde(default)]
-    user_id: Option<String>,
 }
 
 /// Whether a body revokes a standing approval.
@@ -32,13 +28,13 @@ pub(crate) fn understands(body: &[u8]) -> bool {
 }
 
 fn wanted(body: &[u8]) -> Result<WantedRevocation, String> {
-    let posted: PostedRevocation = crate::body::object(body)
-        .map_err(|problem| format!("the body names no standing approval: {problem}"))?;
-    request::check_id(&posted.conversation_id).map_err(|problem| problem.to_string())?;
+    let named = part::read(body, "standing approval", |named: &NamedApproval| {
+        standing_number(&named.approval_id).ok_or(NO_APPROVAL_ID)
+    })?;
     Ok(WantedRevocation {
-        conversation: ConversationId::new(posted.conversation_id),
-        approval: standing_number(&posted.approval_id).ok_or(NO_APPROVAL_ID)?,
-        user: posted.user_id,
+        conversation: named.conversation,
+        approval: named.id,
+        user: named.user,
     })
 }
 

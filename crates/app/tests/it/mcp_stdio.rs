@@ -1,5 +1,6 @@
 //! `windlass mcp serve`: the program as an MCP client starts it, over its standard input and output.
 
+use crate::support::http::{post_with, request};
 use crate::support::program::{Running, command, run};
 use serde_json::{Value, json};
 use std::process::Stdio;
@@ -103,4 +104,91 @@ fn a_program_that_starts_it_lists_and_calls_in_either_revision() {
     assert_eq!(second.code, 1, "{:?}", second.problems);
     program.signal("-TERM");
     assert_eq!(program.end().0, Some(0));
+}
+
+/// A tool that needs both a role and consent.
+fn for_staff(folder: &std::path::Path) {
+    let path = folder.join("tools/keep/schema.json");
+    let mut schema: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    schema["permissions"] = json!({"requiresAuth": true, "roles": ["staff"]});
+    std::fs::write(path, schema.to_string()).unwrap();
+}
+
+#[test]
+fn who_approves_on_the_page_has_the_roles_of_the_caller() {
+    let folder = project();
+    for_staff(folder.path());
+    let mut started = command(folder.path());
+    started.args(["mcp", "serve", "--role", "staff"]);
+    let mut program = Running::start(started.stdin(Stdio::piped()));
+    let stateless = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let params = json!({"name": "keep", "arguments": {"text": "hi"}, "_meta": stateless});
+    let call =
+        |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+    let told = ask(&mut program, &call(1));
+    let url = &told["result"]["_meta"]["dev.windlass/error"]["details"]["approveAt"];
+    let url = url.as_str().unwrap_or_else(|| panic!("{told}")).to_owned();
+    let (address, path) = url
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split_at_checked(rest.find('/')?))
+        .unwrap();
+    let shown = request(address, "GET", path, &[]).body;
+    let token = shown.split_once("name=\"token\" value=\"").unwrap().1;
+    let token = token.split_once('"').unwrap().0;
+    let form = format!("token={token}&approved=yes");
+    let given = post_with(address, path, &[], form.as_bytes());
+    assert!(given.body.contains("has run"), "{}", given.body);
+    let done = ask(&mut program, &call(2));
+    assert_eq!(
+        done["result"]["structuredContent"],
+        json!({"said": "hi"}),
+        "{done}"
+    );
+}
+
+#[test]
+fn what_is_asked_right_before_the_end_is_answered() {
+    let folder = project();
+    let mut program = start(folder.path());
+    let stateless = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let params = json!({"name": "say", "arguments": {"text": "hi"}, "_meta": stateless});
+    for id in 1..=20 {
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        program.say(&call.to_string());
+    }
+    program.hang_up();
+    let mut answered: Vec<Value> = (0..20).map(|_| next(&mut program)["id"].clone()).collect();
+    answered.sort_by_key(Value::as_u64);
+    assert_eq!(answered, (1..=20).map(Value::from).collect::<Vec<_>>());
+    assert_eq!(program.line(), "");
+    assert_eq!(program.end().0, Some(0));
+}
+
+#[test]
+fn a_client_that_reads_nothing_holds_up_no_end() {
+    let folder = project();
+    let mut program = start(folder.path());
+    let stateless = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let params = json!({"_meta": stateless});
+    // More answers than any pipe and every queue hold, and fewer messages than its input takes.
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "prompts/list", "params": params});
+    ask(&mut program, &list);
+    for id in 0..600 {
+        let list = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params});
+        program.say(&list.to_string());
+    }
+    program.signal("-TERM");
+    assert_eq!(program.end().0, Some(0));
+}
+
+#[test]
+fn a_revision_whose_batches_nobody_answers_is_not_agreed_on() {
+    let folder = project();
+    let mut program = start(folder.path());
+    let params = json!({"protocolVersion": "2025-03-26", "capabilities": {}});
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    assert_eq!(
+        ask(&mut program, &hello)["result"]["protocolVersion"],
+        "2025-11-25"
+    );
 }

@@ -31,7 +31,7 @@ fn by_voice_a_task_is_accepted_at_once_and_its_end_is_told_when_nobody_speaks() 
             keep that effect-1 is at "writing"
             call-1 progress: writing
             > task 1
-            Running Task { is_read_only: false, is_external: false, progress: Some(Progress { message: <redacted>, fraction: Some(0.5), at_unix_ms: 1795000001000 }), cancel_requested_at_unix_ms: None, is_sent: false }
+            Running Task { is_read_only: false, is_external: false, progress: Some(Progress { message: <redacted>, fraction: Some(0.5), at_unix_ms: 1795000001000 }), cancel_requested_at_unix_ms: None, is_sent: false, is_deleted: false }
             > says It is on its way.
             client: Assistant piece "It is on its way."
             > done
@@ -298,7 +298,7 @@ fn a_task_that_changes_nothing_is_stopped_by_its_call_and_ends_cancelled() {
             call-1 has ended Cancelled
             to model: late crawl CANCELLED the user stopped crawl before it had ended
             > task 1
-            NotDone Task { is_read_only: true, is_external: false, progress: None, cancel_requested_at_unix_ms: Some(1795000000000), is_sent: false }
+            NotDone Task { is_read_only: true, is_external: false, progress: None, cancel_requested_at_unix_ms: Some(1795000000000), is_sent: false, is_deleted: false }
             > cancels 1
             client: cancel result call-1 ended
         "#]],
@@ -356,7 +356,7 @@ fn a_task_that_is_cancelled_by_its_id_is_stopped_by_the_session_that_runs_it() {
             > task 1 cancelled
             too late: NotDone
             > task 2
-            Done Task { is_read_only: false, is_external: false, progress: None, cancel_requested_at_unix_ms: Some(1795000000000), is_sent: false }
+            Done Task { is_read_only: false, is_external: false, progress: None, cancel_requested_at_unix_ms: Some(1795000000000), is_sent: false, is_deleted: false }
         "#]],
     );
 }
@@ -382,7 +382,7 @@ fn what_a_service_has_is_given_up_when_it_is_cancelled_and_a_late_callback_count
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > task 1
-            Running Task { is_read_only: false, is_external: false, progress: None, cancel_requested_at_unix_ms: None, is_sent: false }
+            Running Task { is_read_only: false, is_external: false, progress: None, cancel_requested_at_unix_ms: None, is_sent: false, is_deleted: false }
             > task 1 cancelled
             recorded: Unknown
             call-1 has ended OutcomeUnknown
@@ -444,7 +444,7 @@ fn a_callback_that_says_that_a_cancelled_task_failed_counts_as_well() {
             call-1 has ended Permanent
             to model: late export PERMANENT it failed
             > task 1
-            NotDone Task { is_read_only: false, is_external: false, progress: None, cancel_requested_at_unix_ms: Some(1795000000000), is_sent: false }
+            NotDone Task { is_read_only: false, is_external: false, progress: None, cancel_requested_at_unix_ms: Some(1795000000000), is_sent: false, is_deleted: false }
         "#]],
     );
 }

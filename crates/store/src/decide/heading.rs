@@ -44,8 +44,14 @@ impl Step<'_> {
         for number in open {
             self.close_question(number, None);
         }
-        // A later session under the same id is told nothing of what its user has deleted.
+        // A later session under the same id is told nothing of what its user has deleted, nor of what a service ends later.
         self.heard();
+        for effect in &mut self.effects {
+            if let Some(task) = &mut effect.task {
+                (task.is_deleted, task.is_sent) = (true, true);
+                self.changed_effects.push(effect.effect_id.clone());
+            }
+        }
         self.other.push(Change::LegsEnded);
         self.conversation.standing.clear();
         self.conversation.heading = Heading::default();

@@ -485,9 +485,10 @@ impl Store for SqliteStore {
 
     fn unsent_tasks(
         &self,
+        behind: Option<(u64, &EffectId)>,
         tasks_max: usize,
     ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
-        self.read(|connection| tasks::unsent(connection, tasks_max))
+        self.read(|connection| tasks::unsent(connection, behind, tasks_max))
     }
 
     fn leg(&self, resume_token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable> {

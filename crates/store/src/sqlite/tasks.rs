@@ -6,7 +6,7 @@ use crate::effect::Effect;
 use crate::id::ConversationRef;
 use crate::task::{RunningTasks, WantedTasks};
 use rusqlite::{Connection, params};
-use windlass_tool::id::ConversationId;
+use windlass_tool::id::{ConversationId, EffectId};
 
 pub(super) fn listed(
     connection: &Connection,
@@ -65,11 +65,22 @@ pub(super) fn running(
 
 pub(super) fn unsent(
     connection: &Connection,
+    behind: Option<(u64, &EffectId)>,
     tasks_max: usize,
 ) -> rusqlite::Result<Vec<(ConversationRef, Effect)>> {
+    let (changed, id) = match behind {
+        Some((changed, id)) => (time(changed), id.as_str()),
+        None => (-1, ""),
+    };
     let statement = of_all!(
         "INDEXED BY tasks_unsent",
-        "task_is_sent = 0 AND state <> 'running' ORDER BY changed_at_unix_ms LIMIT ?1"
+        "task_is_sent = 0 AND state <> 'running' AND changed_at_unix_ms >= ?1
+             AND (changed_at_unix_ms > ?1 OR effect_id > ?2)
+         ORDER BY changed_at_unix_ms, effect_id LIMIT ?3"
     );
-    select_with_conversation(connection, statement, [bound(tasks_max)])
+    select_with_conversation(
+        connection,
+        statement,
+        params![changed, id, bound(tasks_max)],
+    )
 }

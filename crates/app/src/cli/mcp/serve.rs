@@ -86,6 +86,7 @@ async fn serve(setup: Setup, caller: Caller) -> Result<(), Failure> {
     let mut terminate = Terminate::new()?;
     let server = server::start(setup).await?;
     let host = server.mcp().clone();
+    host.is_started_by(&caller);
     let lines = stdio::input(host.message_bytes_max).map_err(Failure::of)?;
     let (outlet, written) = stdio::output().map_err(Failure::of)?;
     let peer = Peer {

@@ -141,7 +141,7 @@ async fn waiting(
     let open = newest.map_err(unavailable)?;
     // Where nobody has to sign in, whoever is at this machine is the one user that there is.
     let caller = match (state.is_local_alone, whose.owner.clone()) {
-        (true, Some(owner)) => Caller::known(owner),
+        (true, Some(owner)) => state.mcp.at_this_machine(owner),
         _ => {
             let caller = caller.ok_or_else(unknown)?;
             let token = open.as_ref().map(|open| open.token.text());

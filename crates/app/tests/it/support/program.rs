@@ -165,6 +165,11 @@ impl Running {
         writeln!(input, "{line}").unwrap();
     }
 
+    /// Types nothing more.
+    pub(crate) fn hang_up(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
     /// The host and port in its next line.
     pub(crate) fn address(&mut self) -> String {
         let line = self.line();

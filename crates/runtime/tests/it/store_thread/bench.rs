@@ -154,9 +154,10 @@ impl Store for Disk {
 
     fn unsent_tasks(
         &self,
+        behind: Option<(u64, &EffectId)>,
         tasks_max: usize,
     ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
-        self.store.unsent_tasks(tasks_max)
+        self.store.unsent_tasks(behind, tasks_max)
     }
 
     fn leg(&self, token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable> {

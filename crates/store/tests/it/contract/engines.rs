@@ -403,7 +403,7 @@ fn everything(world: &World, seen: &Seen) -> Vec<String> {
             found.push(format!("{:?}", tasks.unwrap()));
         }
     }
-    found.extend(sorted(store.unsent_tasks(1_000).unwrap()));
+    found.extend(sorted(store.unsent_tasks(None, 1_000).unwrap()));
     let due = store.due().unwrap();
     found.push(format!("{:?}", due.lapsed));
     found.extend(sorted(due.lookups));

@@ -376,7 +376,7 @@ fn each_end_is_to_be_told_outside_until_it_was() {
         ran(world.send(&talk, begun(1, &leg)));
         ran(world.send(&talk, requested(2, &leg)));
         world.send(&talk, recorded(2, AttemptOutcome::Succeeded));
-        let unsent = |world: &World| world.store().unsent_tasks(10).unwrap();
+        let unsent = |world: &World| world.store().unsent_tasks(None, 10).unwrap();
         assert_eq!(unsent(world), []);
         world.send(&talk, recorded(1, AttemptOutcome::Unknown));
         let doubt = unsent(world);
@@ -394,6 +394,60 @@ fn each_end_is_to_be_told_outside_until_it_was() {
         world.send(&talk, sent(&done));
         world.restart("process 2");
         assert_eq!(unsent(world), []);
+    });
+}
+
+#[test]
+fn nobody_is_told_how_a_task_of_a_deleted_conversation_ends() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        ran(world.send(&talk, begun(1, &leg)));
+        let until_unix_ms = START_UNIX_MS + HOUR_MS;
+        world.send(
+            &talk,
+            recorded(1, AttemptOutcome::Accepted { until_unix_ms }),
+        );
+        world.send(&talk, Command::Leave(leg));
+        assert_eq!(world.send(&talk, Command::Erase), Reply::Done);
+        world.restart("process 2");
+        assert_eq!(task(world, 1).state, EffectState::Running);
+        let ended = called_back(1, AttemptOutcome::Succeeded);
+        assert_eq!(state_of(world.send(&talk, ended)), EffectState::Done);
+        assert_eq!(world.store().unheard(&talk), Ok(Vec::new()));
+        assert_eq!(world.store().unsent_tasks(None, 10), Ok(Vec::new()));
+        // Its user finds it among the tasks.
+        let (tenant, alice) = (TenantId::default(), UserId::new("alice"));
+        let found = world.store().tasks_of(&wanted(&tenant, &alice)).unwrap();
+        assert_eq!(ids(&found), ["effect-1"]);
+    });
+}
+
+#[test]
+fn ends_that_are_to_be_told_are_read_on_behind_any_of_them() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        for number in 1..=5 {
+            ran(world.send(&talk, begun(number, &leg)));
+        }
+        for number in [3, 1, 2] {
+            world.send(&talk, recorded(number, AttemptOutcome::Succeeded));
+        }
+        world.pass(1_000);
+        world.send(&talk, recorded(5, AttemptOutcome::Succeeded));
+        let mut behind: Option<(u64, EffectId)> = None;
+        let mut read = Vec::new();
+        for _ in 0..4 {
+            let behind_one = behind.as_ref().map(|(at, id)| (*at, id));
+            let page = world.store().unsent_tasks(behind_one, 1).unwrap();
+            let (_, end) = &page[0];
+            behind = Some((end.changed_at_unix_ms, end.effect_id.clone()));
+            read.extend(ids(&page).into_iter().map(str::to_owned));
+        }
+        assert_eq!(read, ["effect-1", "effect-2", "effect-3", "effect-5"]);
+        let behind = behind.as_ref().map(|(at, id)| (*at, id));
+        assert_eq!(world.store().unsent_tasks(behind, 10).unwrap(), []);
     });
 }
 
