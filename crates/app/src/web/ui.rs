@@ -35,7 +35,7 @@ struct File {
 
 macro_rules! files {
     ($($path:literal => $name:literal),+ $(,)?) => {
-        [$(File {
+        &[$(File {
             path: $path,
             content: include_bytes!(concat!("../../../../", $name)),
             content_type: content_type($name),
@@ -44,7 +44,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [File; 42] = files![
+static FILES: &[File] = files![
     "/" => "crates/app/ui/index.html",
     "/app.js" => "crates/app/ui/app.js",
     "/approvals.js" => "crates/app/ui/approvals.js",
