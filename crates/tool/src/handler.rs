@@ -38,7 +38,8 @@ pub use calendar::{
 };
 pub use cancellation::Cancellation;
 pub use connections::{
-    CONNECT, ConnectInvitation, ConnectionError, Connections, TokenRequest, no_connections,
+    CONNECT_PATH, ConnectInvitation, ConnectionError, Connections, TokenRequest, invitation,
+    no_connections,
 };
 pub use failure::{Cause, Failure, Report};
 pub use form::{ContextForm, downstream_key};

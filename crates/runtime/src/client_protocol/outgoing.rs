@@ -3,7 +3,7 @@
 
 use crate::redaction::without_sensitive;
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use windlass_session::RememberOffer;
 use windlass_session::client::{
@@ -15,7 +15,7 @@ use windlass_store::{StandingApproval, StandingScope};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{Outcome, ToolResponse, rfc3339};
 use windlass_tool::error::ErrorType;
-use windlass_tool::handler::CONNECT;
+use windlass_tool::handler;
 use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -120,7 +120,7 @@ pub enum ServerMessage<'a> {
         result: Option<Cow<'a, str>>,
         /// Of a call that needs an account of the user's: how the user connects it.
         #[serde(skip_serializing_if = "Option::is_none")]
-        connect: Option<&'a Value>,
+        connect: Option<&'a Map<String, Value>>,
         #[serde(
             serialize_with = "optional_call_name",
             skip_serializing_if = "Option::is_none"
@@ -460,9 +460,9 @@ fn shown_message(record: &CallRecord) -> Option<&str> {
 }
 
 /// How the user connects what a call needs.
-fn invitation(record: &CallRecord) -> Option<&Value> {
+fn invitation(record: &CallRecord) -> Option<&Map<String, Value>> {
     let error = record.response.expose().error()?;
-    error.details.as_ref()?.get(CONNECT)
+    handler::invitation(error.details.as_ref())
 }
 
 fn call_finished<'r>(

@@ -23,7 +23,7 @@ use windlass_session::model::Role;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{Outcome, ToolResponse, rfc3339};
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::handler::CONNECT;
+use windlass_tool::handler;
 use windlass_tool::id::CallNumber;
 use windlass_tool::sensitive::Sensitive;
 
@@ -244,8 +244,7 @@ impl<O: Outlet> UiStream<O> {
 
     /// Shows the link by which the user connects what a call needs. It counts for minutes, so that nobody keeps it.
     fn invite(&mut self, tool_call_id: &str, error: &CallError) {
-        let details = error.details.as_ref();
-        let Some(Value::Object(connect)) = details.and_then(|details| details.get(CONNECT)) else {
+        let Some(connect) = handler::invitation(error.details.as_ref()) else {
             return;
         };
         let mut invitation = connect.clone();

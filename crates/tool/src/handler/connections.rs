@@ -5,11 +5,13 @@ use super::{CapabilityFuture, Context, Failure, Report};
 use crate::error::FailureKind;
 use crate::id::ClientId;
 use crate::sensitive::Sensitive;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// The member of an error's details that says how the user connects.
-pub const CONNECT: &str = "connect";
+const CONNECT: &str = "connect";
+/// The path of a link to connect.
+pub const CONNECT_PATH: &str = "/connections/start";
 
 /// The accounts that users have connected.
 pub trait Connections: Send + Sync {
@@ -78,6 +80,28 @@ impl ConnectInvitation {
     fn details(&self) -> Value {
         json!({ CONNECT: { "connection": self.connection, "title": self.title, "url": self.url } })
     }
+}
+
+/// How the user connects, where the details of an error say so. Tools write details, too: what does not look like a link to connect is
+/// shown to nobody as one.
+pub fn invitation(details: Option<&Value>) -> Option<&Map<String, Value>> {
+    let Value::Object(invitation) = details?.get(CONNECT)? else {
+        return None;
+    };
+    let text = |name: &str| invitation.get(name).and_then(Value::as_str);
+    let (Some(_), Some(_), Some(url)) = (text("connection"), text("title"), text("url")) else {
+        return None;
+    };
+    let (place, _) = url.split_once("?link=")?;
+    let origin = place.strip_suffix(CONNECT_PATH)?;
+    let host = ["https://", "http://"]
+        .iter()
+        .find_map(|scheme| origin.strip_prefix(scheme));
+    let is_link = match host {
+        Some(host) => !host.is_empty() && !host.contains(['/', '@', '\\', '#', '?']),
+        None => origin.is_empty(),
+    };
+    (is_link && invitation.len() == 3).then_some(invitation)
 }
 
 impl ConnectionError {
@@ -153,6 +177,30 @@ impl Connections for NoConnections {
 mod tests {
     use super::*;
     use crate::handler::Cause;
+
+    #[test]
+    fn what_a_tool_writes_is_no_link_to_connect() {
+        for (url, expected) in [
+            ("/connections/start?link=x", true),
+            ("https://agent.example/connections/start?link=x", true),
+            ("http://127.0.0.1:8080/connections/start?link=x", true),
+            ("https://evil.example/", false),
+            ("javascript:alert(1)//connections/start?link=x", false),
+            ("//evil.example/connections/start?link=x", false),
+            ("https://a@evil.example/connections/start?link=x", false),
+            ("/elsewhere/connections/start?link=x", false),
+        ] {
+            let of = |url: Value| json!({ CONNECT: { "connection": "shop", "title": "Shop", "url": url } });
+            assert_eq!(
+                invitation(Some(&of(json!(url)))).is_some(),
+                expected,
+                "{url}"
+            );
+            assert_eq!(invitation(Some(&of(json!([url])))), None, "{url}");
+        }
+        assert_eq!(invitation(Some(&json!({ CONNECT: "shop" }))), None);
+        assert_eq!(invitation(None), None);
+    }
 
     #[test]
     fn a_missing_connection_is_said_to_the_model_and_its_link_to_the_client_alone() {
