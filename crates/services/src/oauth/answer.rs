@@ -88,6 +88,10 @@ fn seconds(value: &Value) -> Option<u64> {
         Value::Number(number) => number.to_string(),
         _ => return None,
     };
+    if text.starts_with('-') {
+        // It is over already, and no token without an end.
+        return Some(0);
+    }
     text.split('.').next()?.parse().ok()
 }
 
@@ -169,6 +173,11 @@ mod tests {
             (
                 json!({"access_token": "a", "expires_in": "60", "refresh_token": ""}),
                 Some(61_000),
+                None,
+            ),
+            (
+                json!({"access_token": "a", "expires_in": -1}),
+                Some(1_000),
                 None,
             ),
             (
