@@ -969,7 +969,7 @@ section! {
         /// `["api.example.com"]`. Not set: none.
         hosts: Option<BTreeSet<FetchPlace>>,
         /// The origin of this server for browsers, as in `https://agent.example`; the authorization server has to know
-        /// `/connections/callback` beneath it. Not set: `access.oidc.page_origin`, or `http://` and the host that the browser asks for.
+        /// `/connections/callback/NAME` beneath it, with the name of the connection. Not set: `access.oidc.page_origin`, or `http://` and the host that the browser asks for.
         page_origin: Option<AllowedOrigin>,
         /// `true` lets whoever opens a link to connect do so for the user to whom the link was given, also in a browser that is not
         /// known to be that user's; see [connections.md](connections.md#whose-browser).

@@ -8,9 +8,11 @@ use crate::access::oidc::tenant_of;
 use crate::connections::{ConnectionDesk, Listed, Slot};
 use crate::failure::Failure;
 use crate::printer::{Format, Printer};
+use crate::records::open_audit;
 use serde_json::json;
 use std::sync::Arc;
 use windlass_config::Config;
+use windlass_runtime::audit::Audit;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::id::{ClientId, TenantId};
 use windlass_tool::template::escaped;
@@ -22,9 +24,8 @@ pub(super) fn run(arguments: &ConnectionsArguments) -> Result<(), Failure> {
     }
 }
 
-/// The audit is its server's alone to write.
-fn desk(config: &Config) -> Result<Arc<ConnectionDesk>, Failure> {
-    ConnectionDesk::open(config, None)?.ok_or_else(|| {
+fn desk(config: &Config, audit: Option<Arc<Audit>>) -> Result<Arc<ConnectionDesk>, Failure> {
+    ConnectionDesk::open(config, audit)?.ok_or_else(|| {
         Failure::Failed(
             "the configuration has no connections: write [connections.NAME] in windlass.toml"
                 .to_owned(),
@@ -35,7 +36,7 @@ fn desk(config: &Config) -> Result<Arc<ConnectionDesk>, Failure> {
 fn list(arguments: &ListConnectionsArguments) -> Result<(), Failure> {
     let flags = flags([("--data", "folders.data", &arguments.data)]);
     let config = load_config(&arguments.file, flags)?;
-    let listed = desk(&config)?.list().map_err(Failure::of)?;
+    let listed = desk(&config, None)?.list().map_err(Failure::of)?;
     if Printer.format() == Format::Json {
         let of_one = |listed: &Listed| {
             json!({
@@ -88,7 +89,9 @@ fn revoke(arguments: &RevokeConnectionArguments) -> Result<(), Failure> {
     };
     let flags = flags([("--data", "folders.data", &arguments.data)]);
     let config = load_config(&arguments.file, flags)?;
-    let desk = desk(&config)?;
+    // A server that runs writes the same audit: each line is written under its lock.
+    let audit = open_audit(&config)?;
+    let desk = desk(&config, audit.clone())?;
     let slot = Slot {
         tenant,
         owner: ClientId::new(arguments.user.as_str()),
@@ -99,6 +102,9 @@ fn revoke(arguments: &RevokeConnectionArguments) -> Result<(), Failure> {
         .build()
         .map_err(Failure::of)?;
     let ended = runtime.block_on(desk.end_and_wait(slot, "operator"));
+    if let Some(audit) = audit {
+        audit.close();
+    }
     if !ended.map_err(Failure::of)? {
         return Err(Failure::Failed(format!(
             "there is no connection {} of the user {}; windlass connections list prints those that there are",

@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_services::oauth::AuthorizationRequest;
+use windlass_tool::handler::CONNECT_PATH;
 use windlass_tool::id::{ClientId, TenantId};
 use windlass_tool::sensitive::Sensitive;
 
-/// Where users begin to connect, and where authorization servers send them back to.
-const START: &str = "/connections/start";
+/// Where authorization servers send users back to, each to the address of its connection: what comes back there from one server is never
+/// given to another.
 const CALLBACK: &str = "/connections/callback";
 /// What the names of cookies of browsers on their way begin with.
 const COOKIE_PREFIX: &str = "windlass_connect_";
@@ -71,7 +72,7 @@ impl ConnectionDesk {
         };
         let sealed = self.seal(LINK, &link)?;
         let origin = service.page_origin.as_deref().unwrap_or_default();
-        Ok(format!("{origin}{START}?link={sealed}"))
+        Ok(format!("{origin}{CONNECT_PATH}?link={sealed}"))
     }
 
     fn seal(&self, purpose: &str, value: &impl Serialize) -> Result<String, NoRandomness> {
@@ -108,7 +109,7 @@ impl ConnectionDesk {
         };
         let (id, secret) = (ids::random_hex()?, ids::random_secret()?);
         let verifier = Sensitive(ids::random_secret()?);
-        let redirect = format!("{origin}{CALLBACK}");
+        let redirect = format!("{origin}{CALLBACK}/{}", slot.connection);
         let expires_unix_ms = now_unix_ms + WAY_SECONDS * 1_000;
         let state = self.seal(
             STATE,
@@ -143,17 +144,20 @@ impl ConnectionDesk {
         self.browsers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a browser back: the service that its user has connected, and the cookie that takes that of the way away.
+    /// Takes a browser back at the address of a connection: the service that its user has connected, and the cookie that takes that of the way away.
     /// `cookie_of` gives what the browser holds under a cookie's name.
     pub(crate) async fn arrive(
         self: &Arc<Self>,
+        connection: &str,
         returned: Returned,
         cookie_of: impl Fn(&str) -> Vec<String>,
     ) -> Result<(String, String), ConnectProblem> {
         let now_unix_ms = clock::now_unix_ms();
         let state = returned.state.as_deref().unwrap_or_default();
         let state = self.unseal::<State>(STATE, state);
-        let state = state.filter(|state| now_unix_ms < state.expires_unix_ms);
+        let state = state.filter(|state| {
+            now_unix_ms < state.expires_unix_ms && state.slot.connection == connection
+        });
         let state = state.ok_or(ConnectProblem::UnknownWay)?;
         // Used up from here on, whatever the browser is.
         let way = self.browsers().end(&state.id, now_unix_ms);
@@ -200,8 +204,13 @@ impl ConnectionDesk {
         let kept = Kept::new(redeemed.await?, clock::now_unix_ms());
         let lock = self.lock_of(&slot);
         let _held = lock.lock().await;
-        let (desk, put) = (self.clone(), slot.clone());
-        blocking(move || desk.vault.put(&put, &kept)).await??;
+        let (desk, put, unkept) = (self.clone(), slot.clone(), kept.clone());
+        let written = blocking(move || desk.vault.put(&put, &kept)).await;
+        if let Err(problem) = written.and_then(|put| Ok(put?)) {
+            // Nobody could use the tokens, or end them.
+            self.take_back(&slot, &unkept).await;
+            return Err(problem);
+        }
         self.note(&slot, "connected", None);
         Ok(())
     }

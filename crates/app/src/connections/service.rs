@@ -23,6 +23,7 @@ pub(super) struct Service {
 impl Service {
     pub(super) fn new(config: &Config, name: &str, connection: &config::Connection) -> Self {
         warn_if_unencrypted(name, connection);
+        warn_if_any_browser(name, connection);
         let of_oidc = config.access.oidc.as_ref();
         let of_oidc = of_oidc.and_then(|oidc| oidc.page_origin.as_ref());
         let origin = connection.page_origin.as_ref().or(of_oidc);
@@ -71,6 +72,15 @@ fn client(config: &Config, connection: &config::Connection) -> OauthClient {
         timeout_ms: seconds * 1_000,
     };
     OauthClient::new(settings, Arc::new(ways), clock::now_unix_ms)
+}
+
+fn warn_if_any_browser(name: &str, connection: &config::Connection) {
+    if connection.any_browser == Some(true) {
+        tracing::warn!(
+            connection = name,
+            "any_browser is on: whoever opens a link to connect connects their account for the link's user; hand each link to its user alone"
+        );
+    }
 }
 
 fn warn_if_unencrypted(name: &str, connection: &config::Connection) {

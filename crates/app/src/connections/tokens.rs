@@ -78,12 +78,15 @@ impl ConnectionDesk {
             Ok(granted) => {
                 let kept = kept.refreshed(granted, clock::now_unix_ms());
                 let token = kept.access_token.clone();
-                let (desk, replaced) = (self.clone(), slot.clone());
+                let (desk, replaced, unkept) = (self.clone(), slot.clone(), kept.clone());
                 let written = blocking(move || desk.vault.replace(&replaced, &kept)).await;
                 match written {
                     Ok(Ok(true)) => Ok(token),
-                    // It has ended meanwhile.
-                    Ok(Ok(false)) => Err(self.missing(service, &slot)),
+                    // Another process has ended it meanwhile, and knows nothing of these tokens.
+                    Ok(Ok(false)) => {
+                        self.take_back(&slot, &unkept).await;
+                        Err(self.missing(service, &slot))
+                    }
                     Ok(Err(error)) => {
                         tracing::error!(%error, "new tokens of a connection cannot be kept: its user may have to connect anew");
                         Ok(token)

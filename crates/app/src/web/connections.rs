@@ -1,4 +1,5 @@
-//! Users' connections over HTTP: `GET /connections/start` and `GET /connections/callback` for browsers, `/api/connections` for their owner.
+//! Users' connections over HTTP: `GET /connections/start` and `GET /connections/callback/NAME` for browsers, `/api/connections` for
+//! their owner.
 //! Knows statuses, cookies and words; whose a connection is, and whether a browser may make it, is decided elsewhere.
 
 use super::chat::{Entrance, error};
@@ -60,9 +61,10 @@ pub(super) async fn start(
     }
 }
 
-/// `GET /connections/callback`: the browser comes back.
+/// `GET /connections/callback/{name}`: the browser comes back.
 pub(super) async fn callback(
     Extract(state): Extract<Arc<ServerState>>,
+    Path(name): Path<String>,
     returned: Result<Query<Returned>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response<Body> {
@@ -71,7 +73,7 @@ pub(super) async fn callback(
     };
     let returned = returned.map(|Query(returned)| returned).unwrap_or_default();
     let cookie_of = |name: &str| cookies(&headers, name).map(str::to_owned).collect();
-    match desk.arrive(returned, cookie_of).await {
+    match desk.arrive(&name, returned, cookie_of).await {
         Ok((title, cookie)) => {
             let text = format!(
                 "{title} is connected. You can close this window, and go on where you were."

@@ -185,7 +185,7 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/api/connections", get(connections::list))
         .route("/api/connections/{id}", delete(connections::end))
         .route("/connections/start", get(connections::start))
-        .route("/connections/callback", get(connections::callback))
+        .route("/connections/callback/{id}", get(connections::callback))
         .route("/api/info", get(info))
         .route("/api/openapi.json", get(openapi::serve))
         .route("/health", get(health))

@@ -2,15 +2,14 @@
 //! it, and what becomes of it where the authorization server misbehaves.
 
 mod authorization_server;
+mod scene;
 
-use crate::access::{key, with};
-use crate::chat::chunks;
+use crate::access::with;
 use crate::code_changed::Service;
-use crate::support::http::{HttpAnswer, post_with, request};
-use crate::support::model_server::{ModelServer, Says};
-use crate::support::program::{Running, command, run};
-use crate::support::root;
-use authorization_server::{AuthorizationServer, Mood, definition};
+use crate::support::http::request;
+use crate::support::program::{command, run};
+use authorization_server::Mood;
+use scene::{Scene, call, output_of};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,235 +17,6 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::thread;
-use windlass_tool::handler_file::DefinitionHash;
-
-/// Two tools that show a user's orders, a request and a script, and the shop that has them.
-struct Scene {
-    folder: tempfile::TempDir,
-    shop: AuthorizationServer,
-    model: ModelServer,
-    ada: String,
-    bob: String,
-    server: Running,
-    address: String,
-}
-
-fn write_tool(folder: &Path, id: &str, file: &str, handler: &str) {
-    let directory = folder.join("tools").join(id.replace('_', "-"));
-    fs::create_dir_all(&directory).unwrap();
-    let schema = json!({
-        "toolId": id, "version": "1.0.0", "description": "Shows the user's orders.", "category": "utility",
-        "sideEffects": "none", "idempotent": true, "requiresConfirmation": false,
-        "allowedModes": ["text", "voice"], "latencyBudgetMs": 3_000,
-        "parameters": {"type": "object", "additionalProperties": false, "properties": {}},
-    });
-    fs::write(directory.join("schema.json"), schema.to_string()).unwrap();
-    fs::write(
-        directory.join("guide.md"),
-        "# Orders\n\nShows the user's orders.\n",
-    )
-    .unwrap();
-    fs::write(directory.join(file), handler).unwrap();
-}
-
-/// The same as the script, in programs over our adapters.
-fn write_programs(folder: &Path, orders: &str) {
-    let node = format!(
-        "export async function execute({{ context }}) {{
-  const token = await context.connection('shop');
-  console.log(`the token is ${{token}}`);
-  const answer = await fetch('{orders}', {{ headers: {{ Authorization: `Bearer ${{token}}` }} }});
-  return {{ ok: true, data: await answer.json() }};
-}}\n"
-    );
-    let python = format!(
-        "import json, urllib.request
-
-def execute(args, context):
-    token = context.connection('shop')
-    print(f'the token is {{token}}', flush=True)
-    asked = urllib.request.Request('{orders}', headers={{'Authorization': f'Bearer {{token}}'}})
-    return {{'ok': True, 'data': json.load(urllib.request.urlopen(asked))}}\n"
-    );
-    for (id, command, file, text) in [
-        ("node_orders", ["node", "windlass.mjs"], "handler.mjs", node),
-        (
-            "python_orders",
-            ["python3", "windlass.py"],
-            "handler.py",
-            python,
-        ),
-    ] {
-        let handler = json!({"kind": "process", "command": command});
-        write_tool(folder, id, "handler.json", &handler.to_string());
-        let directory = folder.join("tools").join(id.replace('_', "-"));
-        fs::write(directory.join(file), text).unwrap();
-        let adapter = root().join("crates/app/src/adapters").join(command[1]);
-        fs::copy(adapter, directory.join(command[1])).unwrap();
-    }
-}
-
-impl Scene {
-    fn open() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let shop = AuthorizationServer::start();
-        let orders = format!("{}/orders", shop.issuer());
-        let request = json!({"kind": "http", "method": "GET", "url": orders, "connection": "shop"});
-        write_tool(
-            folder.path(),
-            "orders",
-            "handler.json",
-            &request.to_string(),
-        );
-        let script = format!(
-            "export const execute = async (context) => {{
-  const token = await context.connection('shop');
-  console.log(`the token is ${{token}}`);
-  const answer = await fetch('{orders}', {{ headers: {{ Authorization: `Bearer ${{token}}` }} }});
-  return {{ ok: true, data: await answer.json() }};
-}};\n"
-        );
-        write_tool(folder.path(), "script_orders", "handler.js", &script);
-        write_programs(folder.path(), &orders);
-        let pinned = DefinitionHash::of(definition().as_object().unwrap());
-        let tool = json!({
-            "kind": "mcp", "server": "desk", "tool": "orders", "definition": pinned.as_str(), "reviewed": true,
-        });
-        write_tool(
-            folder.path(),
-            "mcp_orders",
-            "handler.json",
-            &tool.to_string(),
-        );
-        let model = ModelServer::start(|message| {
-            let said = message["content"].to_string();
-            match message["role"].as_str() {
-                Some("user") if said.contains("script") => Says::Calls("script_orders", json!({})),
-                Some("user") if said.contains("python") => Says::Calls("python_orders", json!({})),
-                Some("user") if said.contains("node") => Says::Calls("node_orders", json!({})),
-                Some("user") if said.contains("protocol") => Says::Calls("mcp_orders", json!({})),
-                Some("user") => Says::Calls("orders", json!({})),
-                _ => Says::Words("Well."),
-            }
-        });
-        let (issuer, port) = (shop.issuer(), shop.port);
-        let file = format!(
-            "[connections.shop]\ntitle = \"Example Shop\"\nissuer = \"{issuer}\"\nclient_id = \"windlass\"\n\
-             client_secret = \"open/sesame\"\nscopes = [\"orders\"]\nresource = \"{issuer}\"\nhosts = [\"127.0.0.1:{port}\"]\n\
-             answer_seconds = 1\n[handlers]\nprocesses = true\n[tools.script_orders]\nconnections = [\"shop\"]\n\
-             [tools.node_orders]\nconnections = [\"shop\"]\n[tools.python_orders]\nconnections = [\"shop\"]\n\
-             [mcp.desk]\nurl = \"{issuer}/mcp\"\nconnection = \"shop\"\n"
-        );
-        fs::write(folder.path().join("windlass.toml"), file).unwrap();
-        let data = folder.path().join("data");
-        fs::create_dir(&data).unwrap();
-        let [ada, bob] = ["ada", "bob"].map(|user| key(&data, &[user, "--user", user]));
-        let mut server = command(folder.path());
-        server
-            .args(["serve", "--listen", "127.0.0.1:0", "--tools", "tools"])
-            .args(["--data", "data", "--text-provider-url", &model.url])
-            .args(["--allow-fetch", &format!("127.0.0.1:{port}")]);
-        let mut server = Running::start(&mut server);
-        let address = server.address();
-        Self {
-            folder,
-            shop,
-            model,
-            ada,
-            bob,
-            server,
-            address,
-        }
-    }
-
-    fn get(&self, shown: &str, path: &str) -> HttpAnswer {
-        request(&self.address, "GET", path, &with(shown))
-    }
-
-    /// What comes of a call of a tool: the answer's chunks.
-    fn call(&self, shown: &str, conversation: &str, text: &str) -> Vec<Value> {
-        call(&self.address, shown, conversation, text)
-    }
-
-    fn output(&self, shown: &str, conversation: &str, text: &str) -> Value {
-        output_of(&self.call(shown, conversation, text))
-    }
-
-    /// The link that a call ends with where its user has not connected.
-    fn invitation(&self, shown: &str, conversation: &str, text: &str) -> String {
-        let chunks = self.call(shown, conversation, text);
-        let of_type = |kind: &str| {
-            let found = chunks.iter().find(|chunk| chunk["type"] == kind);
-            found.unwrap_or_else(|| panic!("no {kind} in {chunks:?}"))
-        };
-        let error = of_type("tool-output-error")["errorText"].as_str().unwrap();
-        assert!(error.starts_with("AUTH: "), "{error}");
-        let invitation = of_type("data-connect");
-        assert_eq!(invitation["data"]["title"], "Example Shop");
-        assert_eq!(invitation["transient"], true);
-        invitation["data"]["url"].as_str().unwrap().to_owned()
-    }
-
-    /// Opens a link: where the browser is sent, and the cookie that it takes along.
-    fn depart(&self, shown: &str, link: &str) -> (String, String) {
-        let answer = self.get(shown, link);
-        assert_eq!(answer.status, 303, "{}", answer.body);
-        let cookie = answer.header("set-cookie").unwrap();
-        assert!(cookie.contains("HttpOnly; SameSite=Lax"), "{cookie}");
-        let cookie = cookie.split(';').next().unwrap().to_owned();
-        (answer.header("location").unwrap().to_owned(), cookie)
-    }
-
-    fn arrive(&self, returned: &BTreeMap<String, String>, cookie: &str) -> HttpAnswer {
-        let query: Vec<String> = returned
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        let path = format!("/connections/callback?{}", query.join("&"));
-        request(&self.address, "GET", &path, &[("Cookie", cookie)])
-    }
-
-    fn connect(&self, shown: &str, user: &str) {
-        let link = self.invitation(shown, &format!("connects-{user}"), "orders");
-        let (page, cookie) = self.depart(shown, &link);
-        let answer = self.arrive(&self.shop.agree(&page, user), &cookie);
-        assert_eq!(answer.status, 200, "{}", answer.body);
-        assert!(
-            answer.body.starts_with("Example Shop is connected"),
-            "{}",
-            answer.body
-        );
-    }
-
-    fn listed(&self, shown: &str) -> Value {
-        let answer = self.get(shown, "/api/connections");
-        assert_eq!(answer.status, 200, "{}", answer.body);
-        let listed: Value = serde_json::from_str(&answer.body).unwrap();
-        listed["connections"][0].clone()
-    }
-
-    /// Waits until the shop has seen something.
-    fn wait_for_shop(&self, is_there: impl Fn(&authorization_server::State) -> bool) {
-        while !is_there(&self.shop.state()) {
-            thread::yield_now();
-        }
-    }
-}
-
-fn call(address: &str, shown: &str, conversation: &str, text: &str) -> Vec<Value> {
-    let body = json!({"id": conversation, "message": text}).to_string();
-    let answer = post_with(address, "/api/chat", &with(shown), body.as_bytes());
-    assert_eq!(answer.status, 200, "{}", answer.body);
-    chunks(&answer)
-}
-
-fn output_of(chunks: &[Value]) -> Value {
-    let mut chunks_of_output = chunks
-        .iter()
-        .filter(|chunk| chunk["type"] == "tool-output-available");
-    let output = chunks_of_output.next();
-    output.unwrap_or_else(|| panic!("{chunks:?}"))["output"].clone()
-}
 
 /// Every file below a folder.
 fn files(folder: &Path) -> Vec<std::path::PathBuf> {
@@ -405,6 +175,7 @@ fn a_user_connects_and_tools_act_for_that_user_alone_until_the_connection_ends()
             json!(["user:ada", "shop", "connected", null]),
             json!(["user:bob", "shop", "connected", null]),
             json!(["user:ada", "shop", "ended", "user"]),
+            json!(["user:bob", "shop", "ended", "operator"]),
             json!(["user:ada", "shop", "connected", null]),
         ]
     );
@@ -489,6 +260,15 @@ fn a_browser_that_comes_back_as_it_should_not_connects_nothing() {
         200,
         "the user declines",
     );
+    // Another connection's server sends the browser back with it.
+    let (page, cookie) = scene.depart(&scene.ada, &link);
+    let returned = scene.shop.agree(&page, "ada");
+    let query: Vec<String> = returned
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let answer = scene.arrive_at("desk", &query.join("&"), &cookie);
+    assert_eq!(answer.status, 400, "{}", answer.body);
     // The state of one browser, and the cookie of another.
     let (page, _) = scene.depart(&scene.ada, &link);
     let (_, cookie) = scene.depart(&scene.ada, &link);
@@ -500,6 +280,64 @@ fn a_browser_that_comes_back_as_it_should_not_connects_nothing() {
     assert_eq!(scene.get(&scene.ada, &foreign).status, 410);
     assert_eq!(scene.listed(&scene.ada)["connected"], false);
     assert!(scene.shop.state().given.is_empty());
+}
+
+#[test]
+fn a_link_for_any_browser_connects_for_its_user_where_it_is_opened() {
+    let scene = Scene::open_with("any_browser = true", "");
+    let link = scene.invitation(&scene.ada, "a", "orders");
+    let (page, _) = scene.depart(&scene.bob, &link);
+    let returned = scene.shop.agree(&page, "ada");
+    // The way back is that of the browser which opened it, here as well.
+    assert_eq!(scene.arrive(&returned, "").status, 400);
+    let (page, cookie) = scene.depart("Bearer wlk_00", &link);
+    let returned = scene.shop.agree(&page, "ada");
+    assert_eq!(scene.arrive(&returned, &cookie).status, 200);
+    assert_eq!(scene.listed(&scene.ada)["connected"], true);
+    assert_eq!(scene.listed(&scene.bob)["connected"], false);
+}
+
+#[test]
+fn tokens_that_cannot_be_kept_are_taken_back() {
+    let scene = Scene::open_with("", "[store]\nuser_connections_max = 1");
+    scene.connect(&scene.ada, "ada");
+    let link = scene.invitation(&scene.bob, "b", "orders");
+    let (page, cookie) = scene.depart(&scene.bob, &link);
+    let answer = scene.arrive(&scene.shop.agree(&page, "bob"), &cookie);
+    assert_eq!(answer.status, 503, "{}", answer.body);
+    let revoked = scene.shop.state().revoked.clone();
+    assert_eq!(revoked.len(), 1, "{revoked:?}");
+    assert!(revoked[0].starts_with("refresh-of-bob"), "{revoked:?}");
+}
+
+#[test]
+fn an_end_by_another_process_ends_the_tokens_of_a_refresh_too() {
+    let scene = Scene::open_with("answer_seconds = 60", "");
+    scene.connect(&scene.ada, "ada");
+    let barrier = Arc::new(Barrier::new(2));
+    {
+        let mut shop = scene.shop.state();
+        shop.access.clear();
+        shop.mood = Mood::Waits(barrier.clone());
+    }
+    let (address, ada) = (scene.address.as_str(), scene.ada.as_str());
+    thread::scope(|scope| {
+        let asked = scope.spawn(move || call(address, ada, "a", "orders"));
+        barrier.wait();
+        let revoke = ["connections", "revoke", "shop", "--user", "user:ada"];
+        let revoked = run(command(scene.folder.path()).args(revoke));
+        assert_eq!(revoked.code, 0, "{:?}", revoked.problems);
+        barrier.wait();
+        let chunks = asked.join().unwrap();
+        let is_invited = chunks.iter().any(|chunk| chunk["type"] == "data-connect");
+        assert!(is_invited, "{chunks:?}");
+    });
+    let revoked = scene.shop.state().revoked.clone();
+    assert_eq!(
+        revoked,
+        ["refresh-of-ada-number-0", "refresh-of-ada-number-2"]
+    );
+    assert_eq!(scene.listed(&scene.ada)["connected"], false);
 }
 
 #[test]

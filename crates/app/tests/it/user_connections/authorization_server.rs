@@ -15,6 +15,8 @@ use std::thread;
 pub(crate) enum Mood {
     #[default]
     Well,
+    /// It waits once when it is asked, and once more before it answers.
+    Waits(Arc<Barrier>),
     /// It never answers.
     Hangs,
     /// It sends to another address.
@@ -127,6 +129,11 @@ fn serve(stream: TcpStream, state: &Mutex<State>, port: u16) -> Option<()> {
                 };
                 match mood {
                     Mood::Well => token(&mut state.lock().unwrap(), &head, &fields(&body)),
+                    Mood::Waits(barrier) => {
+                        barrier.wait();
+                        barrier.wait();
+                        token(&mut state.lock().unwrap(), &head, &fields(&body))
+                    }
                     Mood::Fails => (503, json!({})),
                     Mood::Hangs => {
                         let mut rest = Vec::new();
