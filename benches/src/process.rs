@@ -53,6 +53,7 @@ fn measured() -> Result<(usize, f64), String> {
         first_requests: Box::new(Vec::new),
         secrets: Vec::new(),
         granted: Default::default(),
+        connections: Default::default(),
     });
     let tool = ToolId::parse("echo").ok_or("no id")?;
     let handler: Arc<dyn Handler> = worker.handler(ServedTool::new(tool, Numbers::Exact));

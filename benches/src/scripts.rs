@@ -241,6 +241,7 @@ fn worker() -> Result<Arc<Worker>, String> {
         first_requests: Box::new(move || requests.clone()),
         secrets: Vec::new(),
         granted: Default::default(),
+        connections: Default::default(),
     }))
 }
 

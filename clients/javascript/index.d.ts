@@ -169,6 +169,8 @@ export interface VoiceEvents {
     message?: string;
     result?: string;
     args?: Record<string, unknown>;
+    /** The account of the user's that the call needs: show the link. */
+    connect?: { connection: string; title: string; url: string };
   };
   tools_complete: {};
   /** The agent asks for the user's approval: show it, and `answer(token, approved, reason, { remember })`. */

@@ -11,6 +11,7 @@ mod calendars;
 mod chat;
 mod cli;
 mod clock;
+mod connections;
 mod crowding;
 mod doctor;
 mod failure;

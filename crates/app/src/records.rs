@@ -119,6 +119,7 @@ fn is_own(path: &Path, data: &Path) -> bool {
     let others = [
         client_key::FILE_NAME,
         client_key::LEDGER_FILE_NAME,
+        client_key::CONNECTIONS_FILE_NAME,
         LOCK_FILE,
         ARTIFACT_FILE,
         &lock,

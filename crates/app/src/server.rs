@@ -7,6 +7,7 @@ use crate::chat::conversations::Conversations as TextConversations;
 use crate::chat::picture::PictureLimits;
 use crate::chat::picture_files::PictureFiles;
 use crate::chat::single::Completing;
+use crate::connections::ConnectionDesk;
 use crate::failure::Failure;
 use crate::handovers::HandoverDesk;
 use crate::knowledge::{
@@ -129,6 +130,8 @@ async fn open_all(setup: Setup) -> Result<Server, Failure> {
     tokio::spawn(handovers.clone().follow(is_over.clone()));
     world.handovers = Some(handovers.clone());
     let records = Records::open(&config, store.clone())?;
+    let connections = ConnectionDesk::open(&config, records.audit())?;
+    world.connections.clone_from(&connections);
     let watching: Vec<Arc<dyn Subscriber>> = vec![world.voice.clone()];
     let shared = records.shared(metrics.clone(), watching);
     world.ledger = Some(shared.ledger.clone());
@@ -189,6 +192,7 @@ async fn open_all(setup: Setup) -> Result<Server, Failure> {
         voice: VoiceService::new(voice_settings(&config, shutdown_timeout), host, shared),
         chat,
         handovers,
+        connections,
         mcp: Arc::new(mcp),
         serves_mcp: config.mcp_server.enabled,
         request_bytes_max: config.text.request_bytes_max.count(),

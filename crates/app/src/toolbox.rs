@@ -342,6 +342,8 @@ impl Workshop {
             secrets: config.handler_secrets(),
             variables: config.process_variables(),
             granted: config.granted_secrets(),
+            connections: config.granted_connections(),
+            connection_hosts: config.permissions().connections,
             unlogged: config.unlogged(),
             fetch: config.handlers.fetch_limits(),
             worker: config.handlers.worker_limits(),
@@ -386,6 +388,7 @@ impl Workshop {
 pub(crate) fn mcp_servers(config: &Config) -> McpServers {
     let surroundings = McpSurroundings {
         secrets: config.handler_secrets(),
+        connections: config.permissions().connections,
         unlogged: config.unlogged(),
         resolver: Arc::new(SystemResolver),
     };

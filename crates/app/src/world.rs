@@ -4,6 +4,7 @@
 use crate::calendar_service;
 use crate::chat::picture_files::PictureFiles;
 use crate::clock::{self, UserZone};
+use crate::connections::ConnectionDesk;
 use crate::failure::Failure;
 use crate::handovers::HandoverDesk;
 use crate::knowledge::assets;
@@ -21,8 +22,8 @@ use windlass_runtime::caller::Caller;
 use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{
-    ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CallMemory, CapabilityFuture, Handovers,
-    Http, Images, Knowledge, KnowledgeReader, LocalTime, Page, Tasks, WebSearch, World,
+    ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CallMemory, CapabilityFuture, Connections,
+    Handovers, Http, Images, Knowledge, KnowledgeReader, LocalTime, Page, Tasks, WebSearch, World,
 };
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
@@ -42,6 +43,8 @@ pub(crate) struct SharedWorld {
     pub(crate) pictures: Option<(Arc<PictureFiles>, PictureAddresses)>,
     /// Where tickets are kept; a single call has no such place.
     pub(crate) handovers: Option<Arc<HandoverDesk>>,
+    /// The accounts that users have connected; a single call has none, and neither has a server without such services.
+    pub(crate) connections: Option<Arc<ConnectionDesk>>,
     /// What keeps tasks; a single call has none.
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
     /// Whose conversations those are that are asked about.
@@ -67,6 +70,13 @@ impl World for SharedWorld {
 
     fn calendars(&self) -> Arc<dyn Calendars> {
         self.calendars.clone()
+    }
+
+    fn connections(&self) -> Arc<dyn Connections> {
+        match &self.connections {
+            Some(desk) => desk.of_tenant(&self.tenant),
+            None => windlass_tool::handler::no_connections(),
+        }
     }
 
     fn handovers(&self) -> Arc<dyn Handovers> {
@@ -172,6 +182,7 @@ impl SharedWorld {
             web_search: services::web_search(config),
             pictures: None,
             handovers: None,
+            connections: None,
             ledger: None,
             tenant: TenantId::default(),
             knowledge_folder: (*config.folders.knowledge).into(),
@@ -241,6 +252,10 @@ impl World for NamedUsersWorld {
             stored: self.shared.store.clone(),
             client: UserId::new(self.client_id.as_str()),
         })
+    }
+
+    fn connections(&self) -> Arc<dyn Connections> {
+        self.shared.connections()
     }
 
     fn handovers(&self) -> Arc<dyn Handovers> {
@@ -319,6 +334,10 @@ impl World for PlacedWorld {
 
     fn calendars(&self) -> Arc<dyn Calendars> {
         self.world.calendars()
+    }
+
+    fn connections(&self) -> Arc<dyn Connections> {
+        self.world.connections()
     }
 
     fn handovers(&self) -> Arc<dyn Handovers> {

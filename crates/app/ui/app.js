@@ -5,6 +5,7 @@ import { Calls } from "./calls.js";
 import { rememberedSession } from "./client/index.js";
 import { keep, kept, keptObject } from "./client/storage.js";
 import { countdown, countdownText, learnServerTime } from "./clock.js";
+import { Connections } from "./connections.js";
 import { button, element, textOf } from "./dom.js";
 import { History } from "./history.js";
 import { Notices } from "./notices.js";
@@ -83,6 +84,7 @@ new History(
   { conversations: session.conversations, current: () => session.conversationId, onOpen: openConversation, onDeleted: deleted },
 );
 new ToolStats({ panel: byId("tool-stats"), status: byId("tool-stats-status"), box: byId("tool-stats-box") });
+new Connections({ panel: byId("settings"), box: byId("connections"), list: byId("connections-list") });
 const settings = new Settings(
   {
     themes: document.querySelectorAll("[name=theme]"),

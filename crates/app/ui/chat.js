@@ -2,6 +2,7 @@
 // no layout and no audio; what people see goes through `view`, as in session.js.
 import { WindlassError } from "./client/index.js";
 import { keep, kept } from "./client/storage.js";
+import { connectNotice } from "./connections.js";
 import { textOf } from "./dom.js";
 import { SEND_AGAIN_NOTICE } from "./notices.js";
 import { taskOf } from "./tasks.js";
@@ -271,6 +272,7 @@ export class Chat {
     },
     "data-confirmation-request": ({ data }) => this.#view.approvals.request({ ...data, callId: data?.toolCallId ?? data?.callId }),
     "data-standing-approvals": ({ data }) => this.#view.standing.show("text", data?.approvals),
+    "data-connect": ({ data }) => this.#view.notices.show("connect", connectNotice(data ?? {})),
     "data-confirmation-replaced": ({ data }) => this.#view.approvals.resolve(data?.toolCallId),
     "data-answer-again": ({ data }) => {
       if (this.#view.approvals.again(data?.toolCallId)) this.#view.notices.show("answer", { tone: "warning", ...SEND_AGAIN_NOTICE });

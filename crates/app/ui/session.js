@@ -4,6 +4,7 @@
 import { ChatTransport, Conversations, Server, Voice, WindlassError } from "./client/index.js";
 import { Chat, Conversation } from "./chat.js";
 import { learnServerTime, unixMs } from "./clock.js";
+import { connectNotice } from "./connections.js";
 import { button, textOf } from "./dom.js";
 import { numberOf, readJson } from "./json.js";
 import { CONTEXT_NOTICE, ERROR_NOTICES, MICROPHONE_NOTICES, outcomeNotice, SEND_AGAIN_NOTICE, ticketNotice } from "./notices.js";
@@ -352,6 +353,7 @@ export class Session {
     const id = accepted === true ? taskOf(parsed(result)) : "";
     if (accepted !== true && this.#tasks.wasShown(callId)) return;
     this.#view.calls.finished(message);
+    if (message.connect) this.#view.notices.show("connect", connectNotice(message.connect));
     if (id) this.#tasks.accepted(id, { callId, tool });
     else if (accepted !== true) this.#tasks.told({ callId });
   }

@@ -12,18 +12,19 @@ pub use key::{Key, Kind};
 pub use overlay::{ConfigError, Environment, Flag, Sources};
 pub use sections::{
     Access, ApprovalPlace, Audit, AuthKind, Calendar, CalendarAccess, CalendarService,
-    ConferenceService, Config, EmbedderKind, Folders, GoogleAccount, HandlerSecret, Handlers,
-    ImageService, Images, Journal, Knowledge, Log, LogFormat, LogLevel, McpEndpoint, McpServer,
-    ModelChange, Namespace, NamespaceReaders, Oidc, Provider, ProviderKind, RateLimitChange,
-    ReadersKind, Reasons, Scripts, Search, SearchService, Server, Shares, Store, Tasks, Text,
-    TextProvider, TextProviderKind, Threads, ToolChange, VersionChange, Vertex, Voice, ZoomAccount,
+    ConferenceService, Config, Connection, EmbedderKind, Folders, GoogleAccount, HandlerSecret,
+    Handlers, ImageService, Images, Journal, Knowledge, Log, LogFormat, LogLevel, McpEndpoint,
+    McpServer, ModelChange, Namespace, NamespaceReaders, Oidc, Provider, ProviderKind,
+    RateLimitChange, ReadersKind, Reasons, Scripts, Search, SearchService, Server, Shares, Store,
+    Tasks, Text, TextProvider, TextProviderKind, Threads, ToolChange, VersionChange, Vertex, Voice,
+    ZoomAccount,
 };
 pub use values::{
-    AddressRange, AllowedHost, AllowedOrigin, Argument, CalendarName, ConditionValue, FetchPlace,
-    FilePath, Header, HeaderLabel, IssuerAddress, ListenAddress, McpName, McpUrl, ModelId, Name,
-    NamespaceName, NoMcpName, NoNamespace, NoSecretName, NoVersion, ProfileRow, ProviderUrl,
-    ProxyAddress, RoleName, Secret, SecretName, Temperature, Unfit, ValueName, VariableName,
-    VersionName, WebAddress, Whole, Words, WorkingTimes, ZoneName,
+    AddressRange, AllowedHost, AllowedOrigin, Argument, CalendarName, ConditionValue,
+    ConnectionName, FetchPlace, FilePath, Header, HeaderLabel, IssuerAddress, ListenAddress,
+    McpName, McpUrl, ModelId, Name, NamespaceName, NoMcpName, NoNamespace, NoSecretName, NoVersion,
+    ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName, Temperature, TokenScope,
+    Unfit, ValueName, VariableName, VersionName, WebAddress, Whole, Words, WorkingTimes, ZoneName,
 };
 
 use overlay::Overlay;
@@ -185,6 +186,13 @@ fn contradiction(config: &Config) -> Option<(Vec<String>, Option<&'static str>)>
             let mut path: Vec<String> = path("mcp");
             path.push(name.as_str().to_owned());
             path.extend(key);
+            return Some((path, Some(cause)));
+        }
+    }
+    for (name, connection) in &config.connections {
+        if let Err((key, cause)) = connection.check() {
+            let mut path: Vec<String> = path("connections");
+            path.extend([name.as_str(), key].map(str::to_owned));
             return Some((path, Some(cause)));
         }
     }

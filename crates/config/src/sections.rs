@@ -3,11 +3,11 @@
 
 use super::key::section;
 use super::values::{
-    AddressRange, AllowedHost, AllowedOrigin, Argument, CalendarName, ConditionValue, FetchPlace,
-    FilePath, Header, HeaderLabel, IssuerAddress, ListenAddress, McpName, McpUrl, ModelId, Name,
-    NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, RoleName, Secret, SecretName,
-    Temperature, ValueName, VariableName, VersionName, WebAddress, Whole, Words, WorkingTimes,
-    ZoneName, choices,
+    AddressRange, AllowedHost, AllowedOrigin, Argument, CalendarName, ConditionValue,
+    ConnectionName, FetchPlace, FilePath, Header, HeaderLabel, IssuerAddress, ListenAddress,
+    McpName, McpUrl, ModelId, Name, NamespaceName, ProfileRow, ProviderUrl, ProxyAddress, RoleName,
+    Secret, SecretName, Temperature, TokenScope, ValueName, VariableName, VersionName, WebAddress,
+    Whole, Words, WorkingTimes, ZoneName, choices,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,6 +73,8 @@ section! {
         secrets: BTreeMap<SecretName, HandlerSecret>,
         /// MCP servers whose tools are imported, by name.
         mcp: BTreeMap<McpName, McpServer>,
+        /// Services that tools ask on behalf of each user, by name.
+        connections: BTreeMap<ConnectionName, Connection>,
         /// This server as one of MCP.
         mcp_server: McpEndpoint,
         /// Handlers in JavaScript.
@@ -833,6 +835,10 @@ section! {
         /// Names of secrets that the tool's script or process may have as they are, with `context.secret(NAME)`; see
         /// [tools.md](tools.md#secrets-in-code). No list of hosts bounds what it does with them.
         secrets: Option<BTreeSet<SecretName>>,
+        /// Names of connections whose access tokens the tool's script or process may have, each for its own user, with
+        /// `context.connection(NAME)`; see [connections.md](connections.md#scripts-and-processes). No list of hosts bounds what it does
+        /// with them.
+        connections: Option<BTreeSet<ConnectionName>>,
         /// The version of the tool for everybody whom no other rule names; without, the one in the tool's own folder. See
         /// [tools.md](tools.md#versions).
         version: Option<Version>,
@@ -909,6 +915,9 @@ section! {
         url: Option<McpUrl>,
         /// The name of a secret that it is sent as `Authorization: Bearer`. The secret's `hosts` have to name the server's host.
         bearer: Option<SecretName>,
+        /// The name of a [connection](connections.md#mcp-servers): each call is sent with the access token of its own user. The
+        /// connection's `hosts` have to name the server's host. `bearer` is for importing alone then.
+        connection: Option<ConnectionName>,
         /// Headers that it is sent, each with the name of a secret as its value, such as `X-Api-Key = "DOCS_KEY"`.
         headers: Option<BTreeMap<HeaderLabel, SecretName>>,
         /// The program and its arguments, such as `["npx", "-y", "@modelcontextprotocol/server-filesystem@2026.7.10", "docs"]`. It
@@ -930,6 +939,45 @@ section! {
         concurrency: Option<Whole<1, 1_024>>,
         /// Bytes of one message of it; 8,388,608 where this is not set. A call whose answer is longer fails.
         message_bytes_max: Option<Whole<1_024, 67_108_864>>,
+    }
+}
+
+section! {
+    /// A service that tools ask on behalf of each user, who connects an account of theirs by OAuth 2.1; see
+    /// [connections.md](connections.md). It has `issuer`, or `authorization_url` and `token_url`; and `client_id`.
+    pub struct Connection {
+        /// The name of the service for users, such as `Example Shop`. Not set: the name of the connection.
+        title: Option<Words>,
+        /// The address of the authorization server, exactly as its metadata and the `iss` of its answers have it. Its metadata
+        /// (RFC 8414, or that of OpenID Connect) say every address that is not set here.
+        issuer: Option<IssuerAddress>,
+        /// The page at which users agree.
+        authorization_url: Option<WebAddress>,
+        /// The address that gives tokens. Nothing follows a redirect from there.
+        token_url: Option<WebAddress>,
+        /// The address that takes tokens back (RFC 7009) when a user ends the connection.
+        revocation_url: Option<WebAddress>,
+        /// This server's id at the authorization server.
+        client_id: Option<Words>,
+        /// The secret that belongs to it, where the authorization server gave one.
+        client_secret: Option<Secret>,
+        /// What the authorization server is asked for.
+        scopes: Option<BTreeSet<TokenScope>>,
+        /// The service that the tokens are for, as RFC 8707 has it.
+        resource: Option<WebAddress>,
+        /// Hosts that access tokens may be sent to, each with a port where it is not the usual one, such as
+        /// `["api.example.com"]`. Not set: none.
+        hosts: Option<BTreeSet<FetchPlace>>,
+        /// The origin of this server for browsers, as in `https://agent.example`; the authorization server has to know
+        /// `/connections/callback/NAME` beneath it, with the name of the connection. Not set: `access.oidc.page_origin`, or `http://` and the host that the browser asks for.
+        page_origin: Option<AllowedOrigin>,
+        /// `true` lets whoever opens a link to connect do so for the user to whom the link was given, also in a browser that is not
+        /// known to be that user's; see [connections.md](connections.md#whose-browser).
+        any_browser: Option<bool>,
+        /// Seconds that the authorization server may take for one answer. Not set: 10.
+        answer_seconds: Option<Whole<1, 120>>,
+        /// Bytes of one answer. Not set: 262,144.
+        answer_bytes_max: Option<Whole<1_024, 16_777_216>>,
     }
 }
 
@@ -1040,6 +1088,8 @@ section! {
         /// Milliseconds after the end of an attempt's time in which its request may still take effect outside. That a
         /// handler finds nothing counts only when it was asked after that.
         landing_ms: Whole<0, 3_600_000> = 60_000,
+        /// [Connections](connections.md) of users that are kept; further ones are refused.
+        user_connections_max: Whole<1, 1_000_000> = 100_000,
     }
 }
 
@@ -1299,6 +1349,11 @@ impl Config {
                 .keys()
                 .map(|name| name.as_str().to_owned())
                 .collect(),
+            connections: self
+                .connections
+                .iter()
+                .map(|(name, connection)| (name.as_str().to_owned(), connection.host_names()))
+                .collect(),
         }
     }
 
@@ -1348,6 +1403,17 @@ impl Config {
         tools.collect()
     }
 
+    /// The connections whose access tokens tools may have as they are.
+    pub fn granted_connections(&self) -> BTreeMap<ToolId, BTreeSet<String>> {
+        let tools = self.tools.iter().filter_map(|(id, change)| {
+            let names = change.connections.iter().flatten();
+            let names = names.filter(|name| self.connections.contains_key(name));
+            let granted: BTreeSet<String> = names.map(|name| name.as_str().to_owned()).collect();
+            (!granted.is_empty()).then(|| (id.clone(), granted))
+        });
+        tools.collect()
+    }
+
     /// Secrets that no log shows.
     pub fn unlogged(&self) -> Vec<Sensitive<String>> {
         let keys = [
@@ -1364,7 +1430,9 @@ impl Config {
         ];
         let keys = keys.into_iter().flatten();
         let secrets = self.secrets.values();
+        let connections = self.connections.values();
         keys.chain(secrets.filter_map(|secret| secret.value.as_ref()))
+            .chain(connections.filter_map(|connection| connection.client_secret.as_ref()))
             .map(Secret::sensitive)
             .collect()
     }
@@ -1398,6 +1466,7 @@ impl McpServer {
         let header = self.headers.iter().flat_map(BTreeMap::keys).next();
         let of_address = [
             self.bearer.as_ref().map(|_| vec!["bearer"]),
+            self.connection.as_ref().map(|_| vec!["connection"]),
             header.map(|header| vec!["headers", header.as_str()]),
         ];
         let of_program = [
@@ -1457,6 +1526,10 @@ impl McpServer {
             Some(url) => McpPlace::Address(McpAddress {
                 url: url.as_str().to_owned(),
                 bearer: self.bearer.as_ref().map(|name| name.as_str().to_owned()),
+                connection: self
+                    .connection
+                    .as_ref()
+                    .map(|name| name.as_str().to_owned()),
                 headers: self
                     .headers
                     .iter()
@@ -1499,6 +1572,56 @@ impl McpServer {
                 ..defaults
             },
         }
+    }
+}
+
+impl Connection {
+    /// Else the key that is missing or makes no sense beside the others, and why.
+    pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        let addresses = [
+            self.authorization_url.as_ref().map(|_| "authorization_url"),
+            self.token_url.as_ref().map(|_| "token_url"),
+        ];
+        let others = [
+            self.revocation_url.as_ref().map(|_| "revocation_url"),
+            self.title.as_ref().map(|_| "title"),
+            self.client_id.as_ref().map(|_| "client_id"),
+            self.client_secret.as_ref().map(|_| "client_secret"),
+            self.scopes.as_ref().map(|_| "scopes"),
+            self.resource.as_ref().map(|_| "resource"),
+            self.hosts.as_ref().map(|_| "hosts"),
+            self.page_origin.as_ref().map(|_| "page_origin"),
+            self.any_browser.map(|_| "any_browser"),
+            self.answer_seconds.map(|_| "answer_seconds"),
+            self.answer_bytes_max.map(|_| "answer_bytes_max"),
+        ];
+        let issuer = self.issuer.as_ref().map(|_| "issuer");
+        let first = |keys: &[Option<&'static str>]| keys.iter().flatten().next().copied();
+        let (key, cause) = match (issuer, addresses) {
+            (None, [Some(key), None] | [None, Some(key)]) => (
+                Some(key),
+                "is one of two addresses that are needed; write authorization_url and token_url, or issuer",
+            ),
+            (None, [None, None]) => (
+                first(&others),
+                "is of no use without an authorization server; write issuer, or authorization_url and token_url, beside it",
+            ),
+            (Some(_), _) | (None, [Some(_), Some(_)]) if self.client_id.is_none() => (
+                issuer.or(first(&addresses)),
+                "is of no use without client_id, which the authorization server gives to programs; write it beside it",
+            ),
+            (Some(_), _) | (None, [Some(_), Some(_)]) => (None, ""),
+        };
+        match key {
+            Some(key) => Err((key, cause)),
+            None => Ok(()),
+        }
+    }
+
+    /// The hosts that its tokens may be sent to, as `host` or `host:port`.
+    pub fn host_names(&self) -> BTreeSet<String> {
+        let hosts = self.hosts.iter().flatten();
+        hosts.map(|host| host.as_str().to_owned()).collect()
     }
 }
 

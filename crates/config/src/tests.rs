@@ -1317,3 +1317,38 @@ fn an_editor_marks_what_is_not_taken() {
         assert!(load(&Case { file, ..NOTHING }).is_err(), "{file}");
     }
 }
+
+#[test]
+fn a_connection_names_its_authorization_server_and_the_id_there() {
+    let file = "[connections.shop]\nissuer = \"https://login.example\"\nclient_id = \"windlass\"\nhosts = [\"API.example\"]\n\
+        [connections.desk]\nauthorization_url = \"https://a.example/authorize\"\ntoken_url = \"https://a.example/token\"\n\
+        client_id = \"w\"\nscopes = [\"read\", \"write\"]\n\
+        [tools.order]\nconnections = [\"shop\", \"gone\"]";
+    let loaded = load(&Case { file, ..NOTHING }).unwrap();
+    let hosts = &loaded.config.permissions().connections["shop"];
+    assert_eq!(hosts.iter().collect::<Vec<_>>(), ["api.example"]);
+    let granted = loaded.config.granted_connections();
+    assert_eq!(granted.values().flatten().collect::<Vec<_>>(), ["shop"]);
+    for (file, expected) in [
+        (
+            "[connections.shop]\nissuer = \"https://login.example\"",
+            "connections.shop.issuer has the value \"https://login.example\" (from windlass.toml:2), which is of no use without client_id",
+        ),
+        (
+            "[connections.shop]\ntoken_url = \"https://a.example/token\"\nclient_id = \"w\"",
+            "connections.shop.token_url has the value \"https://a.example/token\" (from windlass.toml:2), which is one of two addresses",
+        ),
+        (
+            "[connections.shop]\nclient_id = \"w\"",
+            "connections.shop.client_id has the value \"w\" (from windlass.toml:2), which is of no use without an authorization server",
+        ),
+        (
+            "[connections.shop]\nissuer = \"https://a.example\"\nclient_id = \"w\"\nscopes = [\"a b\"]",
+            "connections.shop.scopes",
+        ),
+        ("[connections.\"a b\"]\nclient_id = \"w\"", "connections"),
+    ] {
+        let refusal = refusal(&Case { file, ..NOTHING });
+        assert!(refusal.contains(expected), "{refusal}");
+    }
+}

@@ -358,6 +358,53 @@ impl TryFrom<String> for McpName {
 }
 
 text!(
+    /// What an authorization server may be asked for (RFC 6749, section 3.3).
+    TokenScope,
+    "a scope of 1 to 256 characters, without spaces, quotes and backslashes",
+    |text| {
+        let fits = (1..=256).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(&byte));
+        fits.then(|| text.to_owned())
+    }
+);
+
+/// The name of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ConnectionName(String);
+
+/// No file of a tool could name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no connection can have that name; names have 1 to 64 letters, digits, hyphens and underscores"
+)]
+pub struct NoConnectionName;
+
+impl ConnectionName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Leaf for ConnectionName {
+    fn takes() -> String {
+        "the name of a connection, such as shop".to_owned()
+    }
+}
+
+impl TryFrom<String> for ConnectionName {
+    type Error = NoConnectionName;
+
+    fn try_from(name: String) -> Result<Self, NoConnectionName> {
+        let fits = (1..=64).contains(&name.len())
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+        fits.then_some(Self(name)).ok_or(NoConnectionName)
+    }
+}
+
+text!(
     /// The name of an environment variable.
     VariableName,
     "the name of an environment variable, such as DATABASE_URL",
@@ -914,6 +961,10 @@ impl Named for SecretName {
 
 impl Named for McpName {
     const PLACEHOLDER: &str = "SERVER";
+}
+
+impl Named for ConnectionName {
+    const PLACEHOLDER: &str = "CONNECTION";
 }
 
 impl Named for HeaderLabel {

@@ -14,6 +14,7 @@ pub use verify::{BadRecord, Fault, Standing, Verified, VerifyError, verify, veri
 
 use crate::subscriber::{SessionIdentity, Subscriber};
 use file::ChainedFile;
+pub use line::ConnectionChange;
 use line::{Entry, Found, Revoked, What};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
@@ -72,6 +73,7 @@ struct QueueState {
     entries: Vec<Entry>,
     found: Vec<Found>,
     revoked: Vec<Revoked>,
+    connections: Vec<ConnectionChange>,
     lost: u64,
     is_closed: bool,
 }
@@ -211,9 +213,15 @@ impl Audit {
         self.push(|state| state.revoked.push(revoked));
     }
 
+    /// Writes down that a user has connected an account, or that a connection has ended.
+    pub fn connection_changed(&self, change: ConnectionChange) {
+        self.push(|state| state.connections.push(change));
+    }
+
     fn push(&self, push: impl FnOnce(&mut QueueState)) {
         let mut state = self.queue.lock();
-        let waiting = state.entries.len() + state.found.len() + state.revoked.len();
+        let waiting =
+            state.entries.len() + state.found.len() + state.revoked.len() + state.connections.len();
         if state.is_closed || waiting >= WAITING_MAX {
             state.lost += 1;
             return;
@@ -292,6 +300,7 @@ impl Writer {
             state.entries.is_empty()
                 && state.found.is_empty()
                 && state.revoked.is_empty()
+                && state.connections.is_empty()
                 && !state.is_closed
         };
         let filled = &self.queue.filled;
@@ -315,6 +324,7 @@ impl Writer {
                 entries: std::mem::take(&mut state.entries),
                 found: std::mem::take(&mut state.found),
                 revoked: std::mem::take(&mut state.revoked),
+                connections: std::mem::take(&mut state.connections),
                 lost: std::mem::take(&mut state.lost),
                 is_closed,
             }
@@ -349,6 +359,8 @@ impl Writer {
         }
         let revoked = batch.revoked.iter().map(line::of_revoked);
         self.unwritten.extend(revoked);
+        let connections = batch.connections.iter().map(line::of_connection);
+        self.unwritten.extend(connections);
         if batch.lost > 0 {
             self.unwritten.push_back(line::of_loss(batch.lost));
             let lines = batch.lost;

@@ -1,5 +1,6 @@
 //! The keys in the data folder: the one with which the server signs what clients show again, such as the ids of anonymous
-//! ones, so that a blocked one cannot pick another id, and the ledger's, from which keys of effects and tokens of approvals are derived. Owns the files; knows no
+//! ones, so that a blocked one cannot pick another id, the ledger's, from which keys of effects and tokens of approvals are derived, and that of
+//! users' connections. Owns the files; knows no
 //! cookie, no block and no ledger.
 
 use crate::ids::{self, NoRandomness};
@@ -17,6 +18,8 @@ use windlass_tool::private;
 pub const FILE_NAME: &str = "client.key";
 /// That of the ledger's key.
 pub const LEDGER_FILE_NAME: &str = "ledger.key";
+/// That of the key under which tokens of users' connections are encrypted.
+pub const CONNECTIONS_FILE_NAME: &str = "connections.key";
 const KEY_BYTES: usize = 32;
 /// How a file begins whose form is another than that of version 1, which is the bytes of the key and nothing else. The version follows.
 const VERSION_MARK: &[u8] = b"windlass-key ";
@@ -92,6 +95,28 @@ pub enum KeyError {
 /// again, and changes of before are not recognised.
 pub fn ledger_key(data_folder: &Path) -> Result<ServerKey, KeyError> {
     open(data_folder, LEDGER_FILE_NAME).map(ServerKey::new)
+}
+
+/// Encrypts what is kept of users' connections, and the links by which they connect.
+pub struct ConnectionsKey {
+    key: KeyBytes,
+}
+
+impl std::fmt::Debug for ConnectionsKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("ConnectionsKey(<redacted>)")
+    }
+}
+
+impl ConnectionsKey {
+    /// That of a data folder, made when it is first asked for. Without it no connection of before is of any use.
+    pub fn open(data_folder: &Path) -> Result<Self, KeyError> {
+        open(data_folder, CONNECTIONS_FILE_NAME).map(|key| Self { key })
+    }
+
+    pub fn bytes(&self) -> &[u8; KEY_BYTES] {
+        &self.key
+    }
 }
 
 /// Signs where the audit stood. Derived from the ledger's key, so that a server has one more secret and no more files.

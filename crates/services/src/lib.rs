@@ -6,6 +6,7 @@ pub mod conference;
 mod exchange;
 pub mod google_calendar;
 pub mod images;
+pub mod oauth;
 mod plain;
 pub mod search;
 mod service_account;

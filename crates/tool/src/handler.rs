@@ -3,6 +3,7 @@
 
 mod calendar;
 mod cancellation;
+mod connections;
 mod failure;
 mod form;
 mod handover;
@@ -36,6 +37,10 @@ pub use calendar::{
     CalendarEvent, CalendarRange, Calendars, EventList, EventsRequest, FreeSlot, LinkTrouble,
 };
 pub use cancellation::Cancellation;
+pub use connections::{
+    CONNECT_PATH, ConnectInvitation, ConnectionError, Connections, TokenRequest, invitation,
+    no_connections,
+};
 pub use failure::{Cause, Failure, Report};
 pub use form::{ContextForm, downstream_key};
 pub use handover::{Handover, HandoverError, Handovers, NewHandover, Urgency, no_handovers};
@@ -472,6 +477,11 @@ pub trait World: Send + Sync {
     /// The calendars. By default there are none.
     fn calendars(&self) -> Arc<dyn Calendars> {
         Arc::new(calendar::NoCalendars)
+    }
+
+    /// The accounts that users have connected. By default none are kept.
+    fn connections(&self) -> Arc<dyn Connections> {
+        no_connections()
     }
 
     /// Tickets that hand conversations over to people. By default none are kept.

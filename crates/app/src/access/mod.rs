@@ -278,10 +278,7 @@ pub(crate) fn refused_token(problem: TokenProblem) -> Refused {
 }
 
 /// The values of the cookies of this name.
-pub(crate) fn cookies<'h>(
-    headers: &'h HeaderMap,
-    name: &'static str,
-) -> impl Iterator<Item = &'h str> {
+pub(crate) fn cookies<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator<Item = &'h str> {
     headers
         .get_all(COOKIE)
         .iter()

@@ -34,6 +34,13 @@ export class ToolError extends Error {
   }
 }
 
+// What the server refuses within a call. An error of the contract fails the call as it is, where the handler does not catch it.
+function refusal({ message, code, data }) {
+  const { type, retryable, suggestion, details } = data ?? {};
+  const error = type ? new ToolError(type, message, { retryable, suggestion, details }) : new Error(message);
+  return Object.assign(error, { code: data?.code ?? code });
+}
+
 const write = process.stdout.write.bind(process.stdout);
 const open = new Map(); // calls that run, by their id
 const asked = new Map(); // what they wait for, by the id of the request
@@ -97,6 +104,7 @@ function contextOf(call, given, signal) {
       get: (id, options = {}) => ask(call, 'kb.get', { id, ...options }),
     },
     secret: (name) => ask(call, 'secret', { name }),
+    connection: (name) => ask(call, 'connection', { name }),
     blocks: { add: (block) => ask(call, 'blocks.add', block) },
     callTool: (id, args = {}) => ask(call, 'callTool', { id, args }),
     http: { fetch: (url, options) => fetchWithin(call, url, options) },
@@ -163,7 +171,7 @@ function take(execute, line) {
   } else if (asked.has(id)) {
     const { resolve, reject } = asked.get(id);
     asked.delete(id);
-    if (error) reject(Object.assign(new Error(error.message), { code: error.data?.code ?? error.code }));
+    if (error) reject(refusal(error));
     else resolve(result);
   }
 }

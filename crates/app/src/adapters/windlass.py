@@ -47,6 +47,17 @@ class ToolError(Exception):
         self.options = {OPTIONS[name]: value for name, value in options.items()}
 
 
+def refusal(error):
+    """What the server refuses within a call. An error of the contract fails the call as it is, where the handler does not catch it."""
+    data = error.get("data") or {}
+    if not data.get("type"):
+        return RequestError(error)
+    refused = ToolError(data["type"], error["message"])
+    refused.options = {name: data[name] for name in ("retryable", "suggestion", "details") if data.get(name) is not None}
+    refused.code = data.get("code")
+    return refused
+
+
 class RequestError(Exception):
     """What the server refuses within a call; `code` says why."""
 
@@ -205,6 +216,9 @@ class Context(dict):
     def secret(self, name):
         return self._ask("secret", name=name)
 
+    def connection(self, name):
+        return self._ask("connection", name=name)
+
     def add_block(self, until, farewell_message=""):
         return self._ask("blocks.add", until=until, farewellMessage=farewell_message)
 
@@ -283,7 +297,7 @@ class Server:
                 context.signal.aborted = True
         elif (answer := self.asked.pop(id, None)) and not answer.done():
             if error := message.get("error"):
-                answer.set_exception(RequestError(error))
+                answer.set_exception(refusal(error))
             else:
                 answer.set_result(message.get("result"))
 

@@ -87,6 +87,7 @@ fn shown(record: &Map<String, Value>) -> String {
             };
             format!("{call} was to stop, asked by {user} over {way}: {came_to}")
         }
+        ("tool_connection", _) => format!("{} {}", text("connection"), text("change")),
         ("tool_outcome_unknown", _) => "outcome unknown".to_owned(),
         ("tool_outcome_settled", _) => format!("settled: {}", text("state")),
         (event, _) => event.to_owned(),

@@ -9,6 +9,7 @@ mod chat;
 mod compare;
 mod completions;
 mod config;
+mod connections;
 mod doctor;
 mod healthcheck;
 mod import;
@@ -111,6 +112,8 @@ enum Command {
     Chat(ChatArguments),
     /// Make, list and revoke API keys
     Keys(KeysArguments),
+    /// List and end the connections of users to outside services
+    Connections(ConnectionsArguments),
     /// List what tools have done, and verify that the audit is whole
     Audit(AuditArguments),
     /// Write everything of the data folder to one file, also while a server uses it
@@ -623,6 +626,56 @@ struct RevokeKeyArguments {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  windlass connections list
+  windlass connections revoke shop --user user:ada")]
+struct ConnectionsArguments {
+    #[command(subcommand)]
+    command: ConnectionsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConnectionsCommand {
+    /// Print which users have connected what, without tokens
+    List(ListConnectionsArguments),
+    /// End a user's connection, and have the service take its tokens back
+    Revoke(RevokeConnectionArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass connections list
+  windlass connections list --format json")]
+struct ListConnectionsArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass connections revoke shop --user user:ada
+  windlass connections revoke shop --user user@acme:ada --tenant acme")]
+struct RevokeConnectionArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The connection's name in the configuration
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The user, as the list has it
+    #[arg(long, value_name = "USER")]
+    user: String,
+    /// The user's tenant, where there are several
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
   windlass audit list --since 1h
   windlass audit verify")]
 struct AuditArguments {
@@ -911,6 +964,7 @@ pub fn main(handlers: Handlers) -> ExitCode {
         Command::Mcp(arguments) => mcp::run(&arguments, handlers),
         Command::Kb(arguments) => kb::run(&arguments),
         Command::Keys(arguments) => keys::run(&arguments),
+        Command::Connections(arguments) => connections::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),

@@ -56,6 +56,7 @@ impl ServedScripts {
             }),
             secrets: config.unlogged(),
             granted: config.granted_secrets(),
+            connections: config.granted_connections(),
         });
         Ok(Self { worker, sources })
     }

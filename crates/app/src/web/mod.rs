@@ -9,6 +9,7 @@ pub(crate) mod cancel;
 pub(crate) mod chat;
 mod client;
 pub(crate) mod completions;
+mod connections;
 pub(crate) mod conversations;
 mod cors;
 mod gate;
@@ -34,6 +35,7 @@ mod voice;
 use crate::access::{Access, EndedClients, Means, Purpose};
 use crate::chat::ChatHost;
 use crate::chat::picture::PictureLimits;
+use crate::connections::ConnectionDesk;
 use crate::handovers::HandoverDesk;
 use crate::knowledge::LiveKnowledge;
 use crate::mcp::McpHost;
@@ -70,6 +72,8 @@ pub(crate) struct ServerState {
     pub(crate) voice: Arc<VoiceService>,
     pub(crate) chat: Arc<ChatHost>,
     pub(crate) handovers: Arc<HandoverDesk>,
+    /// The accounts that users have connected, where something can be connected.
+    pub(crate) connections: Option<Arc<ConnectionDesk>>,
     pub(crate) mcp: Arc<McpHost>,
     /// Whether there is `/mcp`.
     pub(crate) serves_mcp: bool,
@@ -179,6 +183,10 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         )
         .route("/auth/login", get(access::login))
         .route("/auth/callback", get(access::callback))
+        .route("/api/connections", get(connections::list))
+        .route("/api/connections/{id}", delete(connections::end))
+        .route("/connections/start", get(connections::start))
+        .route("/connections/callback/{id}", get(connections::callback))
         .route("/api/info", get(info))
         .route("/api/openapi.json", get(openapi::serve))
         .route("/health", get(health))

@@ -35,7 +35,7 @@ struct File {
 
 macro_rules! files {
     ($($path:literal => $name:literal),+ $(,)?) => {
-        [$(File {
+        &[$(File {
             path: $path,
             content: include_bytes!(concat!("../../../../", $name)),
             content_type: content_type($name),
@@ -44,7 +44,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [File; 41] = files![
+static FILES: &[File] = files![
     "/" => "crates/app/ui/index.html",
     "/app.js" => "crates/app/ui/app.js",
     "/approvals.js" => "crates/app/ui/approvals.js",
@@ -63,6 +63,7 @@ static FILES: [File; 41] = files![
     "/client/voice.js" => "clients/javascript/src/voice.js",
     "/client/zone.js" => "clients/javascript/src/zone.js",
     "/clock.js" => "crates/app/ui/clock.js",
+    "/connections.js" => "crates/app/ui/connections.js",
     "/dom.js" => "crates/app/ui/dom.js",
     "/history.js" => "crates/app/ui/history.js",
     "/icon.svg" => "crates/app/ui/icon.svg",

@@ -228,6 +228,7 @@ fn call_messages() -> Vec<Value> {
             args: None,
             args_omitted: false,
             result: Some("{\"results\":[{\"id\":\"person:colin_archer\"}]}".into()),
+            connect: None,
             parent_call_id: None,
         }),
         written(&ServerMessage::ToolCallFinished {
@@ -243,6 +244,7 @@ fn call_messages() -> Vec<Value> {
             )),
             args_omitted: false,
             result: None,
+            connect: None,
             parent_call_id: None,
         }),
         written(&ServerMessage::ToolCallFinished {
@@ -256,6 +258,7 @@ fn call_messages() -> Vec<Value> {
             args: None,
             args_omitted: false,
             result: Some("{\"backgroundTaskId\":\"9f2c\",\"status\":\"accepted\"}".into()),
+            connect: None,
             parent_call_id: None,
         }),
         written(&ServerMessage::ToolsComplete { tool_count: 1 }),

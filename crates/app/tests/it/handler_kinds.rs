@@ -319,6 +319,8 @@ impl Backend {
             )]),
             variables: BTreeMap::new(),
             granted: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            connection_hosts: BTreeMap::new(),
             unlogged: Vec::new(),
             fetch: fetch_limits(),
             worker: WorkerLimits::default(),

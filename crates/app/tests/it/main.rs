@@ -91,6 +91,7 @@ mod turn_memory;
 mod turns_again;
 mod turns_taken_up;
 mod two_sessions;
+mod user_connections;
 mod versions;
 mod voice;
 mod warnings;

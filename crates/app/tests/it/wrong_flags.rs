@@ -298,6 +298,21 @@ const CASES: &[Case] = &[
         wrong: &[CONFIG, DATA],
     },
     Case {
+        command: "connections list",
+        right: &[],
+        wrong: &[CONFIG, DATA],
+    },
+    Case {
+        command: "connections revoke",
+        right: &["shop", "--user", "user:ada"],
+        wrong: &[
+            CONFIG,
+            DATA,
+            ("--user", "", "cannot be a user"),
+            ("--tenant", "two words", "cannot be a tenant"),
+        ],
+    },
+    Case {
         command: "audit list",
         right: &[],
         wrong: &[

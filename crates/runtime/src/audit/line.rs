@@ -17,7 +17,7 @@ use windlass_store::{
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::error::ErrorType;
-use windlass_tool::id::{CallNumber, EffectId, ToolId, UserId};
+use windlass_tool::id::{CallNumber, EffectId, TenantId, ToolId, UserId};
 use windlass_tool::intent::Intent;
 use windlass_tool::json::{hash, hex};
 use windlass_tool::kind::Mode;
@@ -39,6 +39,9 @@ const REJECTED_INTENT: &str = "tool_intent_rejected";
 
 /// The event of a line that says that an approval stands for more than one call, or does so no longer.
 const STANDING: &str = "tool_standing_approval";
+
+/// The event of a line that says that a user has connected an account, or that a connection has ended.
+const CONNECTION: &str = "tool_connection";
 
 /// Characters of the JSON that a handler gives to a line of its own.
 const DATA_CHARACTERS_MAX: usize = 65_536;
@@ -120,6 +123,20 @@ pub(super) struct Revoked {
     pub(super) user_id: UserId,
     pub(super) standing: StandingApproval,
     pub(super) now_unix_ms: u64,
+}
+
+/// What became of a user's connection to a service. It holds no token.
+#[derive(Clone, Debug)]
+pub struct ConnectionChange {
+    pub tenant: TenantId,
+    pub user_id: UserId,
+    /// Its name in the configuration.
+    pub connection: String,
+    /// `connected` or `ended`.
+    pub change: &'static str,
+    /// Of an end: who wanted it.
+    pub reason: Option<&'static str>,
+    pub now_unix_ms: u64,
 }
 
 impl Entry {
@@ -397,6 +414,32 @@ pub(super) fn of_revoked(revoked: &Revoked) -> Value {
         line[name] = value.into();
     }
     line
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ConnectionLine<'a> {
+    event: &'static str,
+    timestamp: String,
+    tenant_id: &'a str,
+    user_id: &'a str,
+    connection: &'a str,
+    change: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+}
+
+pub(super) fn of_connection(change: &ConnectionChange) -> Value {
+    let line = ConnectionLine {
+        event: CONNECTION,
+        timestamp: rfc3339(change.now_unix_ms),
+        tenant_id: change.tenant.as_str(),
+        user_id: change.user_id.as_str(),
+        connection: &change.connection,
+        change: change.change,
+        reason: change.reason,
+    };
+    serde_json::to_value(line).expect("a line has text keys")
 }
 
 #[derive(Serialize)]

@@ -3,7 +3,7 @@
 
 use crate::redaction::without_sensitive;
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use windlass_session::RememberOffer;
 use windlass_session::client::{
@@ -15,6 +15,7 @@ use windlass_store::{StandingApproval, StandingScope};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{Outcome, ToolResponse, rfc3339};
 use windlass_tool::error::ErrorType;
+use windlass_tool::handler;
 use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -117,6 +118,9 @@ pub enum ServerMessage<'a> {
         /// The beginning of the result's JSON, for people.
         #[serde(skip_serializing_if = "Option::is_none")]
         result: Option<Cow<'a, str>>,
+        /// Of a call that needs an account of the user's: how the user connects it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        connect: Option<&'a Map<String, Value>>,
         #[serde(
             serialize_with = "optional_call_name",
             skip_serializing_if = "Option::is_none"
@@ -455,6 +459,12 @@ fn shown_message(record: &CallRecord) -> Option<&str> {
     (record.parent().is_none() && !may_quote).then_some(&*error.message)
 }
 
+/// How the user connects what a call needs.
+fn invitation(record: &CallRecord) -> Option<&Map<String, Value>> {
+    let error = record.response.expose().error()?;
+    handler::invitation(error.details.as_ref())
+}
+
 fn call_finished<'r>(
     record: &'r CallRecord,
     args: Option<Cow<'r, Arguments>>,
@@ -472,6 +482,7 @@ fn call_finished<'r>(
         args,
         args_omitted,
         result: shown_result(record),
+        connect: invitation(record),
         parent_call_id: record.parent(),
     }
 }

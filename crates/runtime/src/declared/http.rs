@@ -6,12 +6,17 @@ use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    Context, Execution, Failure, FetchError, Finding, Handler, Http, HttpRequest, IDEMPOTENCY_KEY,
-    Invocation, Lookup, LookupInvocation, OutcomeLookup, Placement, Redirects, downstream_key,
+    ConnectionError, Context, Execution, Failure, FetchError, Finding, Handler, Http, HttpAnswer,
+    HttpRequest, IDEMPOTENCY_KEY, Invocation, Lookup, LookupInvocation, OutcomeLookup, Placement,
+    Redirects, downstream_key,
 };
 use windlass_tool::handler_file::{
     Answered, Filling, HttpHandler, HttpTemplate, Rendered, Unrenderable, unanswered,
 };
+use windlass_tool::sensitive::Sensitive;
+
+/// The status by which a service says that it takes no token of a request, and has done nothing.
+const UNAUTHORIZED: u16 = 401;
 
 pub(super) fn handler(
     file: HttpHandler,
@@ -76,6 +81,55 @@ impl Inner {
     }
 }
 
+/// Why a request of a call has no answer.
+enum Unsent {
+    Fetch(FetchError),
+    Connection(ConnectionError),
+}
+
+impl Inner {
+    /// One request, with the access token of the caller's connection where the file names one. A service that takes the token no more
+    /// has done nothing, so that it is asked once more with a new one.
+    async fn ask<F>(
+        &self,
+        request: HttpRequest,
+        context: &Context,
+        fetch: impl Fn(HttpRequest) -> F,
+    ) -> Result<HttpAnswer, Unsent>
+    where
+        F: Future<Output = Result<HttpAnswer, FetchError>>,
+    {
+        let Some(connection) = &self.file.connection else {
+            return fetch(request).await.map_err(Unsent::Fetch);
+        };
+        let connections = context.world.connections();
+        let mut rejected = None;
+        for _ in 0..2 {
+            let token = connections.token(context.token_request(connection, rejected));
+            let token = token.await.map_err(Unsent::Connection)?;
+            let mut request = with_token(request.clone(), &token);
+            request.timeout_ms = request.timeout_ms.min(context.left_ms());
+            if request.timeout_ms == 0 {
+                let late = FetchError::Refused("the call's time is up".to_owned());
+                return Err(Unsent::Fetch(late));
+            }
+            let answer = fetch(request).await.map_err(Unsent::Fetch)?;
+            if answer.status != UNAUTHORIZED {
+                return Ok(answer);
+            }
+            rejected = Some(token);
+        }
+        let refused = connections.refused(context.token_request(connection, None));
+        Err(Unsent::Connection(refused))
+    }
+}
+
+fn with_token(mut request: HttpRequest, token: &Sensitive<String>) -> HttpRequest {
+    let bearer = format!("Bearer {}", token.expose());
+    request.headers.push(("Authorization".to_owned(), bearer));
+    request
+}
+
 impl Handler for HttpFile {
     fn execute(&self, invocation: Invocation) -> Execution {
         let Invocation { arguments, context } = invocation;
@@ -102,16 +156,21 @@ impl Handler for HttpFile {
             }
         }
         Execution::Pending(Box::pin(async move {
-            match fetch_in_pieces(inner.way.as_ref(), request, &context).await {
+            let fetch = |request| fetch_in_pieces(inner.way.as_ref(), request, &context);
+            match inner.ask(request, &context, fetch).await {
                 Ok(answer) => Answered {
                     template: &inner.file.request,
                     answer: &answer,
                     writes: context.may_change(),
                 }
                 .result(),
-                Err(error) => {
+                Err(Unsent::Fetch(error)) => {
                     tracing::warn!(tool = %context.tool.id, %error, "a request of a tool failed");
                     Err(unanswered(&error).into())
+                }
+                Err(Unsent::Connection(error)) => {
+                    tracing::info!(tool = %context.tool.id, %error, "a tool was not run for its user");
+                    Err(error.into())
                 }
             }
         }))
@@ -147,14 +206,19 @@ impl OutcomeLookup for HttpFile {
                 return Finding::Unknown;
             };
             let request = inner.request(rendered, &context);
-            match inner.lookup_way.fetch(request).await {
+            let fetch = |request| inner.lookup_way.fetch(request);
+            match inner.ask(request, &context, fetch).await {
                 Ok(answer) => Answered {
                     template,
                     answer: &answer,
                     writes: true,
                 }
                 .finding(),
-                Err(error) => {
+                Err(Unsent::Fetch(error)) => {
+                    tracing::warn!(tool = %context.tool.id, %error, "a lookup of a tool failed");
+                    Finding::Unknown
+                }
+                Err(Unsent::Connection(error)) => {
                     tracing::warn!(tool = %context.tool.id, %error, "a lookup of a tool failed");
                     Finding::Unknown
                 }

@@ -8,16 +8,20 @@ mod webhook;
 
 use crate::fetch::{Endpoint, FetchLimits, Fetcher, Places, Resolver, WayOut};
 use crate::mcp::McpServers;
-use crate::worker::{Grants, ServedTool, Worker, WorkerLimits, WorkerOptions, WorkerProgram};
+use crate::worker::{
+    ConnectionGrants, Grants, ServedTool, Worker, WorkerLimits, WorkerOptions, WorkerProgram,
+};
 use ::http::Uri;
 pub use signature::{SigningKey, SigningRefusal};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::artifact::{DeclaredTool, FileLoader};
 use windlass_tool::handler::{Handler, Http};
-use windlass_tool::handler_file::{BoundSecret, HandlerFile, ProcessHandler, may_go_to};
+use windlass_tool::handler_file::{
+    BoundSecret, HandlerFile, HttpHandler, ProcessHandler, may_go_to,
+};
 use windlass_tool::id::ToolId;
 use windlass_tool::sensitive::Sensitive;
 
@@ -31,6 +35,10 @@ pub struct DeclaredHandlers {
     pub variables: BTreeMap<ToolId, Vec<String>>,
     /// Secrets that tools' processes may ask for.
     pub granted: Grants,
+    /// Connections for whose access tokens tools' processes may ask.
+    pub connections: ConnectionGrants,
+    /// The hosts that access tokens of each connection may be sent to.
+    pub connection_hosts: BTreeMap<String, BTreeSet<String>>,
     /// Texts that never reach the log.
     pub unlogged: Vec<Sensitive<String>>,
     pub fetch: FetchLimits,
@@ -44,6 +52,7 @@ impl FileLoader for DeclaredHandlers {
         let secrets = self.secrets_of(&declared.file)?;
         match declared.file {
             HandlerFile::Http(ref http) => {
+                self.check_connection(http)?;
                 let way = self.way_out(http.request.origin())?;
                 let lookup_way = match &http.lookup {
                     Some(lookup) if lookup.origin() != http.request.origin() => {
@@ -86,6 +95,27 @@ impl DeclaredHandlers {
             )),
         })
         .collect()
+    }
+
+    /// Whether the access tokens of the connection that a file names may go where it sends them.
+    fn check_connection(&self, http: &HttpHandler) -> Result<(), String> {
+        let Some(name) = &http.connection else {
+            return Ok(());
+        };
+        let hosts = self.connection_hosts.get(name).ok_or_else(|| {
+            format!(
+                "there is no connection {name}; add it to the configuration as [connections.{name}]"
+            )
+        })?;
+        let lookup = http.lookup.iter();
+        let mut requests = std::iter::once(&http.request).chain(lookup);
+        match requests.find(|request| !may_go_to(hosts, request.origin())) {
+            None => Ok(()),
+            Some(request) => Err(format!(
+                "access tokens of the connection {name} may not go to {}; add that host to connections.{name}.hosts in the configuration, if it is to have them",
+                request.origin()
+            )),
+        }
     }
 
     /// The way to the one place that a file names.
@@ -136,6 +166,12 @@ impl DeclaredHandlers {
                 .granted
                 .get_key_value(declared.tool)
                 .map(|(tool, secrets)| (tool.clone(), secrets.clone()))
+                .into_iter()
+                .collect(),
+            connections: self
+                .connections
+                .get_key_value(declared.tool)
+                .map(|(tool, names)| (tool.clone(), names.clone()))
                 .into_iter()
                 .collect(),
         });

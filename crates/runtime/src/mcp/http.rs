@@ -4,6 +4,7 @@
 use super::headers::written;
 use super::link::{AskError, Asked, UnansweredEnd};
 use super::message::{Revision, Told, is_not_carried_out, told};
+use super::users::UserToken;
 use crate::worker::wire::{self, Incoming};
 use serde_json::value::RawValue;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +30,8 @@ pub(super) struct HttpKit {
     pub(super) way: Arc<dyn Http>,
     /// What proves who asks.
     pub(super) headers: Vec<(String, Sensitive<String>)>,
+    /// The access token of the user whose connection it is, where it is one's.
+    pub(super) token: UserToken,
     pub(super) message_bytes_max: usize,
     /// Told that the list of tools is another now.
     pub(super) on_change: Arc<dyn Fn() + Send + Sync>,
@@ -101,6 +104,9 @@ impl HttpWire {
         all.extend(headers);
         let secret = self.kit.headers.iter();
         all.extend(secret.map(|(name, value)| (name.clone(), value.expose().clone())));
+        if let Some(token) = self.kit.token.get() {
+            all.push(own("authorization", &format!("Bearer {}", token.expose())));
+        }
         HttpRequest {
             method: "POST".to_owned(),
             url: self.kit.url.clone(),

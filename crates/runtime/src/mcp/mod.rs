@@ -14,10 +14,11 @@ mod opening;
 mod process;
 mod result;
 mod server;
+mod users;
 
 use crate::fetch::{FetchLimits, Resolver};
 pub use server::McpServer;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub struct McpAddress {
     pub url: String,
     /// The name of the secret that is sent as `Authorization: Bearer`.
     pub bearer: Option<String>,
+    /// The name of the connection whose access token, that of the call's own user, is sent so in its place.
+    pub connection: Option<String>,
     /// Headers, and the names of the secrets in them.
     pub headers: BTreeMap<String, String>,
     pub fetch: FetchLimits,
@@ -98,6 +101,8 @@ impl Default for McpLimits {
 pub struct McpSurroundings {
     /// The secrets that settings may name.
     pub secrets: BTreeMap<String, BoundSecret>,
+    /// The connections that settings may name, and the hosts that access tokens of each may be sent to.
+    pub connections: BTreeMap<String, BTreeSet<String>>,
     /// Texts that never reach the log.
     pub unlogged: Vec<Sensitive<String>>,
     pub resolver: Arc<dyn Resolver>,
@@ -131,7 +136,8 @@ impl McpServers {
     /// Connects those whose tools are imported, so that the first call finds them ready. Nobody waits for it. Needs a tokio runtime.
     pub fn start(&self) {
         let servers = self.0.values().flatten();
-        for server in servers.filter(|server| server.is_wanted()) {
+        // Those of a connection are each user's own.
+        for server in servers.filter(|server| server.is_wanted() && server.connection().is_none()) {
             server.start();
         }
     }

@@ -1,6 +1,7 @@
 //! How a connection begins: which revision the server speaks, and the handshake of the older one. Knows no tool.
 
 use super::link::{AskError, Asked, Link, Wire};
+use super::listing::ListError;
 use super::message::{
     CLIENT, HANDSHAKE, HANDSHAKES, Nothing, Revision, STATELESS, UNSUPPORTED_VERSION,
     is_of_stateless, object,
@@ -30,6 +31,17 @@ impl NotOpened {
         Self {
             problem: problem.into(),
             kind: FailureKind::Transient,
+        }
+    }
+
+    /// Of a list that is not to be had.
+    pub(super) fn of_list(error: &ListError) -> Self {
+        match error {
+            ListError::Asking(asked) => Self {
+                problem: error.for_log(),
+                ..Self::of(asked)
+            },
+            ListError::Unreadable(_) => Self::new(error.for_log()),
         }
     }
 

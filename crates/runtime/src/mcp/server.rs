@@ -6,6 +6,7 @@ use super::link::{Link, Wire};
 use super::listing::{self, Listed, ListedTools};
 use super::opening::{NotOpened, open_http, open_process};
 use super::process::{ProcessKit, ProcessWire};
+use super::users::{UserToken, Users};
 use super::{McpAddress, McpLimits, McpPlace, McpProgram, McpSettings, McpSurroundings};
 use crate::fetch::{Endpoint, FetchLimits, Fetcher, Places, WayOut};
 use crate::redaction::Secrets;
@@ -20,6 +21,7 @@ use tokio::time::Instant;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Failure, Handler, Http, Numbers, Report};
 use windlass_tool::handler_file::{DefinitionHash, McpHandler, may_go_to, numbers_of};
+use windlass_tool::id::ClientId;
 use windlass_tool::sensitive::Sensitive;
 
 /// A pause before a new connection that is longer lets calls fail at once.
@@ -44,6 +46,8 @@ pub struct McpServer {
     is_older: AtomicBool,
     /// What was said of tools that are not as they were imported.
     said: Mutex<BTreeMap<String, Option<Listed>>>,
+    /// Where it is called with the tokens of users, their connections to it.
+    users: Users,
 }
 
 /// How the server is reached, with every secret in its place.
@@ -56,6 +60,24 @@ struct Address {
     url: String,
     way: Arc<dyn Http>,
     headers: Vec<(String, Sensitive<String>)>,
+    /// The connection whose users' tokens it is called with.
+    connection: Option<String>,
+    token: UserToken,
+}
+
+impl Address {
+    /// The same for one user, without what proves who imports.
+    fn for_a_user(&self) -> Self {
+        let headers = self.headers.iter();
+        let headers = headers.filter(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
+        Self {
+            url: self.url.clone(),
+            way: self.way.clone(),
+            headers: headers.cloned().collect(),
+            connection: self.connection.clone(),
+            token: UserToken::default(),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -83,6 +105,11 @@ pub(super) struct NotThere {
 }
 
 impl NotThere {
+    /// Whether the server took no proof of who asks.
+    pub(super) fn lets_nobody_in(&self) -> bool {
+        self.error.kind == FailureKind::Auth
+    }
+
     pub(super) fn failure(self) -> Failure {
         let pause = self.pause.map(|pause| pause.as_millis());
         let words = match self.error.kind == FailureKind::Auth {
@@ -106,11 +133,22 @@ impl McpServer {
         surroundings: &McpSurroundings,
     ) -> Result<Arc<Self>, String> {
         let McpSettings { place, limits } = settings;
-        Ok(Arc::new(Self {
-            name: name.into(),
-            way: way(name, place, &limits, surroundings)?,
+        let way = way(name, place, &limits, surroundings)?;
+        let permits = Arc::new(Semaphore::new(limits.concurrency));
+        Ok(Arc::new(Self::unconnected(
+            name.into(),
+            way,
             limits,
-            permits: Arc::new(Semaphore::new(limits.concurrency)),
+            permits,
+        )))
+    }
+
+    fn unconnected(name: Arc<str>, way: Way, limits: McpLimits, permits: Arc<Semaphore>) -> Self {
+        Self {
+            name,
+            way,
+            limits,
+            permits,
             wanted: Mutex::default(),
             current: Mutex::default(),
             changes: AtomicU64::new(0),
@@ -118,7 +156,38 @@ impl McpServer {
             opening: tokio::sync::Mutex::default(),
             is_older: AtomicBool::new(false),
             said: Mutex::default(),
-        }))
+            users: Users::default(),
+        }
+    }
+
+    /// The connection of the configuration whose users' tokens it is called with, if it is.
+    pub(super) fn connection(&self) -> Option<&str> {
+        match &self.way {
+            Way::Address(address) => address.connection.as_deref(),
+            Way::Program(..) => None,
+        }
+    }
+
+    /// The same server as one user reaches it, with a token that counts now. They share the room for calls.
+    pub(super) fn of_user(
+        self: &Arc<Self>,
+        user: &ClientId,
+        token: Sensitive<String>,
+    ) -> Arc<Self> {
+        let Way::Address(address) = &self.way else {
+            return self.clone();
+        };
+        let server = self.users.of(user, || {
+            let way = Way::Address(address.for_a_user());
+            let server =
+                Self::unconnected(self.name.clone(), way, self.limits, self.permits.clone());
+            held(&server.wanted).clone_from(&held(&self.wanted));
+            Arc::new(server)
+        });
+        if let Way::Address(address) = &server.way {
+            address.token.set(token);
+        }
+        server
     }
 
     pub(super) fn name(&self) -> &str {
@@ -268,7 +337,7 @@ impl McpServer {
         let changes = self.changes.load(Ordering::Acquire);
         let names: BTreeMap<String, DefinitionHash> = held(&self.wanted).clone();
         let tools = listing::wanted(&link, until, &|name| names.contains_key(name)).await;
-        let tools = tools.map_err(|error| NotOpened::new(error.for_log()))?;
+        let tools = tools.map_err(|error| NotOpened::of_list(&error))?;
         self.say_what_changed(&names, &tools);
         Ok(Ready {
             link,
@@ -291,6 +360,7 @@ impl McpServer {
                     url: address.url.clone(),
                     way: address.way.clone(),
                     headers: address.headers.clone(),
+                    token: address.token.clone(),
                     message_bytes_max: self.limits.message_bytes_max,
                     on_change,
                 });
@@ -413,6 +483,7 @@ fn way(
         McpPlace::Address(McpAddress {
             url,
             bearer,
+            connection,
             headers,
             fetch,
         }) => {
@@ -435,6 +506,17 @@ fn way(
             for (header, name) in &headers {
                 sent.push((header.clone(), bound(name)?.into()));
             }
+            if let Some(connection) = &connection {
+                let hosts = surroundings.connections.get(connection);
+                let hosts = hosts.ok_or_else(|| {
+                    format!("there is no connection {connection}, which mcp.{name} names; add it to the configuration as [connections.{connection}]")
+                })?;
+                if !may_go_to(hosts, &origin) {
+                    return Err(format!(
+                        "access tokens of the connection {connection} may not go to {origin}; add that host to connections.{connection}.hosts in the configuration, if it is to have them"
+                    ));
+                }
+            }
             let fetch = FetchLimits {
                 body_bytes_max: limits.message_bytes_max,
                 ..fetch
@@ -444,6 +526,8 @@ fn way(
                 url,
                 way: Arc::new(WayOut(fetcher)),
                 headers: sent,
+                connection,
+                token: UserToken::default(),
             }))
         }
     }

@@ -23,6 +23,7 @@ use windlass_session::model::Role;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{Outcome, ToolResponse, rfc3339};
 use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::handler;
 use windlass_tool::id::CallNumber;
 use windlass_tool::sensitive::Sensitive;
 
@@ -230,6 +231,7 @@ impl<O: Outlet> UiStream<O> {
                     // The question follows, and is what the client is to show.
                     return self.unasked.push((call, error_text));
                 }
+                self.invite(&tool_call_id, error);
                 self.chunk(&Chunk::ToolOutputError {
                     tool_call_id: &tool_call_id,
                     error_text,
@@ -238,6 +240,16 @@ impl<O: Outlet> UiStream<O> {
             }
         }
         self.ended.push(call);
+    }
+
+    /// Shows the link by which the user connects what a call needs. It counts for minutes, so that nobody keeps it.
+    fn invite(&mut self, tool_call_id: &str, error: &CallError) {
+        let Some(connect) = handler::invitation(error.details.as_ref()) else {
+            return;
+        };
+        let mut invitation = connect.clone();
+        invitation.insert("toolCallId".to_owned(), tool_call_id.into());
+        self.data("connect", &Value::Object(invitation), true);
     }
 
     /// A piece of what a call is going to bring, where the client sees it and it has not ended here.
@@ -373,10 +385,11 @@ pub fn notice(kind: &str, data: &Value, words: &str) -> Vec<u8> {
     bytes
 }
 
-/// A stream as a log may keep it: without what was asked of the user in it, because the tokens in those requests are nobody's but
-/// the client's.
+/// A stream as a log may keep it: without what was asked of the user in it and without links to connect, because the tokens in both are
+/// nobody's but the client's.
 pub fn to_keep(stream: &str) -> String {
-    const LEFT_OUT: [&str; 2] = [
+    const LEFT_OUT: [&str; 3] = [
+        "\"type\":\"data-connect\"",
         "\"type\":\"tool-approval-request\"",
         "\"type\":\"data-confirmation-request\"",
     ];

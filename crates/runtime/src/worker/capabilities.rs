@@ -1,8 +1,8 @@
 //! What a worker may ask for within a call, by the names of its protocol: the capabilities of the call's context, and nothing
 //! else. Knows no process.
 
-use super::Grants;
-use super::wire::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
+use super::wire::{INVALID_PARAMS, METHOD_NOT_FOUND, REFUSED, RpcError};
+use super::{ConnectionGrants, Grants};
 use base64_simd::STANDARD;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use windlass_tool::handler::{
-    Block, CapabilityFuture, Context, FetchError, GetRequest, Hit, HttpRequest, KnowledgeError,
-    OutboxClosed, Record, Redirects, SearchRequest,
+    Block, CapabilityFuture, ConnectionError, Context, FetchError, GetRequest, Hit, HttpRequest,
+    KnowledgeError, OutboxClosed, Record, Redirects, SearchRequest,
 };
 
 type CapabilityAnswer = Result<Value, RpcError>;
@@ -171,6 +171,58 @@ pub(super) fn secret(context: &Context, granted: &Grants, params: &RawValue) -> 
                 ),
             ))
         }
+    }
+}
+
+/// An access token of the call's own user, for a connection that the configuration grants the call's tool.
+pub(super) fn connection(
+    context: &Context,
+    granted: &ConnectionGrants,
+    params: &RawValue,
+) -> CapabilityFuture<CapabilityAnswer> {
+    let refuse = |error: RpcError| -> CapabilityFuture<CapabilityAnswer> {
+        Box::pin(std::future::ready(Err(error)))
+    };
+    let Named { name } = match read(params) {
+        Ok(named) => named,
+        Err(error) => return refuse(error),
+    };
+    let tool = &context.tool.id;
+    if !granted.get(tool).is_some_and(|names| names.contains(&name)) {
+        let shown: String = name.chars().take(60).collect();
+        return refuse(RpcError::named(
+            "NOT_ALLOWED",
+            format!(
+                "the tool {tool} is granted no connection {shown:?}: name it in `connections` of [tools.{tool}] in the configuration"
+            ),
+        ));
+    }
+    let asked = context.world.connections();
+    let asked = asked.token(context.token_request(&name, None));
+    let left = Duration::from_millis(context.left_ms());
+    Box::pin(async move {
+        match tokio::time::timeout(left, asked).await {
+            Ok(Ok(token)) => Ok(token.into_inner().into()),
+            Ok(Err(error)) => Err(unconnected(&error)),
+            Err(_) => Err(RpcError::named("TIMEOUT", "the call's time is up")),
+        }
+    })
+}
+
+/// Why there is no token, such that a handler that does not catch it fails with the error of the tool's contract.
+fn unconnected(error: &ConnectionError) -> RpcError {
+    let report = error.report();
+    RpcError {
+        code: REFUSED,
+        message: report.message,
+        data: Some(json!({
+            "name": "ToolError",
+            "code": report.kind,
+            "type": report.kind,
+            "retryable": report.retryable,
+            "suggestion": report.suggestion,
+            "details": report.details,
+        })),
     }
 }
 

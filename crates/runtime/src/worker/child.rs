@@ -8,6 +8,7 @@ use super::process::Process;
 use super::wire::{self, Incoming, NOT_BEGUN, REFUSED, RpcError};
 use super::{NotStarted, Shared, capabilities};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use windlass_tool::error::ErrorType;
 use windlass_tool::handler::{
     Cause, Failure, HandlerResult, Loss, Mended, Success, glance, mend, noted, read_response,
 };
+use windlass_tool::sensitive::Sensitive;
 
 /// How long what belongs to a process's end may take: its status, and the rest of its output.
 const END_GRACE: Duration = Duration::from_millis(500);
@@ -364,9 +366,16 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
             return self.shared.pool().send(self.number, line);
         }
         let (shared, number, id) = (self.shared.clone(), self.number, id.to_owned());
-        let asked = capabilities::begin(context, method, params);
+        let asked = match method {
+            "connection" => capabilities::connection(&context, &self.shared.connections, params),
+            _ => capabilities::begin(context, method, params),
+        };
+        let is_token = method == "connection";
         let request = tokio::spawn(async move {
             let answer = asked.await;
+            if is_token && let Ok(Value::String(token)) = &answer {
+                shared.note_given(Sensitive(token.clone()));
+            }
             shared.pool().send(number, wire::answer(&id, &answer));
         });
         let abort = request.abort_handle();

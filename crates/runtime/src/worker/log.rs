@@ -3,7 +3,7 @@
 
 use super::Shared;
 use crate::redaction::Secrets;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::time::Instant;
@@ -82,7 +82,9 @@ pub(super) fn without_calls(shared: &Shared, number: u64, words: &str) -> String
     for arguments in shared.pool().arguments(number) {
         of_calls.add(&arguments, &everything);
     }
-    of_calls.without_words(&shared.secrets.without(words))
+    let given = shared.given.lock().unwrap_or_else(PoisonError::into_inner);
+    let given = Secrets::of(given.iter().cloned().collect());
+    of_calls.without_words(&given.without(&shared.secrets.without(words)))
 }
 
 fn write(shared: &Shared, number: u64, limit: &mut LineLimit, line: &[u8]) {

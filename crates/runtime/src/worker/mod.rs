@@ -14,7 +14,7 @@ use crate::redaction::Secrets;
 use child::Serving;
 use pool::{Call, Pool};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -100,6 +100,9 @@ impl Default for WorkerLimits {
     }
 }
 
+/// Access tokens of users that are remembered to keep them out of the log.
+const GIVEN_MAX: usize = 256;
+
 /// A request that each process answers before its first call, such as `load`.
 #[derive(Clone, Debug)]
 pub struct WorkerRequest {
@@ -119,7 +122,12 @@ pub struct WorkerOptions {
     pub secrets: Vec<Sensitive<String>>,
     /// Secrets that tools may ask for.
     pub granted: Grants,
+    /// Connections for whose access tokens tools may ask.
+    pub connections: ConnectionGrants,
 }
+
+/// For each tool the connections whose access tokens its code may have as they are, each of the call's own user.
+pub type ConnectionGrants = BTreeMap<ToolId, BTreeSet<String>>;
 
 /// For each tool the secrets that its code may have as they are, by their names.
 pub type Grants = BTreeMap<ToolId, BTreeMap<String, Sensitive<String>>>;
@@ -158,6 +166,9 @@ struct Shared {
     first_requests: Box<dyn Fn() -> Vec<WorkerRequest> + Send + Sync>,
     secrets: Secrets,
     granted: Grants,
+    connections: ConnectionGrants,
+    /// The access tokens that calls were given last, which no log shows.
+    given: Mutex<VecDeque<Sensitive<String>>>,
     pool: Mutex<Pool>,
 }
 
@@ -171,6 +182,7 @@ impl Worker {
             first_requests,
             mut secrets,
             granted,
+            connections,
         } = options;
         secrets.extend(granted.values().flat_map(BTreeMap::values).cloned());
         Arc::new(Self {
@@ -181,6 +193,8 @@ impl Worker {
                 first_requests,
                 secrets: Secrets::of(secrets),
                 granted,
+                connections,
+                given: Mutex::default(),
                 pool: Mutex::new(Pool::new(limits)),
             }),
         })
@@ -210,6 +224,18 @@ impl Shared {
     fn pool(&self) -> MutexGuard<'_, Pool> {
         // A panic leaves at most one call without its answer, and that one has its own deadline.
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a token that a call is given, so that it is known in what the program writes.
+    fn note_given(&self, token: Sensitive<String>) {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        if given.contains(&token) {
+            return;
+        }
+        if given.len() >= GIVEN_MAX {
+            given.pop_front();
+        }
+        given.push_back(token);
     }
 
     /// Gives waiting calls to children, and starts those that are missing.

@@ -56,6 +56,7 @@ fn worker_of(
         first_requests: Box::new(move || first_requests.clone()),
         secrets: vec!["hidden-key".to_owned().into()],
         granted: granted(),
+        connections: std::collections::BTreeMap::new(),
     })
 }
 

@@ -145,6 +145,7 @@ export default (function (native) {
       blocks: freeze({ add: ask('blocks.add') }),
       http: freeze({ fetch: (input, init) => globalThisFetch()(input, init) }),
       secret: async (name) => request('secret', { name: String(name) }),
+      connection: async (name) => request('connection', { name: String(name) }),
       output(piece) {
         // A change that has begun goes on.
         if (aborted && !plain.effectId) throw new Error(NOBODY_WAITS);

@@ -87,6 +87,8 @@ interface Context<Arguments = any> extends Invocation<Arguments> {
   readonly http: { fetch(url: string | URL, init?: FetchInit): Promise<Response> };
   /** A secret that `tools.NAME.secrets` of the configuration grants this tool. */
   secret(name: string): Promise<string>;
+  /** An access token of this user's, for a connection that `tools.NAME.connections` of the configuration grants this tool. */
+  connection(name: string): Promise<string>;
   progress(message: string, fraction?: number): void;
   /** Shows the user a piece of what the call is going to bring. `yield` of a generator does the same. The model reads the result alone. */
   output(piece: unknown): void;

@@ -39,6 +39,8 @@ pub struct HttpHandler {
     pub idempotency_header: Option<String>,
     /// What is asked to find out what became of an effect.
     pub lookup: Option<HttpTemplate>,
+    /// The connection of the user whose access token goes with each request, as `Authorization`.
+    pub connection: Option<String>,
     /// Milliseconds.
     pub timeout_ms: Option<u64>,
 }
@@ -150,6 +152,8 @@ pub struct Permissions {
     pub secrets: BTreeMap<String, BTreeSet<String>>,
     /// The MCP servers that there are.
     pub mcp_servers: BTreeSet<String>,
+    /// The connections that there are, and the hosts that access tokens of each may be sent to.
+    pub connections: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// A secret of handlers, and the hosts that it may be sent to, as `host` or `host:port`.

@@ -30,7 +30,7 @@ const REQUEST: [&str; 8] = [
     "result",
     "errors",
 ];
-const HTTP: [&str; 11] = [
+const HTTP: [&str; 12] = [
     "kind",
     "method",
     "url",
@@ -42,6 +42,7 @@ const HTTP: [&str; 11] = [
     "errors",
     "idempotencyHeader",
     "lookup",
+    "connection",
 ];
 /// Members of a value of a query or a form that is written in a style of its own.
 const STYLED: [&str; 4] = ["value", "style", "explode", "allowReserved"];
@@ -170,9 +171,19 @@ impl HandlerFileReader<'_, '_, '_> {
                 );
             }
         }
+        let connection = self.text(object, "", "connection");
+        if let Some(name) = &connection {
+            let requests = [(&request, ""), (&lookup.clone().flatten(), "/lookup")];
+            for (request, at) in requests {
+                if let Some(request) = request {
+                    self.connection(name, request, at);
+                }
+            }
+        }
         let timeout_ms = self.timeout(object, "");
         Some(HttpHandler {
             request: request?,
+            connection,
             idempotency_header,
             lookup: match lookup {
                 Some(lookup) => Some(lookup?),
@@ -536,6 +547,39 @@ impl HandlerFileReader<'_, '_, '_> {
                 ),
             ),
             Some(_) => {}
+        }
+    }
+
+    /// Judges whether a request may carry the access token of a connection.
+    fn connection(&mut self, name: &str, request: &HttpTemplate, at: &str) {
+        let host = request.origin().split_once("://");
+        let host = host.map_or("api.example.com", |(_, host)| host);
+        match self.judged.permissions.connections.get(name) {
+            // Said once, of the tool's own request.
+            None if !at.is_empty() => {}
+            None => self.report.error(
+                "/connection",
+                format!("there is no connection `{}`", brief(name)),
+                "add it to the configuration as [connections.NAME] with issuer, client_id and hosts",
+            ),
+            Some(hosts) if !may_go_to(hosts, request.origin()) => self.report.error(
+                &pointer(at, "url"),
+                format!("access tokens of the connection `{}` may not go to {host}", brief(name)),
+                format!(
+                    "add \"{host}\" to `connections.{name}.hosts` in the configuration, if that host is to have them"
+                ),
+            ),
+            Some(_) => {}
+        }
+        let mut headers = request.headers.iter();
+        if let Some((header, _)) =
+            headers.find(|(header, _)| header.eq_ignore_ascii_case("authorization"))
+        {
+            self.report.error(
+                &pointer(&pointer(at, "headers"), header),
+                "the connection writes this header itself",
+                "leave the header out, or `connection`",
+            );
         }
     }
 

@@ -24,6 +24,7 @@ fn folder(side_effects: &str, text: &str) -> Folder {
         secrets: ["SHOP_KEY", "HOOK"]
             .map(|name| (name.to_owned(), hosts.clone()))
             .into(),
+        connections: [("shop".to_owned(), hosts)].into(),
         ..Permissions::default()
     };
     let mut schema = manifest("some_tool");
@@ -92,6 +93,55 @@ fn good_files_have_no_problems_and_a_kind_in_the_artifact() {
         folder.file("some-tool/handler.json", text.replace('}', " }"));
         let error = Artifact::load(&folder.artifact()).unwrap_err();
         assert!(error.to_string().contains("was changed after"), "{error}");
+    }
+}
+
+#[test]
+fn only_a_connection_that_may_go_there_stands_in_a_file() {
+    let file = |url: &str, connection: &str, more: &str| {
+        format!(
+            r#"{{"kind": "http", "method": "GET", "url": "{url}", "connection": "{connection}"{more}}}"#
+        )
+    };
+    let lookup = |url: &str| format!(r#", "lookup": {{"method": "GET", "url": "{url}"}}"#);
+    let at = "https://a.example/o";
+    for (side_effects, text, expected) in [
+        ("none", file(at, "shop", ""), None),
+        (
+            "writes",
+            file(at, "shop", &lookup("http://localhost:9000/o")),
+            None,
+        ),
+        (
+            "none",
+            file(at, "desk", ""),
+            Some("there is no connection `desk`"),
+        ),
+        (
+            "none",
+            file("https://b.example/o", "shop", ""),
+            Some("access tokens of the connection `shop` may not go to b.example"),
+        ),
+        (
+            "writes",
+            file(at, "shop", &lookup("https://b.example/o")),
+            Some("access tokens of the connection `shop` may not go to b.example"),
+        ),
+        (
+            "none",
+            file(
+                at,
+                "shop",
+                r#", "headers": {"authorization": "Basic eA=="}"#,
+            ),
+            Some("the connection writes this header itself"),
+        ),
+    ] {
+        let problems = folder(side_effects, &text).problems();
+        match expected {
+            None => assert_eq!(problems, "", "{text}"),
+            Some(expected) => assert!(problems.contains(expected), "{text}: {problems}"),
+        }
     }
 }
 

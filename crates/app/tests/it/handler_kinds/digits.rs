@@ -247,6 +247,8 @@ impl Shop {
             )]),
             variables: BTreeMap::new(),
             granted: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            connection_hosts: BTreeMap::new(),
             unlogged: Vec::new(),
             fetch: fetch_limits(),
             worker: WorkerLimits::default(),

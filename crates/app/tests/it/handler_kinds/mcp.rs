@@ -75,6 +75,7 @@ impl Shop {
             let mut running = command_of(&program, folder.path());
             let mut running = Running::start(running.arg(&place).args(&flags));
             let address = McpAddress {
+                connection: None,
                 url: format!("http://{}/mcp", running.address()),
                 bearer: Some("SHOP_KEY".to_owned()),
                 headers: BTreeMap::new(),
@@ -177,6 +178,7 @@ impl Shop {
         };
         let settings = BTreeMap::from([("shop".to_owned(), self.settings.clone())]);
         let surroundings = McpSurroundings {
+            connections: BTreeMap::new(),
             secrets: BTreeMap::from([("SHOP_KEY".to_owned(), secret)]),
             unlogged: Vec::new(),
             resolver: Arc::new(SystemResolver),
@@ -187,6 +189,8 @@ impl Shop {
             secrets: BTreeMap::new(),
             variables: BTreeMap::new(),
             granted: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            connection_hosts: BTreeMap::new(),
             unlogged: Vec::new(),
             fetch: fetch_limits(),
             worker: WorkerLimits::default(),

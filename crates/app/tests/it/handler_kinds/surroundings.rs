@@ -219,6 +219,7 @@ impl ScriptLoader for Engine {
             first_requests: Box::new(move || vec![load.clone()]),
             secrets: Vec::new(),
             granted: Default::default(),
+            connections: Default::default(),
         });
         let handler = worker.handler(ServedTool::new(script.tool.clone(), Numbers::Doubles));
         self.0.lock().unwrap().push(worker);

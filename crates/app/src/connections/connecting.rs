@@ -1,0 +1,229 @@
+//! How a user connects: the link that a call or a list gives, the browser's way to the authorization server, and its way back. Knows no
+//! route.
+
+use super::browsers::{WAY_SECONDS, Way, Ways};
+use super::service::Service;
+use super::vault::{Kept, Slot};
+use super::{ConnectProblem, ConnectionDesk, blocking};
+use crate::clock;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use windlass_runtime::ids::{self, NoRandomness};
+use windlass_services::oauth::AuthorizationRequest;
+use windlass_tool::handler::CONNECT_PATH;
+use windlass_tool::id::{ClientId, TenantId};
+use windlass_tool::sensitive::Sensitive;
+
+/// Where authorization servers send users back to, each to the address of its connection: what comes back there from one server is never
+/// given to another.
+const CALLBACK: &str = "/connections/callback";
+/// What the names of cookies of browsers on their way begin with.
+const COOKIE_PREFIX: &str = "windlass_connect_";
+/// Characters of a way's id in the name of its cookie.
+const COOKIE_ID_CHARACTERS: usize = 16;
+/// How long a link counts.
+const LINK_SECONDS: u64 = 600;
+/// What is sealed.
+const LINK: &str = "link";
+const STATE: &str = "state";
+
+/// What a link to connect says.
+#[derive(Serialize, Deserialize)]
+struct Link {
+    slot: Slot,
+    expires_unix_ms: u64,
+}
+
+/// What travels to the authorization server and back.
+#[derive(Serialize, Deserialize)]
+struct State {
+    /// Of the way, which is used once.
+    id: String,
+    slot: Slot,
+    expires_unix_ms: u64,
+}
+
+/// Where a browser goes, and the cookie that it takes along.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    pub(crate) address: String,
+    pub(crate) cookie: String,
+}
+
+/// What a browser comes back with.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Returned {
+    #[serde(default)]
+    code: Option<Sensitive<String>>,
+    #[serde(default)]
+    state: Option<String>,
+    #[serde(default)]
+    iss: Option<String>,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+impl ConnectionDesk {
+    pub(super) fn link(&self, service: &Service, slot: &Slot) -> Result<String, NoRandomness> {
+        let link = Link {
+            slot: slot.clone(),
+            expires_unix_ms: clock::now_unix_ms() + LINK_SECONDS * 1_000,
+        };
+        let sealed = self.seal(LINK, &link)?;
+        let origin = service.page_origin.as_deref().unwrap_or_default();
+        Ok(format!("{origin}{CONNECT_PATH}?link={sealed}"))
+    }
+
+    fn seal(&self, purpose: &str, value: &impl Serialize) -> Result<String, NoRandomness> {
+        let text = serde_json::to_vec(value).expect("links and states are plain JSON");
+        self.vault.sealer().seal(purpose, &text)
+    }
+
+    fn unseal<T: DeserializeOwned>(&self, purpose: &str, sealed: &str) -> Option<T> {
+        let text = self.vault.sealer().open(purpose, sealed)?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Sends a browser on its way, if the link is its user's. `browser` is the user that it shows, if it shows one.
+    pub(crate) async fn depart(
+        &self,
+        link: &str,
+        browser: Option<(&TenantId, &ClientId)>,
+        host: Option<&str>,
+    ) -> Result<Departure, ConnectProblem> {
+        let now_unix_ms = clock::now_unix_ms();
+        let link = self.unseal::<Link>(LINK, link);
+        let link = link.filter(|link| now_unix_ms < link.expires_unix_ms);
+        let Link { slot, .. } = link.ok_or(ConnectProblem::BadLink)?;
+        let service = self.services.get(&slot.connection);
+        let service = service.ok_or(ConnectProblem::BadLink)?;
+        let is_own = browser == Some((&slot.tenant, &slot.owner));
+        if !is_own && !service.any_browser {
+            return Err(ConnectProblem::OtherUser);
+        }
+        let origin = match (&service.page_origin, host) {
+            (Some(origin), _) => origin.clone(),
+            (None, Some(host)) => format!("http://{host}"),
+            (None, None) => return Err(ConnectProblem::BadLink),
+        };
+        let (id, secret) = (ids::random_hex()?, ids::random_secret()?);
+        let verifier = Sensitive(ids::random_secret()?);
+        let redirect = format!("{origin}{CALLBACK}/{}", slot.connection);
+        let expires_unix_ms = now_unix_ms + WAY_SECONDS * 1_000;
+        let state = self.seal(
+            STATE,
+            &State {
+                id: id.clone(),
+                slot: slot.clone(),
+                expires_unix_ms,
+            },
+        )?;
+        let request = AuthorizationRequest {
+            redirect: &redirect,
+            state: &state,
+            verifier: verifier.expose(),
+        };
+        let (address, names_issuer) = service.client.authorization_address(request).await?;
+        let way = Way {
+            slot,
+            verifier,
+            redirect,
+            names_issuer,
+            browser: ids::digest(secret.as_bytes()),
+            expires_unix_ms,
+        };
+        let cookie = cookie(&id, &secret, WAY_SECONDS, origin.starts_with("https://"));
+        let begun = self.browsers().begin(id, way, now_unix_ms);
+        begun.map_err(|_| ConnectProblem::TooMany)?;
+        Ok(Departure { address, cookie })
+    }
+
+    fn browsers(&self) -> MutexGuard<'_, Ways> {
+        // Each change is one step, so that a panic elsewhere leaves it whole.
+        self.browsers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a browser back at the address of a connection: the service that its user has connected, and the cookie that takes that of the way away.
+    /// `cookie_of` gives what the browser holds under a cookie's name.
+    pub(crate) async fn arrive(
+        self: &Arc<Self>,
+        connection: &str,
+        returned: Returned,
+        cookie_of: impl Fn(&str) -> Vec<String>,
+    ) -> Result<(String, String), ConnectProblem> {
+        let now_unix_ms = clock::now_unix_ms();
+        let state = returned.state.as_deref().unwrap_or_default();
+        let state = self.unseal::<State>(STATE, state);
+        let state = state.filter(|state| {
+            now_unix_ms < state.expires_unix_ms && state.slot.connection == connection
+        });
+        let state = state.ok_or(ConnectProblem::UnknownWay)?;
+        // Used up from here on, whatever the browser is.
+        let way = self.browsers().end(&state.id, now_unix_ms);
+        let way = way.filter(|way| way.slot == state.slot);
+        let way = way.ok_or(ConnectProblem::UnknownWay)?;
+        let is_its = |secret: &String| ids::digest(secret.as_bytes()) == way.browser;
+        if !cookie_of(&cookie_name(&state.id)).iter().any(is_its) {
+            return Err(ConnectProblem::UnknownWay);
+        }
+        let service = self.services.get(&way.slot.connection);
+        let service = service.ok_or(ConnectProblem::UnknownWay)?;
+        // Before anything else of it is believed.
+        let issuer = returned.iss.as_deref();
+        service.client.judge_issuer(issuer, way.names_issuer)?;
+        if let Some(error) = &returned.error {
+            let word = error.chars().filter(char::is_ascii_graphic).take(64);
+            return Err(ConnectProblem::Declined(word.collect()));
+        }
+        let code = returned.code.ok_or(ConnectProblem::UnknownWay)?;
+        let title = service.title.clone();
+        let desk = self.clone();
+        let connecting = tokio::spawn(async move { desk.connect(way, &code).await });
+        connecting.await.map_err(|_| ConnectProblem::Ending)??;
+        Ok((title, cookie(&state.id, "", 0, false)))
+    }
+
+    /// Goes on where the browser leaves meanwhile: a code is good once.
+    async fn connect(
+        self: Arc<Self>,
+        way: Way,
+        code: &Sensitive<String>,
+    ) -> Result<(), ConnectProblem> {
+        let Way {
+            slot,
+            verifier,
+            redirect,
+            ..
+        } = way;
+        let service = self.services.get(&slot.connection);
+        let service = service.ok_or(ConnectProblem::UnknownWay)?;
+        let redeemed = service
+            .client
+            .redeem(code.expose(), &redirect, verifier.expose());
+        let kept = Kept::new(redeemed.await?, clock::now_unix_ms());
+        let lock = self.lock_of(&slot);
+        let _held = lock.lock().await;
+        let (desk, put, unkept) = (self.clone(), slot.clone(), kept.clone());
+        let written = blocking(move || desk.vault.put(&put, &kept)).await;
+        if let Err(problem) = written.and_then(|put| Ok(put?)) {
+            // Nobody could use the tokens, or end them.
+            self.take_back(&slot, &unkept).await;
+            return Err(problem);
+        }
+        self.note(&slot, "connected", None);
+        Ok(())
+    }
+}
+
+fn cookie_name(id: &str) -> String {
+    let id: String = id.chars().take(COOKIE_ID_CHARACTERS).collect();
+    format!("{COOKIE_PREFIX}{id}")
+}
+
+/// The cookie of a browser on its way. The authorization server's page leads back here, which `Strict` would not let it come along with.
+fn cookie(id: &str, secret: &str, seconds: u64, is_secure: bool) -> String {
+    let name = cookie_name(id);
+    let secure = if is_secure { "; Secure" } else { "" };
+    format!("{name}={secret}; Path=/connections; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}")
+}

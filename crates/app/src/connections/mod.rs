@@ -1,0 +1,247 @@
+//! The accounts at other services that users have connected: how a user connects one, whose tokens a call is given, and how a connection
+//! ends. Tokens lie encrypted in the data folder. Knows no route, no session and no tool.
+
+mod browsers;
+mod connecting;
+mod sealing;
+mod service;
+mod tokens;
+mod vault;
+mod way_out;
+
+use crate::clock;
+use crate::failure::Failure;
+use browsers::Ways;
+pub(crate) use connecting::{Departure, Returned};
+use sealing::Sealer;
+use serde::Serialize;
+use service::Service;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokens::TenantsConnections;
+use vault::{Kept, Vault};
+pub(crate) use vault::{Listed, Slot, VaultError};
+use windlass_config::Config;
+use windlass_runtime::audit::{Audit, ConnectionChange};
+use windlass_runtime::client_key::ConnectionsKey;
+use windlass_runtime::ids::NoRandomness;
+use windlass_services::oauth::OauthError;
+use windlass_tool::envelope::rfc3339;
+use windlass_tool::handler::Connections;
+use windlass_tool::id::{ClientId, TenantId, UserId};
+
+/// All connections of a server.
+pub(crate) struct ConnectionDesk {
+    services: BTreeMap<String, Service>,
+    vault: Vault,
+    browsers: Mutex<Ways>,
+    /// Whoever changes a connection holds its lock, so that one refresh at a time is under way. Those that nobody holds are forgotten.
+    locks: Mutex<BTreeMap<String, Weak<ChangeLock>>>,
+    audit: Option<Arc<Audit>>,
+}
+
+/// The time at which the last refresh of those that wait together brought nothing.
+type ChangeLock = tokio::sync::Mutex<Option<u64>>;
+
+/// Why a browser does not connect anything. The texts are for operators.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectProblem {
+    #[error("the link is over, or none of this server")]
+    BadLink,
+    #[error("the link is for another user than the browser's")]
+    OtherUser,
+    #[error("the browser comes back from a way that is over, was used before, or began elsewhere")]
+    UnknownWay,
+    #[error("too many browsers are on their way")]
+    TooMany,
+    #[error("the user or the authorization server declined: {0}")]
+    Declined(String),
+    #[error(transparent)]
+    Server(#[from] OauthError),
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
+    #[error("the server ends")]
+    Ending,
+}
+
+/// A connection as its user sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Shown {
+    name: String,
+    title: String,
+    connected: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connected_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<String>,
+    /// Where the user connects, or connects anew.
+    connect_url: String,
+}
+
+impl ConnectionDesk {
+    /// `None` where nothing can be connected.
+    ///
+    /// # Errors
+    ///
+    /// The key of connections is not to be had.
+    pub(crate) fn open(
+        config: &Config,
+        audit: Option<Arc<Audit>>,
+    ) -> Result<Option<Arc<Self>>, Failure> {
+        if config.connections.is_empty() {
+            return Ok(None);
+        }
+        let key = ConnectionsKey::open(&config.folders.data).map_err(Failure::of)?;
+        let services = config.connections.iter().map(|(name, connection)| {
+            let name = name.as_str();
+            (name.to_owned(), Service::new(config, name, connection))
+        });
+        Ok(Some(Arc::new(Self {
+            services: services.collect(),
+            vault: Vault::new(
+                &config.folders.data,
+                Sealer::new(&key),
+                config.store.user_connections_max.count(),
+            ),
+            browsers: Mutex::default(),
+            locks: Mutex::default(),
+            audit,
+        })))
+    }
+
+    /// As the tools of a tenant see them.
+    pub(crate) fn of_tenant(self: &Arc<Self>, tenant: &TenantId) -> Arc<dyn Connections> {
+        Arc::new(TenantsConnections::new(self.clone(), tenant.clone()))
+    }
+
+    /// All connections of all users, for operators.
+    pub(crate) fn list(&self) -> Result<Vec<Listed>, VaultError> {
+        self.vault.list()
+    }
+
+    /// The connections that there are for a user.
+    pub(crate) async fn shown(
+        self: &Arc<Self>,
+        tenant: &TenantId,
+        owner: &ClientId,
+    ) -> Result<Vec<Shown>, ConnectProblem> {
+        let mut shown = Vec::new();
+        for (name, service) in &self.services {
+            let slot = Slot {
+                tenant: tenant.clone(),
+                owner: owner.clone(),
+                connection: name.clone(),
+            };
+            let connect_url = self.link(service, &slot)?;
+            let kept = self.read(&slot).await?;
+            let connected_at = kept.as_ref().map(|kept| rfc3339(kept.connected_unix_ms));
+            shown.push(Shown {
+                name: name.clone(),
+                title: service.title.clone(),
+                connected: kept.is_some(),
+                connected_at,
+                scope: kept.and_then(|kept| kept.scope),
+                connect_url,
+            });
+        }
+        Ok(shown)
+    }
+
+    /// Ends a connection, and has the authorization server told. Whether there was one.
+    pub(crate) async fn end(
+        self: &Arc<Self>,
+        slot: Slot,
+        reason: &'static str,
+    ) -> Result<bool, ConnectProblem> {
+        let (was_there, kept) = self.remove(&slot, reason).await?;
+        if let Some(kept) = kept {
+            let desk = self.clone();
+            // The user need not wait: here it has ended.
+            tokio::spawn(async move { desk.take_back(&slot, &kept).await });
+        }
+        Ok(was_there)
+    }
+
+    /// The same for a program that ends right after it: it waits until the authorization server was told.
+    pub(crate) async fn end_and_wait(
+        self: &Arc<Self>,
+        slot: Slot,
+        reason: &'static str,
+    ) -> Result<bool, ConnectProblem> {
+        let (was_there, kept) = self.remove(&slot, reason).await?;
+        if let Some(kept) = kept {
+            self.take_back(&slot, &kept).await;
+        }
+        Ok(was_there)
+    }
+
+    /// Whether there was a connection, and its tokens where they could be read.
+    async fn remove(
+        self: &Arc<Self>,
+        slot: &Slot,
+        reason: &'static str,
+    ) -> Result<(bool, Option<Kept>), ConnectProblem> {
+        let lock = self.lock_of(slot);
+        let _held = lock.lock().await;
+        let kept = self.read(slot).await?;
+        let (desk, removed) = (self.clone(), slot.clone());
+        let was_there = blocking(move || desk.vault.remove(&removed)).await??;
+        if was_there {
+            self.note(slot, "ended", Some(reason));
+        }
+        Ok((was_there, kept))
+    }
+
+    async fn take_back(&self, slot: &Slot, kept: &Kept) {
+        let Some(service) = self.services.get(&slot.connection) else {
+            return;
+        };
+        // With the refresh token, a server takes back everything that came of it.
+        let token = kept.refresh_token.as_ref().unwrap_or(&kept.access_token);
+        if let Err(error) = service.client.revoke(token).await {
+            let connection = &slot.connection;
+            tracing::warn!(connection, %error, "a connection has ended here, and its service was not told");
+        }
+    }
+
+    async fn read(self: &Arc<Self>, slot: &Slot) -> Result<Option<Kept>, ConnectProblem> {
+        let (desk, slot) = (self.clone(), slot.clone());
+        Ok(blocking(move || desk.vault.read(&slot)).await??)
+    }
+
+    fn lock_of(&self, slot: &Slot) -> Arc<ChangeLock> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        let name = slot.name();
+        if let Some(lock) = locks.get(&name).and_then(Weak::upgrade) {
+            return lock;
+        }
+        let lock = Arc::new(ChangeLock::default());
+        locks.insert(name, Arc::downgrade(&lock));
+        lock
+    }
+
+    fn note(&self, slot: &Slot, change: &'static str, reason: Option<&'static str>) {
+        if let Some(audit) = &self.audit {
+            audit.connection_changed(ConnectionChange {
+                tenant: slot.tenant.clone(),
+                user_id: UserId::new(slot.owner.as_str()),
+                connection: slot.connection.clone(),
+                change,
+                reason,
+                now_unix_ms: clock::now_unix_ms(),
+            });
+        }
+    }
+}
+
+/// Does what waits for the disk on a thread for that.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ConnectProblem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| ConnectProblem::Ending)
+}

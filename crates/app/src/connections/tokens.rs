@@ -1,0 +1,176 @@
+//! The access tokens that calls are given: the one that is kept as long as it counts, and else a new one, for which the authorization server
+//! is asked once for all calls that wait. Knows no browser.
+
+use super::service::Service;
+use super::vault::Slot;
+use super::{ConnectionDesk, blocking};
+use crate::clock;
+use std::sync::Arc;
+use windlass_services::oauth::OauthError;
+use windlass_tool::handler::{
+    CapabilityFuture, ConnectInvitation, ConnectionError, Connections, TokenRequest,
+};
+use windlass_tool::id::TenantId;
+use windlass_tool::sensitive::Sensitive;
+
+/// After an authorization server gave nothing, those that waited with the same call do not ask it again at once.
+const PAUSE_MS: u64 = 2_000;
+
+impl ConnectionDesk {
+    async fn token(
+        self: Arc<Self>,
+        slot: Slot,
+        rejected: Option<Sensitive<String>>,
+    ) -> Result<Sensitive<String>, ConnectionError> {
+        let service = self.services.get(&slot.connection);
+        let service = service.ok_or_else(|| ConnectionError::Unknown(slot.connection.clone()))?;
+        let unavailable = |cause: String| ConnectionError::Unavailable {
+            title: service.title.clone(),
+            cause,
+        };
+        let kept = self.read(&slot).await;
+        let kept = kept.map_err(|error| {
+            tracing::error!(%error, "the connections of users cannot be read");
+            unavailable(error.to_string())
+        })?;
+        match kept {
+            None => return Err(self.missing(service, &slot)),
+            Some(kept) if kept.counts(rejected.as_ref(), clock::now_unix_ms()) => {
+                return Ok(kept.access_token);
+            }
+            Some(_) => {}
+        }
+        let desk = self.clone();
+        // A call that ends meanwhile must not take the only new refresh token with it.
+        let refreshing = tokio::spawn(async move { desk.refreshed(slot, rejected).await });
+        let refreshed = refreshing.await;
+        refreshed.unwrap_or_else(|_| Err(unavailable("the server ends".to_owned())))
+    }
+
+    /// A token that counts, of those that wait for it together by one refresh.
+    async fn refreshed(
+        self: Arc<Self>,
+        slot: Slot,
+        rejected: Option<Sensitive<String>>,
+    ) -> Result<Sensitive<String>, ConnectionError> {
+        let service = self.services.get(&slot.connection);
+        let service = service.ok_or_else(|| ConnectionError::Unknown(slot.connection.clone()))?;
+        let unavailable = |cause: String| ConnectionError::Unavailable {
+            title: service.title.clone(),
+            cause,
+        };
+        let lock = self.lock_of(&slot);
+        let mut failed_unix_ms = lock.lock().await;
+        let kept = self.read(&slot).await;
+        let kept = kept.map_err(|error| unavailable(error.to_string()))?;
+        let kept = kept.ok_or_else(|| self.missing(service, &slot))?;
+        let now_unix_ms = clock::now_unix_ms();
+        if kept.counts(rejected.as_ref(), now_unix_ms) {
+            return Ok(kept.access_token);
+        }
+        if failed_unix_ms.is_some_and(|failed| now_unix_ms < failed + PAUSE_MS) {
+            return Err(unavailable("it gave nothing a moment ago".to_owned()));
+        }
+        let Some(refresh_token) = &kept.refresh_token else {
+            return Err(self.over(service, &slot, "expired").await);
+        };
+        match service.client.refresh(refresh_token).await {
+            Ok(granted) => {
+                let kept = kept.refreshed(granted, clock::now_unix_ms());
+                let token = kept.access_token.clone();
+                let (desk, replaced, unkept) = (self.clone(), slot.clone(), kept.clone());
+                let written = blocking(move || desk.vault.replace(&replaced, &kept)).await;
+                match written {
+                    Ok(Ok(true)) => Ok(token),
+                    // Another process has ended it meanwhile, and knows nothing of these tokens.
+                    Ok(Ok(false)) => {
+                        self.take_back(&slot, &unkept).await;
+                        Err(self.missing(service, &slot))
+                    }
+                    Ok(Err(error)) => {
+                        tracing::error!(%error, "new tokens of a connection cannot be kept: its user may have to connect anew");
+                        Ok(token)
+                    }
+                    Err(error) => Err(unavailable(error.to_string())),
+                }
+            }
+            Err(OauthError::Ended) => Err(self.over(service, &slot, "withdrawn").await),
+            Err(error) => {
+                *failed_unix_ms = Some(clock::now_unix_ms());
+                let connection = &slot.connection;
+                tracing::warn!(connection, %error, "an access token cannot be refreshed");
+                Err(unavailable(error.to_string()))
+            }
+        }
+    }
+
+    /// A connection that gives no token any more. Its lock is held.
+    async fn over(
+        self: &Arc<Self>,
+        service: &Service,
+        slot: &Slot,
+        reason: &'static str,
+    ) -> ConnectionError {
+        let (desk, removed) = (self.clone(), slot.clone());
+        match blocking(move || desk.vault.remove(&removed)).await {
+            Ok(Ok(true)) => self.note(slot, "ended", Some(reason)),
+            Ok(Ok(false)) | Err(_) => {}
+            Ok(Err(error)) => {
+                tracing::error!(%error, "a connection that has ended cannot be removed");
+            }
+        }
+        self.missing(service, slot)
+    }
+
+    fn missing(&self, service: &Service, slot: &Slot) -> ConnectionError {
+        match self.link(service, slot) {
+            Ok(url) => ConnectionError::Missing(ConnectInvitation {
+                connection: slot.connection.clone(),
+                title: service.title.clone(),
+                url,
+            }),
+            Err(error) => ConnectionError::Unavailable {
+                title: service.title.clone(),
+                cause: error.to_string(),
+            },
+        }
+    }
+}
+
+/// Those of one tenant's users.
+pub(super) struct TenantsConnections {
+    desk: Arc<ConnectionDesk>,
+    tenant: TenantId,
+}
+
+impl TenantsConnections {
+    pub(super) fn new(desk: Arc<ConnectionDesk>, tenant: TenantId) -> Self {
+        Self { desk, tenant }
+    }
+
+    fn slot(&self, request: &TokenRequest) -> Slot {
+        Slot {
+            tenant: self.tenant.clone(),
+            owner: request.owner.clone(),
+            connection: request.connection.clone(),
+        }
+    }
+}
+
+impl Connections for TenantsConnections {
+    fn token(
+        &self,
+        request: TokenRequest,
+    ) -> CapabilityFuture<Result<Sensitive<String>, ConnectionError>> {
+        let (desk, slot) = (self.desk.clone(), self.slot(&request));
+        Box::pin(desk.token(slot, request.rejected))
+    }
+
+    fn refused(&self, request: TokenRequest) -> ConnectionError {
+        let slot = self.slot(&request);
+        match self.desk.services.get(&slot.connection) {
+            Some(service) => self.desk.missing(service, &slot),
+            None => ConnectionError::Unknown(request.connection),
+        }
+    }
+}
