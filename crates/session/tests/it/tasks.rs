@@ -676,7 +676,7 @@ fn a_task_that_is_cancelled_between_two_attempts_makes_no_further_one() {
             call-1 has ended Cancelled
             > wait 2000
             > task 1
-            NotDone Task { is_read_only: true, is_external: false, progress: None, cancel_requested_at_unix_ms: None, is_sent: false }
+            NotDone Task { is_read_only: true, is_external: false, progress: None, cancel_requested_at_unix_ms: None, is_sent: false, is_deleted: false }
         "#]],
     );
 }
