@@ -770,3 +770,115 @@ async fn a_change_that_is_wanted_again_later_is_asked_about() {
     assert_eq!(done["structuredContent"], json!({"done": true}), "{done}");
     assert_eq!(scene.changes.made(), ["one", "one"]);
 }
+
+impl Scene {
+    /// Approves on the page what waits there, as whoever is at the machine.
+    fn approve(&self, url: &str) {
+        let path = url.split_once(&self.address).unwrap().1;
+        let shown = request(&self.address, "GET", path, &[]);
+        let token = shown.body.split_once("name=\"token\" value=\"");
+        let token = token.unwrap_or_else(|| panic!("nothing waits: {}", shown.body));
+        let token = token.1.split_once('"').unwrap().0;
+        let form = format!("token={token}&approved=yes");
+        let given = post_with(&self.address, path, &[], form.as_bytes());
+        assert!(given.body.contains("has run"), "{}", given.body);
+    }
+}
+
+/// Where a person approves a call that was not made.
+fn page_of(told: &Value) -> String {
+    assert_eq!(code(told), "CONFIRMATION_REQUIRED", "{told}");
+    let url = &told["_meta"]["dev.windlass/error"]["details"]["approveAt"];
+    url.as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_approved_is_told_and_makes_no_further_call() {
+    let external = ("mcp_server.assume_external_content", "true");
+    let read = json!({"sideEffects": "read_only", "requiresConfirmation": true, "confirmation": {"preview": "Look at {what}"}});
+    for (tool, keys) in [
+        (json!({"repeatable": true}), vec![external]),
+        (read, vec![]),
+        (consent(), vec![]),
+    ] {
+        let scene = scene(tool.clone(), &keys).await;
+        let done = json!({"done": true});
+        // Who opens the page comes back with the state of its request, as often as it likes.
+        let links = json!({"elicitation": {"url": {}}});
+        let asked = scene.change(&[], json!({"arguments": {"what": "one"}}), &links);
+        let url = &asked["inputRequests"]["approval"]["params"]["url"];
+        scene.approve(url.as_str().unwrap_or_else(|| panic!("{tool} {asked}")));
+        let opened = answered(&asked, "one", json!({"action": "accept"}));
+        for _ in 0..3 {
+            let told = scene.change(&[], opened.clone(), &links);
+            assert_eq!(told["structuredContent"], done, "{tool} {told}");
+        }
+        assert_eq!(scene.changes.made(), ["one"], "{tool}");
+        // Who cannot be sent there sends the same call.
+        let told = scene.change(&[], json!({"arguments": {"what": "two"}}), &json!({}));
+        scene.approve(&page_of(&told));
+        assert_eq!(scene.calls("two")["structuredContent"], done, "{tool}");
+        assert_eq!(scene.changes.made(), ["one", "two"], "{tool}");
+        // The same with a key, which is for one call.
+        let meta = json!({"dev.windlass/idempotency-key": "k"});
+        let keyed = json!({"arguments": {"what": "three"}, "_meta": meta});
+        let told = scene.change(&[], keyed.clone(), &json!({}));
+        scene.approve(&page_of(&told));
+        for _ in 0..3 {
+            let told = scene.change(&[], keyed.clone(), &json!({}));
+            assert_eq!(told["structuredContent"], done, "{tool} {told}");
+        }
+        // A form is answered once, too.
+        let asked = scene.change(&[], json!({"arguments": {"what": "four"}}), &forms());
+        for _ in 0..3 {
+            let told = scene.change(&[], answered(&asked, "four", yes()), &forms());
+            assert_eq!(told["structuredContent"], done, "{tool} {told}");
+        }
+        assert_eq!(
+            scene.changes.made(),
+            ["one", "two", "three", "four"],
+            "{tool}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_of_a_call_that_may_be_repeated_is_for_one_call() {
+    let external = ("mcp_server.assume_external_content", "true");
+    let scene = scene(json!({"repeatable": true}), &[external]).await;
+    for made in [1, 2] {
+        scene.approve(&page_of(&scene.calls("one")));
+        assert_eq!(
+            scene.calls("one")["structuredContent"],
+            json!({"done": true})
+        );
+        assert_eq!(scene.changes.made().len(), made);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_key_of_two_calls_at_once_is_for_the_first() {
+    let scene = Arc::new(scene(json!({}), &[]).await);
+    let keyed = |what: &str| {
+        let meta = json!({"dev.windlass/idempotency-key": "k"});
+        json!({"arguments": {"what": what}, "_meta": meta})
+    };
+    scene.changes.hold();
+    let first = {
+        let (scene, params) = (scene.clone(), keyed("one"));
+        tokio::task::spawn_blocking(move || scene.change(&[], params, &json!({})))
+    };
+    scene.changes.until_begun(1).await;
+    assert_eq!(
+        code(&scene.change(&[], keyed("two"), &json!({}))),
+        "CONFLICT"
+    );
+    scene.changes.let_go();
+    let done = first.await.unwrap();
+    assert_eq!(done["structuredContent"], json!({"done": true}), "{done}");
+    assert_eq!(
+        code(&scene.change(&[], keyed("two"), &json!({}))),
+        "CONFLICT"
+    );
+    assert_eq!(scene.changes.made(), ["one"]);
+}
