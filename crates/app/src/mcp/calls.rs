@@ -384,7 +384,7 @@ impl McpHost {
                 }
             });
         }
-        called(call.revision(), answer, call.is_external(), pictures)
+        called(call.revision(), answer, &call.tool, pictures)
     }
 
     /// Whether a person has answered on the page, within a time.

@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use windlass_app::server::{self, Server, Setup};
-use windlass_tool::handler::{Execution, Handler, Invocation};
+use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
 
 const STATELESS: &str = "2026-07-28";
@@ -881,4 +881,64 @@ async fn one_key_of_two_calls_at_once_is_for_the_first() {
         "CONFLICT"
     );
     assert_eq!(scene.changes.made(), ["one"]);
+}
+
+/// A tool that changes something and has much to say of it.
+struct Tell;
+
+impl Handler for Tell {
+    fn execute(&self, _: Invocation) -> Execution {
+        let rows: Vec<String> = (0..500).map(|row| format!("row number {row}")).collect();
+        Execution::Pending(Box::pin(async move {
+            Ok(Success::new(json!({ "rows": rows })))
+        }))
+    }
+}
+
+/// The results of one call of it and of the same once more.
+async fn told_twice(receipt_bytes_max: &str) -> [Value; 2] {
+    let (data, tools) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let rows = json!({"type": "array", "items": {"type": "string"}});
+    let declared = json!({"type": "object", "properties": {"rows": rows}, "required": ["rows"]});
+    write_tool(tools.path(), json!({"responseSchema": declared}));
+    let folder = tools.path().display().to_string();
+    let keys = [
+        ("folders.tools", folder.as_str()),
+        ("mcp_server.enabled", "true"),
+        ("mcp_server.assume_external_content", "false"),
+        ("text.limits.projection_characters_max", "1000"),
+        ("store.receipt_bytes_max", receipt_bytes_max),
+    ];
+    let tell: Arc<dyn Handler> = Arc::new(Tell);
+    let server = server::start(Setup {
+        config: config(data.path(), &keys),
+        handlers: BTreeMap::from([(ToolId::parse("change").unwrap(), tell)]),
+        watch: false,
+    });
+    let server = server.await.unwrap();
+    let scene = Scene {
+        address: server.address().to_string(),
+        changes: Changes::new(),
+        data,
+        _tools: tools,
+        _server: server,
+    };
+    [scene.calls("one"), scene.calls("one")]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_comes_again_gets_the_whole_result_again() {
+    let [first, again] = told_twice("262144").await;
+    assert_eq!(first["structuredContent"]["rows"][499], "row number 499");
+    assert_eq!(again["_meta"]["dev.windlass/replayed"], true);
+    assert_eq!(again["structuredContent"], first["structuredContent"]);
+    assert!(text(&again).len() < 1_000, "a model reads the beginning");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_kept_of_a_result_is_no_structured_content() {
+    let [first, again] = told_twice("1000").await;
+    assert_eq!(first["structuredContent"]["rows"][499], "row number 499");
+    assert_eq!(again["_meta"]["dev.windlass/replayed"], true);
+    assert_eq!(again.get("structuredContent"), None, "{again}");
 }
