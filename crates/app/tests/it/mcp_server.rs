@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::thread;
 use windlass_app::server::{self, Server, Setup};
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
@@ -857,30 +858,33 @@ async fn an_approval_of_a_call_that_may_be_repeated_is_for_one_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_key_of_two_calls_at_once_is_for_the_first() {
+async fn one_key_of_several_calls_at_once_is_for_one_of_them() {
     let scene = Arc::new(scene(json!({}), &[]).await);
-    let keyed = |what: &str| {
-        let meta = json!({"dev.windlass/idempotency-key": "k"});
-        json!({"arguments": {"what": what}, "_meta": meta})
-    };
-    scene.changes.hold();
-    let first = {
-        let (scene, params) = (scene.clone(), keyed("one"));
-        tokio::task::spawn_blocking(move || scene.change(&[], params, &json!({})))
-    };
-    scene.changes.until_begun(1).await;
-    assert_eq!(
-        code(&scene.change(&[], keyed("two"), &json!({}))),
-        "CONFLICT"
-    );
-    scene.changes.let_go();
-    let done = first.await.unwrap();
-    assert_eq!(done["structuredContent"], json!({"done": true}), "{done}");
-    assert_eq!(
-        code(&scene.change(&[], keyed("two"), &json!({}))),
-        "CONFLICT"
-    );
-    assert_eq!(scene.changes.made(), ["one"]);
+    for round in 1..=10_usize {
+        let together = Arc::new(Barrier::new(8));
+        let calling: Vec<_> = (0..8)
+            .map(|number| {
+                let (scene, together) = (scene.clone(), together.clone());
+                thread::spawn(move || {
+                    let meta = json!({"dev.windlass/idempotency-key": format!("k{round}")});
+                    let arguments = json!({"what": format!("{round}-{number}")});
+                    together.wait();
+                    let params = json!({"arguments": arguments, "_meta": meta});
+                    scene.change(&[], params, &json!({}))
+                })
+            })
+            .collect();
+        let results = calling.into_iter().map(|call| call.join().unwrap());
+        let done = results.filter(|result| match result.get("structuredContent") {
+            Some(_) => true,
+            None => {
+                assert_eq!(code(result), "CONFLICT", "{result}");
+                false
+            }
+        });
+        assert_eq!(done.count(), 1);
+        assert_eq!(scene.changes.made().len(), round);
+    }
 }
 
 /// A tool that changes something and has much to say of it.
