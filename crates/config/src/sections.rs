@@ -971,8 +971,8 @@ section! {
         /// The origin of this server for browsers, as in `https://agent.example`; the authorization server has to know
         /// `/connections/callback/NAME` beneath it, with the name of the connection. Not set: `access.oidc.page_origin`, or `http://` and the host that the browser asks for.
         page_origin: Option<AllowedOrigin>,
-        /// `true` lets whoever opens a link to connect do so for the user to whom the link was given, also in a browser that is not
-        /// known to be that user's; see [connections.md](connections.md#whose-browser).
+        /// `true` lets a person who opens a link connect for the user to whom the link was given, also in a browser that is not known
+        /// to be that user's; see [connections.md](connections.md#whose-browser).
         any_browser: Option<bool>,
         /// Seconds that the authorization server may take for one answer. Not set: 10.
         answer_seconds: Option<Whole<1, 120>>,

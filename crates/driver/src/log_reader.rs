@@ -192,7 +192,7 @@ impl LogReader {
                         news.extend(question.map(|question| News::Question(Box::new(question))));
                     }
                 }
-                // Whoever runs it stops it, or leaves the attempt for which it waits. For all others it says nothing yet.
+                // The session that runs it stops it, or leaves the attempt for which it waits. For all others it says nothing yet.
                 EntryEvent::CancelRequested(effect_id) => {
                     news.push(News::CancelRequested(effect_id.clone()));
                 }

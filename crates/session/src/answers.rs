@@ -369,8 +369,8 @@ impl Answers {
         late
     }
 
-    /// This one goes out now, in a silence. Where the model reacts to nothing, the oldest that it was sent makes room: what is not
-    /// confirmed is told again by the log.
+    /// This one goes out now, in a silence. Where the model reacts to nothing, the oldest that it was sent makes room: of changes the log
+    /// still knows that no model has heard.
     pub(crate) fn sent_late(&mut self, answer: CallAnswer, config: &SessionConfig) {
         let heard_from = Some(self.messages.next(false));
         let most = config.limits.open_calls_max.saturating_mul(2);

@@ -196,7 +196,7 @@ impl World {
             .cloned()
             .collect();
         if new.is_repeatable {
-            // Whoever approves a request wants it once more, also where the model has only said again what it said.
+            // A user who approves a request wants it once more, also where the model only repeats its call.
             let is_approved = same.iter().all(|landed| landed.question.is_some());
             let questions: BTreeSet<_> = same.iter().filter_map(|landed| landed.question).collect();
             if is_approved && questions.len() == same.len() {

@@ -1,7 +1,6 @@
-//! How a user connects: the link that a call or a list gives, the browser's way to the authorization server, and its way back. Knows no
-//! route.
+//! How a user connects: the link that a call or a list gives, the authorization request, and its response. Knows no route.
 
-use super::browsers::{WAY_SECONDS, Way, Ways};
+use super::pending::{PENDING_SECONDS, PendingAuthorization, PendingAuthorizations};
 use super::service::Service;
 use super::vault::{Kept, Slot};
 use super::{ConnectProblem, ConnectionDesk, blocking};
@@ -18,27 +17,27 @@ use windlass_tool::sensitive::Sensitive;
 /// Where authorization servers send users back to, each to the address of its connection: what comes back there from one server is never
 /// given to another.
 const CALLBACK: &str = "/connections/callback";
-/// What the names of cookies of browsers on their way begin with.
+/// The beginning of the cookie names of pending authorizations.
 const COOKIE_PREFIX: &str = "windlass_connect_";
-/// Characters of a way's id in the name of its cookie.
+/// Characters of an authorization's id in the name of its cookie.
 const COOKIE_ID_CHARACTERS: usize = 16;
 /// How long a link counts.
 const LINK_SECONDS: u64 = 600;
-/// What is sealed.
+/// The purposes of sealed texts.
 const LINK: &str = "link";
 const STATE: &str = "state";
 
-/// What a link to connect says.
+/// The content of a link to connect.
 #[derive(Serialize, Deserialize)]
 struct Link {
     slot: Slot,
     expires_unix_ms: u64,
 }
 
-/// What travels to the authorization server and back.
+/// The `state` of an authorization request, which its response repeats.
 #[derive(Serialize, Deserialize)]
 struct State {
-    /// Of the way, which is used once.
+    /// The id of the pending authorization, used once.
     id: String,
     slot: Slot,
     expires_unix_ms: u64,
@@ -51,7 +50,7 @@ pub(crate) struct Departure {
     pub(crate) cookie: String,
 }
 
-/// What a browser comes back with.
+/// The authorization response, as a browser brings it: RFC 6749, section 4.1.2, and `iss` of RFC 9207.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Returned {
     #[serde(default)]
@@ -85,7 +84,7 @@ impl ConnectionDesk {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Sends a browser on its way, if the link is its user's. `browser` is the user that it shows, if it shows one.
+    /// Begins an authorization, if the link is its user's. `browser` is the user that it shows, if it shows one.
     pub(crate) async fn depart(
         &self,
         link: &str,
@@ -110,7 +109,7 @@ impl ConnectionDesk {
         let (id, secret) = (ids::random_hex()?, ids::random_secret()?);
         let verifier = Sensitive(ids::random_secret()?);
         let redirect = format!("{origin}{CALLBACK}/{}", slot.connection);
-        let expires_unix_ms = now_unix_ms + WAY_SECONDS * 1_000;
+        let expires_unix_ms = now_unix_ms + PENDING_SECONDS * 1_000;
         let state = self.seal(
             STATE,
             &State {
@@ -125,7 +124,7 @@ impl ConnectionDesk {
             verifier: verifier.expose(),
         };
         let (address, names_issuer) = service.client.authorization_address(request).await?;
-        let way = Way {
+        let authorization = PendingAuthorization {
             slot,
             verifier,
             redirect,
@@ -133,18 +132,24 @@ impl ConnectionDesk {
             browser: ids::digest(secret.as_bytes()),
             expires_unix_ms,
         };
-        let cookie = cookie(&id, &secret, WAY_SECONDS, origin.starts_with("https://"));
-        let begun = self.browsers().begin(id, way, now_unix_ms);
+        let cookie = cookie(
+            &id,
+            &secret,
+            PENDING_SECONDS,
+            origin.starts_with("https://"),
+        );
+        let begun = self.pending().begin(id, authorization, now_unix_ms);
         begun.map_err(|_| ConnectProblem::TooMany)?;
         Ok(Departure { address, cookie })
     }
 
-    fn browsers(&self) -> MutexGuard<'_, Ways> {
-        // Each change is one step, so that a panic elsewhere leaves it whole.
-        self.browsers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, PendingAuthorizations> {
+        // A panic elsewhere leaves it whole: each change is one step.
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a browser back at the address of a connection: the service that its user has connected, and the cookie that takes that of the way away.
+    /// Ends an authorization by its response. Returns the title of the service that its user has connected, and the cookie that removes
+    /// the authorization's.
     /// `cookie_of` gives what the browser holds under a cookie's name.
     pub(crate) async fn arrive(
         self: &Arc<Self>,
@@ -158,28 +163,30 @@ impl ConnectionDesk {
         let state = state.filter(|state| {
             now_unix_ms < state.expires_unix_ms && state.slot.connection == connection
         });
-        let state = state.ok_or(ConnectProblem::UnknownWay)?;
+        let state = state.ok_or(ConnectProblem::UnknownAuthorization)?;
         // Used up from here on, whatever the browser is.
-        let way = self.browsers().end(&state.id, now_unix_ms);
-        let way = way.filter(|way| way.slot == state.slot);
-        let way = way.ok_or(ConnectProblem::UnknownWay)?;
-        let is_its = |secret: &String| ids::digest(secret.as_bytes()) == way.browser;
+        let authorization = self.pending().end(&state.id, now_unix_ms);
+        let authorization = authorization.filter(|authorization| authorization.slot == state.slot);
+        let authorization = authorization.ok_or(ConnectProblem::UnknownAuthorization)?;
+        let is_its = |secret: &String| ids::digest(secret.as_bytes()) == authorization.browser;
         if !cookie_of(&cookie_name(&state.id)).iter().any(is_its) {
-            return Err(ConnectProblem::UnknownWay);
+            return Err(ConnectProblem::UnknownAuthorization);
         }
-        let service = self.services.get(&way.slot.connection);
-        let service = service.ok_or(ConnectProblem::UnknownWay)?;
+        let service = self.services.get(&authorization.slot.connection);
+        let service = service.ok_or(ConnectProblem::UnknownAuthorization)?;
         // Before anything else of it is believed.
         let issuer = returned.iss.as_deref();
-        service.client.judge_issuer(issuer, way.names_issuer)?;
+        service
+            .client
+            .judge_issuer(issuer, authorization.names_issuer)?;
         if let Some(error) = &returned.error {
             let word = error.chars().filter(char::is_ascii_graphic).take(64);
             return Err(ConnectProblem::Declined(word.collect()));
         }
-        let code = returned.code.ok_or(ConnectProblem::UnknownWay)?;
+        let code = returned.code.ok_or(ConnectProblem::UnknownAuthorization)?;
         let title = service.title.clone();
         let desk = self.clone();
-        let connecting = tokio::spawn(async move { desk.connect(way, &code).await });
+        let connecting = tokio::spawn(async move { desk.connect(authorization, &code).await });
         connecting.await.map_err(|_| ConnectProblem::Ending)??;
         Ok((title, cookie(&state.id, "", 0, false)))
     }
@@ -187,17 +194,17 @@ impl ConnectionDesk {
     /// Goes on where the browser leaves meanwhile: a code is good once.
     async fn connect(
         self: Arc<Self>,
-        way: Way,
+        authorization: PendingAuthorization,
         code: &Sensitive<String>,
     ) -> Result<(), ConnectProblem> {
-        let Way {
+        let PendingAuthorization {
             slot,
             verifier,
             redirect,
             ..
-        } = way;
+        } = authorization;
         let service = self.services.get(&slot.connection);
-        let service = service.ok_or(ConnectProblem::UnknownWay)?;
+        let service = service.ok_or(ConnectProblem::UnknownAuthorization)?;
         let redeemed = service
             .client
             .redeem(code.expose(), &redirect, verifier.expose());
@@ -221,7 +228,7 @@ fn cookie_name(id: &str) -> String {
     format!("{COOKIE_PREFIX}{id}")
 }
 
-/// The cookie of a browser on its way. The authorization server's page leads back here, which `Strict` would not let it come along with.
+/// The cookie of a pending authorization. The authorization server's page leads back here, which `Strict` would not let it come along with.
 fn cookie(id: &str, secret: &str, seconds: u64, is_secure: bool) -> String {
     let name = cookie_name(id);
     let secure = if is_secure { "; Secure" } else { "" };

@@ -1,8 +1,8 @@
 //! The accounts at other services that users have connected: how a user connects one, whose tokens a call is given, and how a connection
 //! ends. Tokens lie encrypted in the data folder. Knows no route, no session and no tool.
 
-mod browsers;
 mod connecting;
+mod pending;
 mod sealing;
 mod service;
 mod tokens;
@@ -11,8 +11,8 @@ mod way_out;
 
 use crate::clock;
 use crate::failure::Failure;
-use browsers::Ways;
 pub(crate) use connecting::{Departure, Returned};
+use pending::PendingAuthorizations;
 use sealing::Sealer;
 use serde::Serialize;
 use service::Service;
@@ -34,8 +34,8 @@ use windlass_tool::id::{ClientId, TenantId, UserId};
 pub(crate) struct ConnectionDesk {
     services: BTreeMap<String, Service>,
     vault: Vault,
-    browsers: Mutex<Ways>,
-    /// Whoever changes a connection holds its lock, so that one refresh at a time is under way. Those that nobody holds are forgotten.
+    pending: Mutex<PendingAuthorizations>,
+    /// Each change of a connection holds its lock, so that one refresh runs at a time. A lock that nobody holds is forgotten.
     locks: Mutex<BTreeMap<String, Weak<ChangeLock>>>,
     audit: Option<Arc<Audit>>,
 }
@@ -50,9 +50,9 @@ pub(crate) enum ConnectProblem {
     BadLink,
     #[error("the link is for another user than the browser's")]
     OtherUser,
-    #[error("the browser comes back from a way that is over, was used before, or began elsewhere")]
-    UnknownWay,
-    #[error("too many browsers are on their way")]
+    #[error("the authorization has expired, was used before, or began in another browser")]
+    UnknownAuthorization,
+    #[error("too many authorizations are pending")]
     TooMany,
     #[error("the user or the authorization server declined: {0}")]
     Declined(String),
@@ -106,7 +106,7 @@ impl ConnectionDesk {
                 Sealer::new(&key),
                 config.store.user_connections_max.count(),
             ),
-            browsers: Mutex::default(),
+            pending: Mutex::default(),
             locks: Mutex::default(),
             audit,
         })))

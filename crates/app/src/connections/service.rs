@@ -78,7 +78,7 @@ fn warn_if_any_browser(name: &str, connection: &config::Connection) {
     if connection.any_browser == Some(true) {
         tracing::warn!(
             connection = name,
-            "any_browser is on: whoever opens a link to connect connects their account for the link's user; hand each link to its user alone"
+            "any_browser is on: a person who opens a link to connect connects their own account for the link's user; hand each link to its user alone"
         );
     }
 }

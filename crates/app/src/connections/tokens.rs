@@ -16,18 +16,28 @@ use windlass_tool::sensitive::Sensitive;
 /// After an authorization server gave nothing, those that waited with the same call do not ask it again at once.
 const PAUSE_MS: u64 = 2_000;
 
+impl Service {
+    fn unavailable(&self, cause: String) -> ConnectionError {
+        ConnectionError::Unavailable {
+            title: self.title.clone(),
+            cause,
+        }
+    }
+}
+
 impl ConnectionDesk {
+    fn service(&self, slot: &Slot) -> Result<&Service, ConnectionError> {
+        let service = self.services.get(&slot.connection);
+        service.ok_or_else(|| ConnectionError::Unknown(slot.connection.clone()))
+    }
+
     async fn token(
         self: Arc<Self>,
         slot: Slot,
         rejected: Option<Sensitive<String>>,
     ) -> Result<Sensitive<String>, ConnectionError> {
-        let service = self.services.get(&slot.connection);
-        let service = service.ok_or_else(|| ConnectionError::Unknown(slot.connection.clone()))?;
-        let unavailable = |cause: String| ConnectionError::Unavailable {
-            title: service.title.clone(),
-            cause,
-        };
+        let service = self.service(&slot)?;
+        let unavailable = |cause: String| service.unavailable(cause);
         let kept = self.read(&slot).await;
         let kept = kept.map_err(|error| {
             tracing::error!(%error, "the connections of users cannot be read");
@@ -53,12 +63,8 @@ impl ConnectionDesk {
         slot: Slot,
         rejected: Option<Sensitive<String>>,
     ) -> Result<Sensitive<String>, ConnectionError> {
-        let service = self.services.get(&slot.connection);
-        let service = service.ok_or_else(|| ConnectionError::Unknown(slot.connection.clone()))?;
-        let unavailable = |cause: String| ConnectionError::Unavailable {
-            title: service.title.clone(),
-            cause,
-        };
+        let service = self.service(&slot)?;
+        let unavailable = |cause: String| service.unavailable(cause);
         let lock = self.lock_of(&slot);
         let mut failed_unix_ms = lock.lock().await;
         let kept = self.read(&slot).await;
@@ -129,10 +135,7 @@ impl ConnectionDesk {
                 title: service.title.clone(),
                 url,
             }),
-            Err(error) => ConnectionError::Unavailable {
-                title: service.title.clone(),
-                cause: error.to_string(),
-            },
+            Err(error) => service.unavailable(error.to_string()),
         }
     }
 }
@@ -168,9 +171,9 @@ impl Connections for TenantsConnections {
 
     fn refused(&self, request: TokenRequest) -> ConnectionError {
         let slot = self.slot(&request);
-        match self.desk.services.get(&slot.connection) {
-            Some(service) => self.desk.missing(service, &slot),
-            None => ConnectionError::Unknown(request.connection),
+        match self.desk.service(&slot) {
+            Ok(service) => self.desk.missing(service, &slot),
+            Err(error) => error,
         }
     }
 }

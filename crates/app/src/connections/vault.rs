@@ -1,5 +1,5 @@
-//! The tokens of users' connections: a file each in the data folder, whose tokens are encrypted and bound to the user, the connection and
-//! the file. Nothing of them stays in memory, so that whoever removes a file ends the connection at once. Knows no authorization server.
+//! The tokens of users' connections: a file each in the data folder, encrypted and bound to the user, the connection and the file. Nothing
+//! of them stays in memory, so that removing a file ends the connection at once. Knows no authorization server.
 
 use super::sealing::Sealer;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use windlass_tool::sensitive::Sensitive;
 const FOLDER: &str = "connections";
 const ENDING: &str = ".json";
 const PART_ENDING: &str = ".part";
-/// Held by whoever changes a file.
+/// The lock that each change of a file holds.
 const LOCK_NAME: &str = "lock";
 /// Digits of a file's name.
 const NAME_DIGITS: usize = 40;

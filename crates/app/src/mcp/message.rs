@@ -7,7 +7,7 @@ use windlass_tool::json;
 
 /// The revision without sessions.
 pub(crate) const STATELESS: &str = "2026-07-28";
-/// Those that begin with a handshake, the newest first. 2025-03-26 is none of them: it has batches, which nobody sends.
+/// Those that begin with a handshake, the newest first. 2025-03-26 is none of them: it has batches, which are not taken here.
 pub(crate) const HANDSHAKES: [&str; 2] = ["2025-11-25", "2025-06-18"];
 /// What stands in `_meta` of a request of the stateless revision.
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";

@@ -116,7 +116,7 @@ impl McpHost {
         let _ = self.starter.set(caller.clone());
     }
 
-    /// Whoever is at this machine, as the user of that id: with the rights that its calls have. An approval runs the call.
+    /// The person at this machine, as the user of that id: with the rights that its calls have. An approval runs the call.
     pub(crate) fn at_this_machine(&self, id: ClientId) -> Caller {
         let starter = self.starter.get();
         let starter = starter.filter(|starter| starter.client_id == id);

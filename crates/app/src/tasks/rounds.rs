@@ -100,7 +100,7 @@ mod tests {
 
     const ROUND: Duration = Duration::from_secs(1);
 
-    /// A list of ends, of which some are always refused.
+    /// A list of ends. Some of them are always refused.
     struct Scene {
         rounds: Rounds,
         list: Vec<Place>,

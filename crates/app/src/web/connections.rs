@@ -2,15 +2,16 @@
 //! their owner.
 //! Knows statuses, cookies and words; whose a connection is, and whether a browser may make it, is decided elsewhere.
 
-use super::chat::{Entrance, error};
+use super::chat::error;
 use super::client::{self, showing};
+use super::owner::{OwnersQuery, OwnersRequest};
 use super::voice::later;
 use super::{ServerState, line, typed};
 use crate::access::{Purpose, cookies};
 use crate::connections::{ConnectProblem, ConnectionDesk, Departure, Returned, Slot};
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{FromRequest, Path, Query, Request, State as Extract};
+use axum::extract::{Path, Query, Request, State as Extract};
 use http::header::{HOST, LOCATION, REFERRER_POLICY, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde::Deserialize;
@@ -38,7 +39,7 @@ pub(super) async fn start(
     let started = started.map(|Query(started)| started).unwrap_or_default();
     let (head, _) = request.into_parts();
     let caller = client::known(&state, showing(&head, Purpose::Other)).await;
-    // Who cannot be known is nobody.
+    // A caller that cannot be known is nobody.
     let caller: Option<Caller> = caller.ok().flatten();
     let user = caller
         .as_ref()
@@ -110,9 +111,9 @@ fn told(problem: &ConnectProblem) -> Response<Body> {
             StatusCode::FORBIDDEN,
             "This link is for another user. Open it in the browser in which you talk to the agent, signed in as you are there.",
         ),
-        ConnectProblem::UnknownWay => (
+        ConnectProblem::UnknownAuthorization => (
             StatusCode::BAD_REQUEST,
-            "Nothing was connected: this way took too long, was used before, or began in another browser. Ask the agent for a new link.",
+            "Nothing was connected: it took too long, was done before, or began in another browser. Ask the agent for a new link.",
         ),
         ConnectProblem::Declined(_) => (
             StatusCode::OK,
@@ -140,46 +141,27 @@ fn told(problem: &ConnectProblem) -> Response<Body> {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked {
+pub(super) struct Asked {
     /// The user for whom a program speaks that vouches for users.
     user_id: Option<String>,
 }
 
-/// A request of a connection's owner.
-pub(super) struct OwnersRequest {
-    entrance: Entrance,
-    caller: Caller,
-}
+impl OwnersQuery for Asked {
+    const PROBLEM: &str = "userId must be a text";
 
-impl FromRequest<Arc<ServerState>> for OwnersRequest {
-    type Rejection = Response<Body>;
-
-    async fn from_request(
-        request: Request,
-        state: &Arc<ServerState>,
-    ) -> Result<Self, Self::Rejection> {
-        let asked = Query::<Asked>::try_from_uri(request.uri());
-        let entrance = Entrance::from_request(request, state).await?;
-        match asked {
-            Ok(Query(asked)) => Ok(Self {
-                caller: entrance.caller.speaking_for(asked.user_id.as_deref()),
-                entrance,
-            }),
-            Err(_) => {
-                let code = ErrorCode::BadMessage.as_str();
-                let bad = error(StatusCode::BAD_REQUEST, code, "userId must be a text");
-                Err(entrance.finish(bad))
-            }
-        }
+    fn user_id(&self) -> Option<&str> {
+        self.user_id.as_deref()
     }
 }
 
 /// `GET /api/connections`.
 pub(super) async fn list(
     Extract(state): Extract<Arc<ServerState>>,
-    request: OwnersRequest,
+    request: OwnersRequest<Asked>,
 ) -> Response<Body> {
-    let OwnersRequest { entrance, caller } = request;
+    let OwnersRequest {
+        entrance, caller, ..
+    } = request;
     let response = match &state.connections {
         None => typed("application/json", json!({ "connections": [] }).to_string()),
         Some(desk) => shown(desk, &caller).await,
@@ -211,9 +193,11 @@ fn unavailable(problem: &ConnectProblem) -> Response<Body> {
 pub(super) async fn end(
     Extract(state): Extract<Arc<ServerState>>,
     Path(name): Path<String>,
-    request: OwnersRequest,
+    request: OwnersRequest<Asked>,
 ) -> Response<Body> {
-    let OwnersRequest { entrance, caller } = request;
+    let OwnersRequest {
+        entrance, caller, ..
+    } = request;
     let slot = Slot {
         tenant: caller.tenant.clone(),
         owner: caller.client_id.clone(),

@@ -3,19 +3,18 @@
 //! chat's.
 
 use super::ServerState;
-use super::chat::{Entrance, error, stream_of};
+use super::chat::{error, stream_of};
 use super::ledger::answered;
+use super::owner::{OwnersQuery, OwnersRequest, bad};
 use crate::chat::reading::{ListCursor, ListRequest, NotDeleted, PageRequest};
 use crate::chat::{ChatRefusal, request};
 use axum::body::Body;
-use axum::extract::{FromRequest, Path, Query, Request, State as Extract};
+use axum::extract::{Path, State as Extract};
 use http::header::CONTENT_DISPOSITION;
 use http::{HeaderValue, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
-use windlass_runtime::caller::Caller;
-use windlass_session::client::ErrorCode;
 use windlass_store::EntryNumber;
 use windlass_tool::id::ConversationId;
 
@@ -40,40 +39,15 @@ pub(super) struct Asked {
     user_id: Option<String>,
 }
 
-/// A request, its caller and what it asks for.
-pub(super) struct Reading {
-    entrance: Entrance,
-    caller: Caller,
-    asked: Asked,
-}
+impl OwnersQuery for Asked {
+    const PROBLEM: &str = "limit must be a whole number";
 
-impl FromRequest<Arc<ServerState>> for Reading {
-    type Rejection = Response<Body>;
-
-    async fn from_request(
-        request: Request,
-        state: &Arc<ServerState>,
-    ) -> Result<Self, Self::Rejection> {
-        let asked = Query::<Asked>::try_from_uri(request.uri());
-        let entrance = Entrance::from_request(request, state).await?;
-        match asked {
-            Ok(Query(asked)) => Ok(Self {
-                caller: entrance.caller.speaking_for(asked.user_id.as_deref()),
-                entrance,
-                asked,
-            }),
-            Err(_) => Err(entrance.finish(bad("limit must be a whole number"))),
-        }
+    fn user_id(&self) -> Option<&str> {
+        self.user_id.as_deref()
     }
 }
 
-fn bad(problem: &str) -> Response<Body> {
-    error(
-        StatusCode::BAD_REQUEST,
-        ErrorCode::BadMessage.as_str(),
-        problem,
-    )
-}
+type Reading = OwnersRequest<Asked>;
 
 /// The id of a path, as far as it can be one.
 fn id_of(id: &str) -> Option<ConversationId> {

@@ -21,6 +21,7 @@ mod mcp;
 pub(crate) mod once;
 mod openapi;
 pub(crate) mod origin;
+mod owner;
 mod part;
 pub(crate) mod patience;
 pub(crate) mod peer;

@@ -1,19 +1,18 @@
 //! `/api/tasks`: the tasks of a client, one of them, and having one stopped. Knows statuses and query parameters; what is shown is the
 //! chat's.
 
-use super::chat::{Entrance, error, refused};
+use super::chat::{error, refused};
 use super::ledger::answered;
+use super::owner::{OwnersQuery, OwnersRequest, bad};
 use super::{ServerState, typed};
 use crate::chat::tasks::{TaskCursor, TasksRequest};
 use crate::chat::{ChatRefusal, request};
 use axum::body::Body;
-use axum::extract::{FromRequest, Path, Query, Request, State as Extract};
+use axum::extract::{Path, State as Extract};
 use http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
-use windlass_runtime::caller::Caller;
-use windlass_session::client::ErrorCode;
 use windlass_tool::handler::TaskCancel;
 use windlass_tool::id::{ConversationId, EffectId};
 
@@ -34,37 +33,15 @@ pub(super) struct Asked {
     user_id: Option<String>,
 }
 
-/// A request, its caller and what it asks for.
-pub(super) struct Reading {
-    entrance: Entrance,
-    caller: Caller,
-    asked: Asked,
-}
+impl OwnersQuery for Asked {
+    const PROBLEM: &str = "limit must be a whole number";
 
-impl FromRequest<Arc<ServerState>> for Reading {
-    type Rejection = Response<Body>;
-
-    async fn from_request(
-        request: Request,
-        state: &Arc<ServerState>,
-    ) -> Result<Self, Self::Rejection> {
-        let asked = Query::<Asked>::try_from_uri(request.uri());
-        let entrance = Entrance::from_request(request, state).await?;
-        match asked {
-            Ok(Query(asked)) => Ok(Self {
-                caller: entrance.caller.speaking_for(asked.user_id.as_deref()),
-                entrance,
-                asked,
-            }),
-            Err(_) => Err(entrance.finish(bad("limit must be a whole number"))),
-        }
+    fn user_id(&self) -> Option<&str> {
+        self.user_id.as_deref()
     }
 }
 
-fn bad(problem: &str) -> Response<Body> {
-    let code = ErrorCode::BadMessage.as_str();
-    error(StatusCode::BAD_REQUEST, code, problem)
-}
+type Reading = OwnersRequest<Asked>;
 
 fn wanted(asked: &Asked) -> Result<TasksRequest, String> {
     let conversation = match asked.conversation_id.as_deref() {

@@ -106,6 +106,13 @@ fn a_user_connects_and_tools_act_for_that_user_alone_until_the_connection_ends()
         listed.output,
         listed.problems
     );
+    // A command that calls a tool has no user, and does not try again.
+    let called = run(command(scene.folder.path()).args(["call", "orders", "{}"]));
+    assert!(
+        called.output.contains("\"PERMANENT\"") && called.output.contains("windlass serve"),
+        "{}",
+        called.output
+    );
     let revoke = ["connections", "revoke", "shop", "--user", "user:bob"];
     for code in [0, 1] {
         let revoked = run(command(scene.folder.path()).args(revoke));

@@ -50,7 +50,7 @@ impl Step<'_> {
         };
         if effect.state != EffectState::Running {
             let ended = effect.clone();
-            // Another attempt may follow one that failed: whoever waits to make it leaves it now.
+            // Another attempt may follow one that failed: the session that waits to make it leaves it now.
             let has_failed = ended.newest_attempt().outcome == Some(AttemptOutcome::Failed);
             if ended.state == EffectState::NotDone && has_failed {
                 self.log(None, EntryEvent::CancelRequested(ended.effect_id.clone()));

@@ -47,6 +47,9 @@ pub enum ConnectionError {
     Unavailable { title: String, cause: String },
     #[error("there is no connection {0:?} in the configuration")]
     Unknown(String),
+    /// No server runs, such as where a command calls a tool.
+    #[error("users connect their accounts at a server alone")]
+    NoServer,
 }
 
 /// How a user connects.
@@ -125,6 +128,16 @@ impl ConnectionError {
                     "the connection that the tool needs is not set up; nothing was done",
                 )
             },
+            Self::NoServer => Report {
+                retryable: Some(false),
+                suggestion: Some(
+                    "Call the tool through a server: start windlass serve.".to_owned(),
+                ),
+                ..Report::new(
+                    FailureKind::Permanent,
+                    "the tool acts for a user who has connected an account, and users connect at a server alone; nothing was done",
+                )
+            },
         }
     }
 }
@@ -165,11 +178,8 @@ impl Connections for NoConnections {
         Box::pin(std::future::ready(Err(self.refused(request))))
     }
 
-    fn refused(&self, request: TokenRequest) -> ConnectionError {
-        ConnectionError::Unavailable {
-            title: request.connection,
-            cause: "only a server keeps connections".to_owned(),
-        }
+    fn refused(&self, _: TokenRequest) -> ConnectionError {
+        ConnectionError::NoServer
     }
 }
 
