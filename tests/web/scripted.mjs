@@ -38,6 +38,11 @@ export async function servePage(info = {}, answer = () => null) {
       response.end(JSON.stringify({ required: false, signedIn: false, canSignOut: false, signInAt: null }));
       return;
     }
+    if (path === "/api/connections") {
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ connections: [] }));
+      return;
+    }
     const name = path === "/" ? "index.html" : path.slice(1);
     if (!/^(?:(?:vendor|client)\/)?[a-z-]+\.[a-z]+$/.test(name)) {
       response.writeHead(404).end();
