@@ -50,6 +50,7 @@ pub(crate) fn setup(
         ("text.provider", "openai".to_owned()),
         ("text.url", model_url.to_owned()),
         ("log.level", "error".to_owned()),
+        ("mcp_server.enabled", "true".to_owned()),
         // All of the load comes from one address, and is to be measured and not refused.
         ("shares.address.requests_per_minute_max", MANY.to_owned()),
         ("shares.address.turns_per_minute_max", MANY.to_owned()),

@@ -16,6 +16,7 @@ mod entrance;
 mod flood;
 mod gate;
 mod kit;
+mod mcp;
 mod measure;
 mod path;
 mod pieces;
@@ -45,6 +46,7 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   flood                   chat turns of others while one address floods (after `cargo build --release`, under `taskset -c 1`)
   startup                 loading the registry, and starting a server, with 5 and 200 tools
   pieces                  a piece of a result that grows, and how soon a call knows that it was stopped
+  mcp                     processor time of a call over MCP, beside one in a turn of the chat
   process                 a call of a tool whose handler is a process of its own (needs a shell)
   rest                    memory of the program itself at rest (after `cargo build --release`)
   scripts                 calls of handlers in JavaScript and of processes, against their goals (after `cargo build --release`)
@@ -104,6 +106,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["chat-server", listen, model_url] => chat_server::run(&kit, listen, model_url),
+        ["mcp"] => mcp::run(),
         ["pieces"] => pieces::run(&kit),
         ["pieces-server", model] => pieces::server(&kit, model),
         ["replay"] => replay::run(&kit),

@@ -70,22 +70,31 @@ impl Handler for Shower {
 
 pub(crate) fn run(kit: &Kit) -> Result<(), String> {
     let model = model()?;
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut server = Command::new(program)
-        .args(["pieces-server", &model.to_string()])
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| error.to_string())?;
-    let measured = ready(&mut server).and_then(|address| cost_of_a_piece(address, server.id()));
-    let ended = server.kill().and_then(|()| server.wait());
-    measured?;
-    ended.map_err(|error| format!("the server does not end: {error}"))?;
+    in_a_server(model, cost_of_a_piece)?;
 
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let (begun, has_begun) = channel();
     let (stopped, was_stopped) = channel();
     let address = serve(setup_of(kit, folder.path(), model, (begun, stopped))?)?;
     time_to_stop(address, &has_begun, &was_stopped)
+}
+
+/// Measures with a server in a process of its own: its address, and its number.
+pub(crate) fn in_a_server(
+    model: SocketAddr,
+    measure: impl FnOnce(SocketAddr, u32) -> Result<(), String>,
+) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut server = Command::new(program)
+        .args(["pieces-server", &model.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let measured = ready(&mut server).and_then(|address| measure(address, server.id()));
+    let ended = server.kill().and_then(|()| server.wait());
+    measured?;
+    ended.map_err(|error| format!("the server does not end: {error}"))?;
+    Ok(())
 }
 
 /// The server whose pieces are measured, until the process is ended.
@@ -220,7 +229,7 @@ fn time_to_stop(
 }
 
 /// Processor time of a process, of all its threads.
-fn processor(process: u32) -> Result<Duration, String> {
+pub(crate) fn processor(process: u32) -> Result<Duration, String> {
     /// Ticks in a second of the kernel's clock for these figures.
     const TICKS: f64 = 100.0;
     let text = std::fs::read_to_string(format!("/proc/{process}/stat"))
@@ -234,16 +243,25 @@ fn processor(process: u32) -> Result<Duration, String> {
     }
 }
 
-fn ask(address: SocketAddr, body: &Value) -> Result<String, String> {
+pub(crate) fn ask(address: SocketAddr, body: &Value) -> Result<String, String> {
     post(address, "/api/chat", body)
 }
 
 fn post(address: SocketAddr, path: &str, body: &Value) -> Result<String, String> {
+    post_with(address, (path, ""), body)
+}
+
+/// The same with header lines of its own.
+pub(crate) fn post_with(
+    address: SocketAddr,
+    (path, headers): (&str, &str),
+    body: &Value,
+) -> Result<String, String> {
     let body = body.to_string();
     let exchange = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(address)?;
         let request = format!(
-            "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
         stream.write_all(request.as_bytes())?;
@@ -255,7 +273,7 @@ fn post(address: SocketAddr, path: &str, body: &Value) -> Result<String, String>
 }
 
 /// A model that has the tool called with what the user said, and then has words.
-fn model() -> Result<SocketAddr, String> {
+pub(crate) fn model() -> Result<SocketAddr, String> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     thread::spawn(move || {

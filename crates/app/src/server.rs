@@ -6,6 +6,7 @@ use crate::chat::ChatHost;
 use crate::chat::conversations::Conversations as TextConversations;
 use crate::chat::picture::PictureLimits;
 use crate::chat::picture_files::PictureFiles;
+use crate::chat::remote_keys::RunningKeys;
 use crate::chat::single::Completing;
 use crate::connections::ConnectionDesk;
 use crate::failure::Failure;
@@ -275,6 +276,7 @@ fn chat(
         conversations: hold_conversations(config, shared, is_over.clone()),
         sessions: Arc::default(),
         completing: Completing::default(),
+        remote_keys: RunningKeys::default(),
         metrics: metrics.clone(),
         pictures,
         picture_limits: PictureLimits::of(config),

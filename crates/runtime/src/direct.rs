@@ -48,8 +48,10 @@ pub struct DirectSession {
     /// Kept only where somebody wants to see them.
     events: Option<Vec<SessionEvent>>,
     answer: Option<Arc<ToolResponse>>,
-    /// The call was recognised as one that had come before: its answer is what the model is told.
+    /// The call was recognised as one that had come before.
     is_repeat: bool,
+    /// The whole answer of the earlier one.
+    repeated: Option<Arc<ToolResponse>>,
     /// What the user is being asked, with its token.
     question: Option<(ConfirmationQuestion, Sensitive<String>)>,
     /// What came of the user's answer.
@@ -142,6 +144,7 @@ impl DirectSession {
             events,
             answer: None,
             is_repeat: false,
+            repeated: None,
             question: None,
             confirmed: None,
             told: None,
@@ -175,6 +178,7 @@ impl DirectSession {
     pub async fn call(&mut self, call: IncomingCall) -> Arc<ToolResponse> {
         self.answer = None;
         self.is_repeat = false;
+        self.repeated = None;
         self.input(Input::Model(ModelEvent::Calls(vec![call])));
         loop {
             if let Some(answer) = self.answer.take() {
@@ -280,7 +284,8 @@ impl DirectSession {
                     if let Some(told) = responses.into_iter().next() {
                         self.told = Some(told.projection.clone());
                         if self.is_repeat {
-                            self.answer = Some(self.as_told(told));
+                            let whole = self.repeated.take();
+                            self.answer = Some(whole.unwrap_or_else(|| self.as_told(told)));
                         }
                     }
                     continue;
@@ -303,8 +308,14 @@ impl DirectSession {
             {
                 self.answer = Some(record.response.expose().clone());
             }
-            if let SessionEvent::CallDeduplicated { parent: None, .. } = &event {
-                self.is_repeat = true;
+            match &event {
+                SessionEvent::CallDeduplicated { parent: None, .. } => self.is_repeat = true,
+                SessionEvent::CallAnsweredAgain {
+                    parent: None,
+                    response,
+                    ..
+                } => self.repeated = Some(response.expose().clone()),
+                _ => {}
             }
             if let Some(events) = &mut self.events {
                 events.push(event);
@@ -312,7 +323,7 @@ impl DirectSession {
         }
     }
 
-    /// What the model is told of a call that came before, as an answer.
+    /// What the model is told of a call that was refused together with an earlier one, as an answer.
     fn as_told(&self, told: ModelToolResponse) -> Arc<ToolResponse> {
         let version = self.core.config().registry.version().clone();
         let outcome = match told.projection.body {

@@ -39,6 +39,7 @@ use windlass_tool::arguments::Arguments;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::CallNumber;
 use windlass_tool::kind::{Mode, OnInterrupt, Scheduling};
+use windlass_tool::sensitive::Sensitive;
 
 pub(crate) struct Calls {
     open: OpenCalls,
@@ -399,12 +400,18 @@ impl Calls {
         let mut response = (*settled.response).clone();
         response.meta.idempotent_cache_hit = true;
         response.meta.original_turn = Some(settled.turn);
+        let response = Arc::new(response);
+        talk.step.event(SessionEvent::CallAnsweredAgain {
+            call: slot.number,
+            parent: slot.parent(),
+            response: Sensitive(response.clone()),
+        });
         let recorded = Settled {
             answered_on: Some(slot.generation),
             ..settled.clone()
         };
         let replayed = Settled {
-            response: Arc::new(response),
+            response,
             repeats: Some(settled.response.clone()),
             ..recorded.clone()
         };

@@ -62,6 +62,14 @@ pub enum SessionEvent {
         /// The call whose handler asks.
         parent: Option<CallNumber>,
     },
+    /// What a delivery is answered that is answered from an earlier call: the whole of it. The model reads it shortened, like every
+    /// result.
+    CallAnsweredAgain {
+        call: CallNumber,
+        /// The call whose handler asks.
+        parent: Option<CallNumber>,
+        response: Sensitive<Arc<ToolResponse>>,
+    },
     /// The user is asked about a call.
     ConfirmationRequested {
         call: CallNumber,

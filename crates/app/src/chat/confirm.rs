@@ -139,6 +139,7 @@ impl ChatHost {
             response: self.not_valid(),
             asked_anew: None,
             is_final: false,
+            is_open: false,
         }
     }
 
@@ -244,7 +245,10 @@ impl ChatHost {
         if let Some(confirmation) = &sink.confirmation {
             let question = apart.question.number;
             // What came of an effect, the ledger knows.
-            let kept = confirmation.entry(question, approved, self.entry_bytes_max);
+            let kept = match is_remote(id) {
+                true => confirmation.whole_entry(question, approved, self.entry_bytes_max),
+                false => confirmation.entry(question, approved, self.entry_bytes_max),
+            };
             entries.extend(kept.filter(|_| !sink.has_effect));
         }
         if !entries.is_empty() {
@@ -282,6 +286,7 @@ impl Confirmation {
                 && response.meta.accepted_until.is_none(),
             response: response.clone(),
             asked_anew,
+            is_open: confirmed.is_open,
         }
     }
 
@@ -290,6 +295,7 @@ impl Confirmation {
             response: Arc::new(response),
             asked_anew: None,
             is_final: true,
+            is_open: false,
         }
     }
 
@@ -303,6 +309,19 @@ impl Confirmation {
         let is_kept = self.is_final && self.response.is_ok();
         let response = serde_json::to_value(&*self.response).ok();
         let response = response.filter(|_| is_kept)?;
+        confirmation_entry(question, approved, &response, entry_bytes_max)
+    }
+
+    /// The same for a program that comes back for what its user has answered elsewhere: it hears of failures as well.
+    fn whole_entry(
+        &self,
+        question: QuestionNumber,
+        approved: bool,
+        entry_bytes_max: usize,
+    ) -> Option<NewEntry> {
+        let is_over = !self.is_open && self.asked_anew.is_none();
+        let response = serde_json::to_value(&*self.response).ok();
+        let response = response.filter(|_| is_over)?;
         confirmation_entry(question, approved, &response, entry_bytes_max)
     }
 }

@@ -91,6 +91,8 @@ pub(crate) struct Confirmation {
     pub(crate) asked_anew: Option<serde_json::Value>,
     /// It stays the same, however often it is asked for.
     pub(crate) is_final: bool,
+    /// The answer was not taken, and the request waits for it still.
+    pub(crate) is_open: bool,
 }
 
 /// `None` until it is known; the channel closes where that will never be.
@@ -380,6 +382,17 @@ impl Conversation {
             reader,
             edits,
         }
+    }
+
+    /// What comes of an answer to a request that was given here; `None` where none was, or memory has it no more.
+    pub(super) fn outcome_of(
+        &self,
+        question: QuestionNumber,
+    ) -> Option<watch::Receiver<Option<Confirmation>>> {
+        let state = self.lock();
+        let mut given = state.answers.iter().rev();
+        let given = given.find(|given| given.question == question && given.approved)?;
+        Some(given.outcome.clone())
     }
 
     /// Notes that a client's key is used for this. False where it was used for something else.

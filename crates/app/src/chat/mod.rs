@@ -2,6 +2,7 @@
 //! knows neither HTTP nor a model's protocol.
 
 mod answers;
+mod approved;
 pub(crate) mod asker;
 mod cancel;
 mod confirm;
@@ -15,6 +16,7 @@ pub(crate) mod picture_files;
 pub(crate) mod reading;
 pub(crate) mod record;
 pub(crate) mod remote;
+pub(crate) mod remote_keys;
 pub(crate) mod request;
 pub(crate) mod single;
 mod sink;
@@ -42,6 +44,7 @@ use held::{HeldSession, SessionMaker, SessionRequest};
 use picture::PictureLimits;
 use picture_files::PictureFiles;
 use record::{TurnReader, TurnRecord};
+use remote_keys::RunningKeys;
 use request::{ChatRequest, RequestKind};
 use single::{Completing, Counted};
 use sink::ChatSink;
@@ -93,6 +96,8 @@ pub(crate) struct ChatHost {
     pub(crate) conversations: Arc<Conversations>,
     pub(crate) sessions: Arc<TextSessions>,
     pub(crate) completing: Completing,
+    /// Keys of calls of other programs that run now.
+    pub(crate) remote_keys: RunningKeys,
     pub(crate) metrics: Arc<Metrics>,
     /// Pictures that users have shown.
     pub(crate) pictures: Arc<PictureFiles>,

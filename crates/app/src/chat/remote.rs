@@ -4,18 +4,20 @@
 
 use super::answers::{KnownKey, key_entry, known_key};
 use super::conversation::Message;
+use super::remote_keys::RunningKey;
 use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, broken, refuse_blocked, unavailable};
 use crate::clock::{self, UserZone};
 use crate::toolbox::ModeTools;
 use crate::world::at_user;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use tokio::sync::watch;
 use windlass_provider::profile;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_key::{ClientKey, Purpose};
 use windlass_runtime::direct::{
-    DirectRequest, RemoteEnd, RemoteRequest, TellProgress, call_remote,
+    DirectRequest, RemoteAnswer, RemoteEnd, RemoteRequest, TellProgress, call_remote,
 };
 use windlass_runtime::ids;
 use windlass_session::model::IncomingCall;
@@ -23,11 +25,13 @@ use windlass_session::session::SessionConfig;
 use windlass_store::command::OpenQuestion;
 use windlass_store::{
     Beginner, Conversation, ConversationRef, EntryNumber, Epoch, Question, QuestionNumber,
+    QuestionState,
 };
 use windlass_tool::arguments::Arguments;
 use windlass_tool::condition::{Facts, Given};
+use windlass_tool::envelope::project;
 use windlass_tool::id::{CallNumber, ConversationId};
-use windlass_tool::kind::Mode;
+use windlass_tool::kind::{Mode, Reach};
 use windlass_tool::registry::Tool;
 
 /// The beginning of these conversations' ids.
@@ -46,8 +50,8 @@ pub(crate) struct RemoteCall {
     pub(crate) arguments: Arguments,
     /// By what its sender knows it when it sends it again, and the hash of what it asks for.
     pub(crate) key: Option<Message>,
-    /// The conversation that it is in, where it has been asked about before.
-    pub(crate) conversation: Option<ConversationId>,
+    /// The request for an approval that a person has been shown for it, and its conversation.
+    pub(crate) asked: Option<(ConversationId, QuestionNumber)>,
     /// Whether there is a way to ask a person.
     pub(crate) can_ask: bool,
     pub(crate) rules: RemoteRules,
@@ -108,8 +112,8 @@ impl ChatHost {
         let (user_id, world) = self.world.of_user(caller, None);
         refuse_blocked(&user_id, world.as_ref())?;
         let whose = Whose::begun_by(caller, Some(&user_id));
-        let id = match &call.conversation {
-            Some(id) => id.clone(),
+        let id = match &call.asked {
+            Some((id, _)) => id.clone(),
             None => conversation_of(signer, &whose, &call).map_err(|error| broken(&error))?,
         };
         let reference = whose.reference(&caller.tenant, &id);
@@ -118,12 +122,26 @@ impl ChatHost {
             self.refuse_crowded(&caller.tenant, &call.beginner)?;
         }
         let mut entries = Vec::new();
+        // Until the log has the key, memory does.
+        let mut running_key: Option<RunningKey> = None;
         if let Some(key) = &call.key {
+            let claimed = self.remote_keys.claim(&reference, key.content);
+            running_key = Some(claimed.ok_or(ChatRefusal::KeyReused)?);
             let store = self.conversations.store();
             match known_key(&reference, store, key).map_err(unavailable)? {
                 KnownKey::Conflict => return Err(ChatRefusal::KeyReused),
                 KnownKey::Same => {}
                 KnownKey::New => entries.push(key_entry(key)),
+            }
+        }
+        if let Some(number) = self.answered_request(&call, &reference, known.as_ref())? {
+            let told = self.end_of_approved(&reference, number, &call.tool);
+            let end = tokio::select! {
+                end = told => end?,
+                _ = left.wait_for(|has_left| *has_left) => Some(RemoteEnd::GivenUp),
+            };
+            if let Some(end) = end {
+                return Ok((reference, end));
             }
         }
         let is_quiet_since = |known: &Conversation| {
@@ -166,7 +184,7 @@ impl ChatHost {
                 .map_or(EntryNumber(0), |known| known.last_entry),
             entries,
             is_later: call.key.is_none()
-                && call.conversation.is_none()
+                && call.asked.is_none()
                 && known.as_ref().is_some_and(is_quiet_since),
             has_external_content: call.rules.assumes_external_content && tool.writes(),
             progress: call.progress,
@@ -184,8 +202,53 @@ impl ChatHost {
             }
         };
         let end = call_remote(request, incoming, left).await;
-        drop(counted);
+        drop((counted, running_key));
         Ok((reference, end))
+    }
+
+    /// The request for an approval that a person has answered, and for whose outcome the program comes back with this call.
+    fn answered_request(
+        &self,
+        call: &RemoteCall,
+        place: &ConversationRef,
+        known: Option<&Conversation>,
+    ) -> Result<Option<QuestionNumber>, ChatRefusal> {
+        let tool = &call.tool;
+        let number = match (&call.asked, known) {
+            (Some((_, number)), _) => *number,
+            // What changes something and is not repeatable, the ledger recognises.
+            (None, Some(known)) if tool.repeatable || !tool.writes() => known.last_question,
+            (None, _) => return Ok(None),
+        };
+        let Some((question, None)) = self.remote_question(place, number)? else {
+            return Ok(None);
+        };
+        // Without a state or a key, a call that comes after the outcome was told is another one.
+        let is_meant = call.asked.is_some()
+            || ((call.key.is_some() || !question.is_heard) && is_call_of(&question, call));
+        Ok((is_meant && question.state == QuestionState::Approved).then_some(number))
+    }
+
+    /// How an approved call ended; `None` where the ledger has to judge the call anew.
+    async fn end_of_approved(
+        &self,
+        place: &ConversationRef,
+        number: QuestionNumber,
+        tool: &Tool,
+    ) -> Result<Option<RemoteEnd>, ChatRefusal> {
+        let ended = self.outcome_of_approval(place, number, tool).await?;
+        let Some(mut response) = ended else {
+            return Ok(None);
+        };
+        response.intents.clear();
+        response.meta.idempotent_cache_hit = true;
+        let characters_max = self.limits.projection_characters_max;
+        let told = project(&response, tool.reach == Reach::External, characters_max);
+        self.told_remote(place, number).await;
+        Ok(Some(RemoteEnd::Answered(RemoteAnswer {
+            response: Arc::new(response),
+            told: Some(told),
+        })))
     }
 
     fn known_remote(
@@ -255,6 +318,20 @@ impl ChatHost {
             (whose, reference)
         }))
     }
+}
+
+/// Whether a request for an approval in the conversation of this call is about the call. The conversation is named by the key, or by what
+/// the call means: by all arguments, unless the tool says that some do not count. What is shown may have more of them, by default.
+fn is_call_of(question: &Question, call: &RemoteCall) -> bool {
+    let tool = &call.tool;
+    let is_shown = || {
+        let shown = serde_json::from_str::<Map<String, Value>>(question.arguments.expose());
+        let shown = shown.unwrap_or_default();
+        let called = call.arguments.to_value();
+        let mut called = called.as_object().into_iter().flatten();
+        called.all(|(name, value)| shown.get(name) == Some(value))
+    };
+    question.tool == tool.id && (call.key.is_some() || tool.effect_key.is_empty() || is_shown())
 }
 
 /// The number of a call is one that no request for an approval in its conversation has.

@@ -56,8 +56,8 @@ struct Called<'a> {
     digest: String,
     key: Option<String>,
     progress: Option<Value>,
-    /// The conversation that the call is in, where a state has said it.
-    conversation: Option<ConversationId>,
+    /// The request that a person was shown, and its conversation.
+    asked: Option<(ConversationId, QuestionNumber)>,
 }
 
 impl Called<'_> {
@@ -104,7 +104,7 @@ impl McpHost {
             digest: digest(name, &arguments),
             key: request.meta.key.clone(),
             progress: request.meta.progress.as_ref().map(|token| token.to_value()),
-            conversation: None,
+            asked: None,
             exchange,
             offer,
             tool,
@@ -144,7 +144,7 @@ impl McpHost {
             tool: call.tool.clone(),
             arguments: call.arguments.clone(),
             key,
-            conversation: call.conversation.clone(),
+            asked: call.asked.clone(),
             can_ask: !matches!(way, Way::Told(None)),
             rules: self.rules,
             progress,
@@ -223,7 +223,7 @@ impl McpHost {
                     return Ok(Some(failed(revision, &undecided(&call.tool))));
                 }
                 Box::pin(self.run(Called {
-                    conversation: Some(place.conversation_id.clone()),
+                    asked: Some((place.conversation_id.clone(), number)),
                     ..call
                 }))
                 .await
@@ -274,7 +274,7 @@ impl McpHost {
             Err(refusal) => return refused(revision, refusal).map(Some),
         };
         let call = Called {
-            conversation: Some(asked.conversation),
+            asked: Some((asked.conversation, asked.question)),
             ..call
         };
         let open = match found {
@@ -345,6 +345,7 @@ impl McpHost {
             let way = self.way(call.peer, &call.exchange);
             return Box::pin(self.ask(call, place, newer.question.number, way)).await;
         }
+        self.chat.told_remote(&place, open.question.number).await;
         let told = project(&response, call.is_external(), self.told_characters_max);
         let answer = RemoteAnswer {
             response,
@@ -383,7 +384,7 @@ impl McpHost {
                 }
             });
         }
-        called(call.revision(), answer, call.is_external(), pictures)
+        called(call.revision(), answer, &call.tool, pictures)
     }
 
     /// Whether a person has answered on the page, within a time.

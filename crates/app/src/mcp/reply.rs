@@ -6,6 +6,8 @@ use serde_json::{Map, Value, json};
 use windlass_runtime::direct::RemoteAnswer;
 use windlass_tool::envelope::{Outcome, ProjectionBody, ToolResponse};
 use windlass_tool::error::CallError;
+use windlass_tool::kind::Reach;
+use windlass_tool::registry::Tool;
 
 pub(crate) const PARSE_ERROR: i32 = -32700;
 pub(crate) const INVALID_REQUEST: i32 = -32600;
@@ -115,11 +117,11 @@ pub(crate) fn members(value: Value) -> Map<String, Value> {
     }
 }
 
-/// What a call came to, as its client reads it, with its pictures. `is_external` says that the tool's results hold what others wrote.
+/// What a call came to, as its client reads it, with its pictures.
 pub(crate) fn called(
     revision: Revision,
     answer: &RemoteAnswer,
-    is_external: bool,
+    tool: &Tool,
     pictures: Vec<Value>,
 ) -> Value {
     let response = &*answer.response;
@@ -127,7 +129,7 @@ pub(crate) fn called(
         Some(ProjectionBody::Success {
             data, quoted, cut, ..
         }) => (Some(data.clone()), *quoted, cut.clone()),
-        Some(ProjectionBody::Failure { .. }) | None => (None, is_external, None),
+        Some(ProjectionBody::Failure { .. }) | None => (None, tool.reach == Reach::External, None),
     };
     let mut result = Map::new();
     let mut content = Vec::new();
@@ -148,6 +150,7 @@ pub(crate) fn called(
             }
             if let Some(data) = data
                 && (data.is_object() || revision == Revision::Stateless)
+                && is_as_declared(tool, response, data)
             {
                 result.insert("structuredContent".to_owned(), (**data).clone());
             }
@@ -163,6 +166,14 @@ pub(crate) fn called(
     result.insert("content".to_owned(), content.into());
     result.insert("_meta".to_owned(), meta(response, quoted));
     revision.complete(result)
+}
+
+/// Whether a program can read the data as it is declared. What was cut, or says only that the tool's own data is not kept, may not be so.
+fn is_as_declared(tool: &Tool, response: &ToolResponse, data: &Value) -> bool {
+    match &tool.response {
+        Some(declared) => declared.is_valid(data),
+        None => response.meta.cut.is_none(),
+    }
 }
 
 /// A failure of ours, as the result of a call.

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::thread;
 use windlass_app::server::{self, Server, Setup};
-use windlass_tool::handler::{Execution, Handler, Invocation};
+use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
 
 const STATELESS: &str = "2026-07-28";
@@ -769,4 +770,179 @@ async fn a_change_that_is_wanted_again_later_is_asked_about() {
     let done = scene.change(&[], answered(&asked, "one", yes()), &forms());
     assert_eq!(done["structuredContent"], json!({"done": true}), "{done}");
     assert_eq!(scene.changes.made(), ["one", "one"]);
+}
+
+impl Scene {
+    /// Approves on the page what waits there, as whoever is at the machine.
+    fn approve(&self, url: &str) {
+        let path = url.split_once(&self.address).unwrap().1;
+        let shown = request(&self.address, "GET", path, &[]);
+        let token = shown.body.split_once("name=\"token\" value=\"");
+        let token = token.unwrap_or_else(|| panic!("nothing waits: {}", shown.body));
+        let token = token.1.split_once('"').unwrap().0;
+        let form = format!("token={token}&approved=yes");
+        let given = post_with(&self.address, path, &[], form.as_bytes());
+        assert!(given.body.contains("has run"), "{}", given.body);
+    }
+}
+
+/// Where a person approves a call that was not made.
+fn page_of(told: &Value) -> String {
+    assert_eq!(code(told), "CONFIRMATION_REQUIRED", "{told}");
+    let url = &told["_meta"]["dev.windlass/error"]["details"]["approveAt"];
+    url.as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_approved_is_told_and_makes_no_further_call() {
+    let external = ("mcp_server.assume_external_content", "true");
+    let read = json!({"sideEffects": "read_only", "requiresConfirmation": true, "confirmation": {"preview": "Look at {what}"}});
+    for (tool, keys) in [
+        (json!({"repeatable": true}), vec![external]),
+        (read, vec![]),
+        (consent(), vec![]),
+    ] {
+        let scene = scene(tool.clone(), &keys).await;
+        let done = json!({"done": true});
+        // Who opens the page comes back with the state of its request, as often as it likes.
+        let links = json!({"elicitation": {"url": {}}});
+        let asked = scene.change(&[], json!({"arguments": {"what": "one"}}), &links);
+        let url = &asked["inputRequests"]["approval"]["params"]["url"];
+        scene.approve(url.as_str().unwrap_or_else(|| panic!("{tool} {asked}")));
+        let opened = answered(&asked, "one", json!({"action": "accept"}));
+        for _ in 0..3 {
+            let told = scene.change(&[], opened.clone(), &links);
+            assert_eq!(told["structuredContent"], done, "{tool} {told}");
+        }
+        assert_eq!(scene.changes.made(), ["one"], "{tool}");
+        // Who cannot be sent there sends the same call.
+        let told = scene.change(&[], json!({"arguments": {"what": "two"}}), &json!({}));
+        scene.approve(&page_of(&told));
+        assert_eq!(scene.calls("two")["structuredContent"], done, "{tool}");
+        assert_eq!(scene.changes.made(), ["one", "two"], "{tool}");
+        // The same with a key, which is for one call.
+        let meta = json!({"dev.windlass/idempotency-key": "k"});
+        let keyed = json!({"arguments": {"what": "three"}, "_meta": meta});
+        let told = scene.change(&[], keyed.clone(), &json!({}));
+        scene.approve(&page_of(&told));
+        for _ in 0..3 {
+            let told = scene.change(&[], keyed.clone(), &json!({}));
+            assert_eq!(told["structuredContent"], done, "{tool} {told}");
+        }
+        // A form is answered once, too.
+        let asked = scene.change(&[], json!({"arguments": {"what": "four"}}), &forms());
+        for _ in 0..3 {
+            let told = scene.change(&[], answered(&asked, "four", yes()), &forms());
+            assert_eq!(told["structuredContent"], done, "{tool} {told}");
+        }
+        assert_eq!(
+            scene.changes.made(),
+            ["one", "two", "three", "four"],
+            "{tool}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_of_a_call_that_may_be_repeated_is_for_one_call() {
+    let external = ("mcp_server.assume_external_content", "true");
+    let scene = scene(json!({"repeatable": true}), &[external]).await;
+    for made in [1, 2] {
+        scene.approve(&page_of(&scene.calls("one")));
+        assert_eq!(
+            scene.calls("one")["structuredContent"],
+            json!({"done": true})
+        );
+        assert_eq!(scene.changes.made().len(), made);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_key_of_several_calls_at_once_is_for_one_of_them() {
+    let scene = Arc::new(scene(json!({}), &[]).await);
+    for round in 1..=10_usize {
+        let together = Arc::new(Barrier::new(8));
+        let calling: Vec<_> = (0..8)
+            .map(|number| {
+                let (scene, together) = (scene.clone(), together.clone());
+                thread::spawn(move || {
+                    let meta = json!({"dev.windlass/idempotency-key": format!("k{round}")});
+                    let arguments = json!({"what": format!("{round}-{number}")});
+                    together.wait();
+                    let params = json!({"arguments": arguments, "_meta": meta});
+                    scene.change(&[], params, &json!({}))
+                })
+            })
+            .collect();
+        let results = calling.into_iter().map(|call| call.join().unwrap());
+        let done = results.filter(|result| match result.get("structuredContent") {
+            Some(_) => true,
+            None => {
+                assert_eq!(code(result), "CONFLICT", "{result}");
+                false
+            }
+        });
+        assert_eq!(done.count(), 1);
+        assert_eq!(scene.changes.made().len(), round);
+    }
+}
+
+/// A tool that changes something and has much to say of it.
+struct Tell;
+
+impl Handler for Tell {
+    fn execute(&self, _: Invocation) -> Execution {
+        let rows: Vec<String> = (0..500).map(|row| format!("row number {row}")).collect();
+        Execution::Pending(Box::pin(async move {
+            Ok(Success::new(json!({ "rows": rows })))
+        }))
+    }
+}
+
+/// The results of one call of it and of the same once more.
+async fn told_twice(receipt_bytes_max: &str) -> [Value; 2] {
+    let (data, tools) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let rows = json!({"type": "array", "items": {"type": "string"}});
+    let declared = json!({"type": "object", "properties": {"rows": rows}, "required": ["rows"]});
+    write_tool(tools.path(), json!({"responseSchema": declared}));
+    let folder = tools.path().display().to_string();
+    let keys = [
+        ("folders.tools", folder.as_str()),
+        ("mcp_server.enabled", "true"),
+        ("mcp_server.assume_external_content", "false"),
+        ("text.limits.projection_characters_max", "1000"),
+        ("store.receipt_bytes_max", receipt_bytes_max),
+    ];
+    let tell: Arc<dyn Handler> = Arc::new(Tell);
+    let server = server::start(Setup {
+        config: config(data.path(), &keys),
+        handlers: BTreeMap::from([(ToolId::parse("change").unwrap(), tell)]),
+        watch: false,
+    });
+    let server = server.await.unwrap();
+    let scene = Scene {
+        address: server.address().to_string(),
+        changes: Changes::new(),
+        data,
+        _tools: tools,
+        _server: server,
+    };
+    [scene.calls("one"), scene.calls("one")]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_comes_again_gets_the_whole_result_again() {
+    let [first, again] = told_twice("262144").await;
+    assert_eq!(first["structuredContent"]["rows"][499], "row number 499");
+    assert_eq!(again["_meta"]["dev.windlass/replayed"], true);
+    assert_eq!(again["structuredContent"], first["structuredContent"]);
+    assert!(text(&again).len() < 1_000, "a model reads the beginning");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_kept_of_a_result_is_no_structured_content() {
+    let [first, again] = told_twice("1000").await;
+    assert_eq!(first["structuredContent"]["rows"][499], "row number 499");
+    assert_eq!(again["_meta"]["dev.windlass/replayed"], true);
+    assert_eq!(again.get("structuredContent"), None, "{again}");
 }

@@ -3,7 +3,7 @@
 use super::root;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -165,9 +165,9 @@ impl Running {
         writeln!(input, "{line}").unwrap();
     }
 
-    /// Types nothing more.
-    pub(crate) fn hang_up(&mut self) {
-        drop(self.child.stdin.take());
+    /// Its standard input, which ends when this is dropped.
+    pub(crate) fn take_input(&mut self) -> ChildStdin {
+        self.child.stdin.take().unwrap()
     }
 
     /// The host and port in its next line.
