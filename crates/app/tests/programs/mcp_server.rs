@@ -8,7 +8,8 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Error, Read, Result, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// What it knows of the protocol.
 #[derive(Clone, Copy, PartialEq)]
@@ -31,6 +32,8 @@ struct Server {
     folder: PathBuf,
     manner: Manner,
     streams: bool,
+    /// Requests of its own that were answered.
+    answered: (Mutex<usize>, Condvar),
 }
 
 const SESSION: &str = "s-1";
@@ -57,6 +60,7 @@ fn main() -> Result<()> {
         folder: folder.into(),
         manner,
         streams,
+        answered: (Mutex::default(), Condvar::new()),
     });
     server.log("started");
     match http {
@@ -70,8 +74,13 @@ enum Said {
     Message(Value),
     /// Bytes of one message that is none, or is too long.
     Raw(Vec<u8>),
+    /// Goes on when so many requests of its own are answered, where answers come in while it speaks.
+    Await(usize),
     End,
 }
+
+/// How long it waits for the answers to its own requests.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Server {
     fn log(&self, line: &str) {
@@ -94,6 +103,7 @@ impl Server {
                 match said {
                     Said::Message(value) => output.write_all(format!("{value}\n").as_bytes())?,
                     Said::Raw(bytes) => output.write_all(&bytes)?,
+                    Said::Await(_) => {}
                     Said::End => return Ok(()),
                 }
                 output.flush()?;
@@ -147,7 +157,11 @@ impl Server {
                 respond(&mut stream, "404 Not Found", "", b"{}")?;
                 continue;
             }
-            if message.get("id").is_none() {
+            if message.get("id").is_none() || message.get("method").is_none() {
+                let version = header("mcp-protocol-version").unwrap_or("none");
+                if message.get("method").is_none() {
+                    self.log(&format!("in {version}"));
+                }
                 self.answer(&message);
                 respond(&mut stream, "202 Accepted", "", b"")?;
                 continue;
@@ -185,6 +199,13 @@ impl Server {
                         stream.write_all(b"data: ")?;
                         stream.write_all(&bytes)?;
                     }
+                    Said::Await(count) => {
+                        let (answered, change) = &self.answered;
+                        let answered = answered.lock().unwrap_or_else(PoisonError::into_inner);
+                        let _ = change.wait_timeout_while(answered, PATIENCE, |answered| {
+                            *answered < count
+                        });
+                    }
                     Said::End => return Ok(false),
                 }
             }
@@ -196,7 +217,7 @@ impl Server {
                 Some(value.to_string().into_bytes())
             }
             Said::Raw(bytes) => Some(bytes),
-            Said::Message(_) | Said::End => None,
+            Said::Message(_) | Said::Await(_) | Said::End => None,
         });
         match answers.next_back() {
             Some(body) => respond(stream, "200 OK", session, &body).map(|()| true),
@@ -212,6 +233,17 @@ impl Server {
 
     fn answer(&self, message: &Value) -> Vec<Said> {
         let id = message["id"].clone();
+        if message.get("method").is_none() {
+            let said = match message["error"]["code"].as_i64() {
+                Some(code) => code.to_string(),
+                None => message["result"].to_string(),
+            };
+            self.log(&format!("answered {id} {said}"));
+            let (answered, change) = &self.answered;
+            *answered.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            change.notify_all();
+            return Vec::new();
+        }
         let params = &message["params"];
         let is_newer = params["_meta"]
             .get("io.modelcontextprotocol/protocolVersion")
@@ -341,6 +373,26 @@ impl Server {
                     ),
                     message(id, text_of("progress")),
                 ]
+            }
+            "asks" => {
+                let request = |id: Value, method: &str| {
+                    Said::Message(json!({"jsonrpc": "2.0", "id": id, "method": method}))
+                };
+                vec![
+                    request(json!("p-1"), "ping"),
+                    request(json!(7), "roots/list"),
+                    Said::Await(2),
+                    message(id, text_of("asks")),
+                ]
+            }
+            "asks much" => {
+                let request = |id: usize| {
+                    Said::Message(json!({"jsonrpc": "2.0", "id": id, "method": "ping"}))
+                };
+                let mut said: Vec<Said> = (0..100).map(request).collect();
+                said.push(Said::Await(32));
+                said.push(message(id, text_of("asks much")));
+                said
             }
             "changed" => vec![
                 Said::Message(

@@ -3,10 +3,11 @@
 
 use super::headers::written;
 use super::link::{AskError, Asked, UnansweredEnd};
-use super::message::{Revision, Told, is_not_carried_out, told};
+use super::message::{Revision, Told, is_not_carried_out, served, told};
 use super::users::UserToken;
 use crate::worker::wire::{self, Incoming};
 use serde_json::value::RawValue;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -22,6 +23,10 @@ const SESSION: &str = "Mcp-Session-Id";
 const SESSION_BYTES_MAX: usize = 1_024;
 /// How long it may take to say that nobody waits any more.
 const CANCEL_TIME: Duration = Duration::from_secs(5);
+/// Requests of a server that are answered while one of ours waits for its answer.
+const REQUESTS_MAX: usize = 32;
+/// How long an answer to such a request may take.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// How a server over HTTP is reached.
 #[derive(Clone)]
@@ -71,6 +76,73 @@ impl Drop for Cancelling<'_> {
     }
 }
 
+/// How requests of a server are answered that stand before its answer to ours. The revision without sessions has none.
+struct Answering {
+    kit: HttpKit,
+    revision: Option<Revision>,
+    session: Option<String>,
+    answered: AtomicUsize,
+}
+
+impl Answering {
+    /// `begun` is the session that the answer opens in which the request stands, where it opens one.
+    fn answer(&self, id: &RawValue, method: &str, begun: Option<&str>) {
+        let is_over = self.answered.fetch_add(1, Ordering::Relaxed) >= REQUESTS_MAX;
+        if is_over
+            || self.revision == Some(Revision::Stateless)
+            || tokio::runtime::Handle::try_current().is_err()
+        {
+            return;
+        }
+        let request = self.kit.request(
+            wire::answer(id, &served(method)),
+            self.revision.as_ref(),
+            begun.or(self.session.as_deref()),
+            Vec::new(),
+            ANSWER_TIME,
+        );
+        // A server that does not get it asks again, or breaks off.
+        tokio::spawn(self.kit.way.fetch(request));
+    }
+}
+
+impl HttpKit {
+    fn request(
+        &self,
+        body: Vec<u8>,
+        revision: Option<&Revision>,
+        session: Option<&str>,
+        headers: Vec<(String, String)>,
+        time: Duration,
+    ) -> HttpRequest {
+        let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut all = vec![
+            own("content-type", "application/json"),
+            own("accept", "application/json, text/event-stream"),
+        ];
+        if let Some(revision) = revision {
+            all.push(own("MCP-Protocol-Version", revision.version()));
+        }
+        if let Some(session) = session {
+            all.push(own(SESSION, session));
+        }
+        all.extend(headers);
+        let secret = self.headers.iter();
+        all.extend(secret.map(|(name, value)| (name.clone(), value.expose().clone())));
+        if let Some(token) = self.token.get() {
+            all.push(own("authorization", &format!("Bearer {}", token.expose())));
+        }
+        HttpRequest {
+            method: "POST".to_owned(),
+            url: self.url.clone(),
+            headers: all,
+            body,
+            timeout_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+            redirects: Redirects::Keep,
+        }
+    }
+}
+
 impl HttpWire {
     pub(super) fn new(kit: HttpKit) -> Self {
         Self {
@@ -90,31 +162,9 @@ impl HttpWire {
         headers: Vec<(String, String)>,
         time: Duration,
     ) -> HttpRequest {
-        let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let mut all = vec![
-            own("content-type", "application/json"),
-            own("accept", "application/json, text/event-stream"),
-        ];
-        if let Some(revision) = revision {
-            all.push(own("MCP-Protocol-Version", revision.version()));
-        }
-        if let Some(session) = &*self.session() {
-            all.push(own(SESSION, session));
-        }
-        all.extend(headers);
-        let secret = self.kit.headers.iter();
-        all.extend(secret.map(|(name, value)| (name.clone(), value.expose().clone())));
-        if let Some(token) = self.kit.token.get() {
-            all.push(own("authorization", &format!("Bearer {}", token.expose())));
-        }
-        HttpRequest {
-            method: "POST".to_owned(),
-            url: self.kit.url.clone(),
-            headers: all,
-            body,
-            timeout_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
-            redirects: Redirects::Keep,
-        }
+        let session = self.session().clone();
+        self.kit
+            .request(body, revision, session.as_deref(), headers, time)
     }
 
     /// A message without an answer.
@@ -144,7 +194,8 @@ impl HttpWire {
             return Err(AskError::NotSent("the call's time is up".to_owned()));
         }
         let body = asked.text();
-        let had_session = self.session().is_some();
+        let session = self.session().clone();
+        let had_session = session.is_some();
         let mut headers = asked.headers;
         if revision == Some(&Revision::Stateless) {
             headers.push(("Mcp-Method".to_owned(), written(asked.method)));
@@ -156,6 +207,12 @@ impl HttpWire {
             context: asked.context,
             message_bytes_max: self.kit.message_bytes_max,
             on_change: self.kit.on_change.clone(),
+            answering: Answering {
+                kit: self.kit.clone(),
+                revision: revision.cloned(),
+                session,
+                answered: AtomicUsize::new(0),
+            },
             state: Mutex::new(Reading {
                 stream: None,
                 session: None,
@@ -254,6 +311,7 @@ struct AnswerReader {
     context: Option<Context>,
     message_bytes_max: usize,
     on_change: Arc<dyn Fn() + Send + Sync>,
+    answering: Answering,
     state: Mutex<Reading>,
 }
 
@@ -291,13 +349,17 @@ impl AnswerWatcher for AnswerReader {
 
     fn came(&self, bytes: &[u8]) {
         let mut reading = self.reading();
-        let Reading { stream, found, .. } = &mut *reading;
+        let Reading {
+            stream,
+            session,
+            found,
+        } = &mut *reading;
         let Some(splitter) = stream else {
             return;
         };
         let mut take = |item: Item<'_>| {
             if let Item::Event { data, .. } = item
-                && let Some(answer) = self.take(data)
+                && let Some(answer) = self.take(data, session.as_deref())
                 && let Some(found) = found.take()
             {
                 let _ = found.send(answer);
@@ -324,9 +386,10 @@ impl AnswerReader {
             return;
         };
         let mut last = None;
+        let session = reading.session.clone();
         let finished = splitter.finish(&mut |item: Item<'_>| {
             if let Item::Event { data, .. } = item {
-                last = self.take(data).or(last.take());
+                last = self.take(data, session.as_deref()).or(last.take());
             }
         });
         if let (Ok(()), Some(answer), Some(found)) = (finished, last, reading.found.take()) {
@@ -334,8 +397,8 @@ impl AnswerReader {
         }
     }
 
-    /// What one message says; `None` of every message that is not the answer.
-    fn take(&self, data: &[u8]) -> Option<FoundAnswer> {
+    /// What one message says; `None` of every message that is not the answer. `session` is the one that this answer opens.
+    fn take(&self, data: &[u8], session: Option<&str>) -> Option<FoundAnswer> {
         match wire::read(data).ok()? {
             Incoming::Answer(id, answer) if id == Some(self.id) => {
                 Some(answer.map(ToOwned::to_owned).map_err(AskError::Refused))
@@ -352,7 +415,11 @@ impl AnswerReader {
                 }
                 None
             }
-            Incoming::Answer(..) | Incoming::Request(..) => None,
+            Incoming::Request(id, method, _) => {
+                self.answering.answer(id, &method, session);
+                None
+            }
+            Incoming::Answer(..) => None,
         }
     }
 }

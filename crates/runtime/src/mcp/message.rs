@@ -1,7 +1,9 @@
 //! What is said in the protocol's messages: revisions, `_meta`, and what a server tells while it works. Knows no connection.
 
+use crate::worker::wire::{METHOD_NOT_FOUND, RpcError};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use windlass_tool::characters::steers;
 use windlass_tool::handler::Context;
 
@@ -72,6 +74,17 @@ impl Revision {
             },
             Self::Handshake(_) => Meta::default(),
         }
+    }
+}
+
+/// What a request of a server is answered: that somebody is there, and nothing else.
+pub(super) fn served(method: &str) -> Result<Value, RpcError> {
+    match method {
+        "ping" => Ok(json!(Nothing {})),
+        _ => Err(RpcError::new(
+            METHOD_NOT_FOUND,
+            "this client does not serve that",
+        )),
     }
 }
 

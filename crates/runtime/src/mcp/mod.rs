@@ -5,6 +5,7 @@
 //! [`Handler`]: windlass_tool::handler::Handler
 
 mod call;
+mod changed;
 mod headers;
 mod http;
 mod link;

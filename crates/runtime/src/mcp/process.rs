@@ -2,13 +2,13 @@
 
 use super::McpProgram;
 use super::link::{AskError, Asked, UnansweredEnd};
-use super::message::{Nothing, Revision, Told, told};
+use super::message::{Revision, Told, served, told};
 use crate::redaction::Secrets;
 use crate::worker::WorkerProgram;
 use crate::worker::lines::{Line, Lines};
 use crate::worker::log::{LineLimit, each_line};
 use crate::worker::process::{Process, SecretVariable};
-use crate::worker::wire::{self, Incoming, METHOD_NOT_FOUND, RpcError};
+use crate::worker::wire::{self, Incoming};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -446,14 +446,7 @@ impl Shared {
                 }
             }
             Incoming::Request(id, method, _) => {
-                let answer = match &*method {
-                    "ping" => Ok(json!(Nothing {})),
-                    _ => Err(RpcError::new(
-                        METHOD_NOT_FOUND,
-                        "this client does not serve that",
-                    )),
-                };
-                let _ = self.input.try_send(wire::answer(id, &answer));
+                let _ = self.input.try_send(wire::answer(id, &served(&method)));
             }
             Incoming::Notification(method, params) => match told(&method, params) {
                 Some(Told::Progress(progress)) => {

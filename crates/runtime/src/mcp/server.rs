@@ -1,9 +1,10 @@
 //! One server: its one connection, when that is made anew, and which of its tools are still those that were imported. Knows no call.
 
 use super::call;
+use super::changed::Said;
 use super::http::{HttpKit, HttpWire};
 use super::link::{Link, Wire};
-use super::listing::{self, Listed, ListedTools};
+use super::listing::{self, ListedTools};
 use super::opening::{NotOpened, open_http, open_process};
 use super::process::{ProcessKit, ProcessWire};
 use super::users::{UserToken, Users};
@@ -44,8 +45,8 @@ pub struct McpServer {
     opening: tokio::sync::Mutex<Pauses>,
     /// The last program spoke the older revision, and so will the next.
     is_older: AtomicBool,
-    /// What was said of tools that are not as they were imported.
-    said: Mutex<BTreeMap<String, Option<Listed>>>,
+    /// What was said of tools that are not as they were imported. The connections of users share it.
+    said: Arc<Mutex<Said>>,
     /// Where it is called with the tokens of users, their connections to it.
     users: Users,
 }
@@ -135,15 +136,24 @@ impl McpServer {
         let McpSettings { place, limits } = settings;
         let way = way(name, place, &limits, surroundings)?;
         let permits = Arc::new(Semaphore::new(limits.concurrency));
+        let is_of_users = matches!(&way, Way::Address(address) if address.connection.is_some());
+        let said = Arc::new(Mutex::new(Said::of_users(is_of_users)));
+        let shared = (permits, said);
         Ok(Arc::new(Self::unconnected(
             name.into(),
             way,
             limits,
-            permits,
+            shared,
         )))
     }
 
-    fn unconnected(name: Arc<str>, way: Way, limits: McpLimits, permits: Arc<Semaphore>) -> Self {
+    /// What the connections of users to it share comes last.
+    fn unconnected(
+        name: Arc<str>,
+        way: Way,
+        limits: McpLimits,
+        (permits, said): (Arc<Semaphore>, Arc<Mutex<Said>>),
+    ) -> Self {
         Self {
             name,
             way,
@@ -155,7 +165,7 @@ impl McpServer {
             is_looking: AtomicBool::new(false),
             opening: tokio::sync::Mutex::default(),
             is_older: AtomicBool::new(false),
-            said: Mutex::default(),
+            said,
             users: Users::default(),
         }
     }
@@ -179,8 +189,8 @@ impl McpServer {
         };
         let server = self.users.of(user, || {
             let way = Way::Address(address.for_a_user());
-            let server =
-                Self::unconnected(self.name.clone(), way, self.limits, self.permits.clone());
+            let shared = (self.permits.clone(), self.said.clone());
+            let server = Self::unconnected(self.name.clone(), way, self.limits, shared);
             held(&server.wanted).clone_from(&held(&self.wanted));
             Arc::new(server)
         });
@@ -414,7 +424,7 @@ impl McpServer {
         {
             return;
         }
-        tracing::info!(server = %self.name, "an MCP server says that its tools are others now");
+        tracing::debug!(server = %self.name, "an MCP server says that its tools are others now");
         let server = self.clone();
         tokio::spawn(async move {
             // What is wrong is in the log, and the next call looks again.
@@ -423,31 +433,15 @@ impl McpServer {
         });
     }
 
-    /// Says once of each tool that it is not as it was imported.
+    /// Says of tools that are not as they were imported which they are: one line for the server, however many there are.
     fn say_what_changed(&self, wanted: &BTreeMap<String, DefinitionHash>, tools: &ListedTools) {
-        let mut said = held(&self.said);
-        for (tool, pinned) in wanted {
-            let listed = tools.get(tool).cloned();
-            let problem = match &listed {
-                Some(Listed::Once { definition, .. }) if definition == pinned => {
-                    said.remove(tool);
-                    continue;
-                }
-                Some(Listed::Once { .. }) => "has changed since it was imported",
-                Some(Listed::Twice) => "is listed twice",
-                Some(Listed::Misplaced) => "is defined against the rules of the protocol",
-                None => "is not listed any more",
-            };
-            if said.get(tool) == Some(&listed) {
-                continue;
-            }
-            let name: String = tool.escape_debug().take(100).collect();
+        if let Some(tools) = held(&self.said).news(wanted, tools) {
             tracing::warn!(
                 server = %self.name,
-                tool = name,
-                "a tool of an MCP server {problem}, and is not run; `windlass mcp diff` shows what is other, and --accept takes it"
+                tools,
+                "tools of an MCP server are not as they were imported, and are not run; `windlass mcp diff {}` shows what is other, and --accept takes it",
+                self.name
             );
-            said.insert(tool.clone(), listed);
         }
     }
 }

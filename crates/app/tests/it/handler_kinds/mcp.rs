@@ -396,6 +396,34 @@ async fn a_change_of_the_tools_that_is_told_counts_from_the_next_call_on() {
 }
 
 #[tokio::test]
+async fn a_server_that_asks_whether_somebody_is_there_is_answered() {
+    for way in ["older", "older stream"] {
+        let shop = Shop::new(way);
+        let mut session = shop.session(&json!({}));
+        let asked = session.call(say("call-00001", "asks")).await;
+        assert_eq!(shown(&asked), "\"asks\"", "{way}: {asked:?}");
+        // Lines are read in their order, so that the answers to what a program asks come before this.
+        let next = session.call(say("call-00002", "tea")).await;
+        assert_eq!(shown(&next), "\"tea\"", "{way}: {next:?}");
+        session.end().await;
+        assert_eq!(shop.logged("answered \"p-1\" {}"), 1, "{way}");
+        assert_eq!(shop.logged("answered 7 -32601"), 1, "{way}");
+        let posts = if way == "older stream" { 2 } else { 0 };
+        assert_eq!(shop.logged("in 2025-11-25"), posts, "{way}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_asks_without_end_is_answered_a_few_times() {
+    let shop = Shop::new("older stream");
+    assert_eq!(
+        call(&shop, &json!({}), "asks much").await,
+        "\"asks much\""
+    );
+    assert_eq!(shop.logged("answered "), 32);
+}
+
+#[tokio::test]
 async fn only_a_change_that_may_be_repeated_carries_its_key() {
     for (changes, keys) in [
         (json!({}), 0),
