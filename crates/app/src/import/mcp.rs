@@ -1,11 +1,13 @@
 //! The tools that an MCP server lists, as tool directories. A server's words are quoted to the model as they were when somebody imported them,
 //! and its hints are guesses: a tool that may change something asks the user until somebody has reviewed it. Knows no connection.
 
+use super::mcp_resource::{self, resource_tool};
 use super::tools::{Definition, TOOLS_MAX, some, tool};
 use super::words::{one_line, tool_id, unique};
 use super::{Code, Imported, LeftOut, ToolDirectory};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use windlass_runtime::mcp::Offering;
 use windlass_tool::characters::is_unsafe_to_show;
 use windlass_tool::handler_file::DefinitionHash;
 
@@ -37,13 +39,15 @@ pub(crate) struct Choice<'a> {
     pub(crate) only: &'a [String],
     /// Stands before every id.
     pub(crate) prefix: Option<&'a str>,
+    /// The id of the tool that reads the server's resources and prompts.
+    pub(crate) resource_id: &'a str,
     /// Ids that are taken by what the program has built in.
     pub(crate) built_in: &'a dyn Fn(&str) -> bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum McpImportError {
-    #[error("it lists no tools")]
+    #[error("it lists no tools, and offers neither resources nor prompts")]
     Empty,
     #[error("it lists {0} tools, and {TOOLS_MAX} can be imported at once; choose with --only")]
     TooMany(usize),
@@ -57,16 +61,15 @@ pub(crate) fn source(server: &str) -> String {
 }
 
 /// Makes tools of what a server lists.
-pub(crate) fn import(
-    definitions: &[Map<String, Value>],
-    choice: &Choice<'_>,
-) -> Result<Imported, McpImportError> {
-    let named: Vec<(&str, &Map<String, Value>)> = definitions
+pub(crate) fn import(offering: &Offering, choice: &Choice<'_>) -> Result<Imported, McpImportError> {
+    let named: Vec<(&str, &Map<String, Value>)> = offering
+        .definitions
         .iter()
         .filter_map(|definition| Some((definition.get("name")?.as_str()?, definition)))
         .filter(|(name, _)| !name.is_empty())
         .collect();
-    if named.is_empty() {
+    let reads = offering.resources || offering.prompts;
+    if named.is_empty() && !reads {
         return Err(McpImportError::Empty);
     }
     let id_of = |name: &str| match choice.prefix {
@@ -79,11 +82,13 @@ pub(crate) fn import(
         only.is_empty() || only.iter().any(names)
     };
     for wanted in choice.only {
-        let is_there = named
-            .iter()
-            .any(|(name, _)| wanted == name || *wanted == id_of(name));
+        let mut names = named.iter();
+        let is_there = names.any(|(name, _)| wanted == name || *wanted == id_of(name))
+            || (reads && is_resource_tool(wanted, choice));
         if !is_there {
-            let names = some(named.iter().map(|(name, _)| *name));
+            let mut names: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
+            names.extend(reads.then_some(mcp_resource::ID));
+            let names = some(names.into_iter());
             return Err(McpImportError::Unknown(one_line(wanted, 80), names));
         }
     }
@@ -124,7 +129,21 @@ pub(crate) fn import(
             }
         }
     }
+    if reads {
+        imported.origins.push(mcp_resource::ORIGIN.to_owned());
+    }
+    let mut only = choice.only.iter();
+    let is_chosen = choice.only.is_empty() || only.any(|wanted| is_resource_tool(wanted, choice));
+    let id = unique(choice.resource_id.to_owned(), &mut taken);
+    if is_chosen && let Some(tool) = resource_tool(choice, offering, &id) {
+        imported.tools.push(tool);
+    }
     Ok(imported)
+}
+
+/// Whether the tool is meant that reads resources and prompts.
+fn is_resource_tool(wanted: &str, choice: &Choice<'_>) -> bool {
+    wanted == mcp_resource::ID || wanted == choice.resource_id
 }
 
 /// One tool of a server under this id.
@@ -219,18 +238,26 @@ mod tests {
             server: "files",
             only,
             prefix,
+            resource_id: "mcp_resource",
             built_in: &|id| id == "kb_search",
         }
     }
 
-    fn objects(definitions: &Value) -> Vec<Map<String, Value>> {
+    fn objects(definitions: &Value) -> Offering {
         let definitions = definitions.as_array().into_iter().flatten();
-        definitions.filter_map(Value::as_object).cloned().collect()
+        Offering {
+            definitions: definitions.filter_map(Value::as_object).cloned().collect(),
+            ..Offering::default()
+        }
+    }
+
+    fn check(definitions: &Value, choice: &Choice<'_>, expected: &str) {
+        check_offering(&objects(definitions), choice, expected);
     }
 
     /// The ids of the tools, and why others are left out; or why there are none.
-    fn check(definitions: &Value, choice: &Choice<'_>, expected: &str) {
-        let shown = match import(&objects(definitions), choice) {
+    fn check_offering(offering: &Offering, choice: &Choice<'_>, expected: &str) {
+        let shown = match import(offering, choice) {
             Ok(imported) => {
                 let ids = imported.tools.iter().map(|tool| tool.id.clone());
                 let left_out = imported.left_out.iter();
@@ -239,7 +266,7 @@ mod tests {
             }
             Err(error) => error.to_string(),
         };
-        assert_eq!(shown, expected, "{definitions}");
+        assert_eq!(shown, expected, "{offering:?}");
     }
 
     fn named(name: &str) -> Value {
@@ -262,7 +289,11 @@ mod tests {
             &choice(&["write".to_owned()], None),
             "there is no tool write; there are readFile, admin.tools.list",
         );
-        check(&json!([]), &choice(&[], None), "it lists no tools");
+        check(
+            &json!([]),
+            &choice(&[], None),
+            "it lists no tools, and offers neither resources nor prompts",
+        );
         check(
             &json!([named("kb_search")]),
             &choice(&[], None),
@@ -279,6 +310,51 @@ mod tests {
             &choice(&[], None),
             "a_b\na_b_2",
         );
+    }
+
+    #[test]
+    fn one_tool_reads_what_a_server_offers_beside_tools() {
+        let offering = |definitions: &[Value], resources, prompts| Offering {
+            resources,
+            prompts,
+            ..objects(&Value::Array(definitions.to_vec()))
+        };
+        let tools = [named("readFile")];
+        let nothing: &[String] = &[];
+        let only = |name: &str| vec![name.to_owned()];
+        for (offering, only, expected) in [
+            (offering(&tools, false, false), nothing, "read_file"),
+            (
+                offering(&tools, true, false),
+                nothing,
+                "read_file\nmcp_resource",
+            ),
+            (offering(&[], false, true), nothing, "mcp_resource"),
+            (offering(&tools, true, true), &only("readFile"), "read_file"),
+            (
+                offering(&tools, true, true),
+                &only("mcp_resource"),
+                "mcp_resource",
+            ),
+            (
+                offering(&tools, false, false),
+                &only("mcp_resource"),
+                "there is no tool mcp_resource; there are readFile",
+            ),
+            (
+                offering(&tools, true, true),
+                &only("write"),
+                "there is no tool write; there are readFile, mcp_resource",
+            ),
+            // A tool of that name keeps it.
+            (
+                offering(&[named("mcp_resource")], true, false),
+                nothing,
+                "mcp_resource\nmcp_resource_2",
+            ),
+        ] {
+            check_offering(&offering, &choice(only, None), expected);
+        }
     }
 
     #[test]

@@ -3,11 +3,12 @@
 
 pub(crate) mod folder;
 pub(crate) mod mcp;
+pub(crate) mod mcp_resource;
 pub(crate) mod node;
 pub(crate) mod openapi;
 mod schema;
 pub(crate) mod tools;
-mod words;
+pub(crate) mod words;
 
 use serde_json::Value;
 

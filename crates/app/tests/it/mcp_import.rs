@@ -126,6 +126,57 @@ fn a_server_is_imported_and_its_tools_are_called_and_asked_about() {
 }
 
 #[test]
+fn what_a_server_offers_beside_tools_is_read_by_one_tool() {
+    let project = Project::new(&tools());
+    let path = project.path();
+    let notes = json!([{"uri": "shop:tea", "name": "tea", "text": "Green tea"}]);
+    fs::write(path.join("shop/resources.json"), notes.to_string()).unwrap();
+    let imported = project.import(&[]);
+    assert_eq!(imported.code, 0, "{:?}", imported.problems);
+    let schema = project.read("tools/mcp-resource/schema.json");
+    assert_eq!(schema["sideEffects"], "read_only");
+    assert_eq!(schema["reach"], "external");
+    let actions = &schema["parameters"]["properties"]["action"]["enum"];
+    assert_eq!(*actions, json!(["list_resources", "read_resource"]));
+    assert_eq!(
+        project.read("tools/mcp-resource/handler.json"),
+        json!({"kind": "mcp_resource", "server": "shop"})
+    );
+    let checked = windlass(path, &["check"]);
+    assert_eq!(checked.code, 0, "{:?}", checked.problems);
+    let arguments = r#"{"action": "read_resource", "uri": "shop:tea"}"#;
+    let called = windlass(path, &["call", "mcp_resource", arguments]);
+    let response: Value = serde_json::from_str(&called.output).unwrap();
+    assert_eq!(response["data"]["text"], "Green tea", "{response}");
+    // A second import finds its own, and one of another server names that.
+    let again = project.import(&[]);
+    assert_eq!(again.code, 0, "{:?}", again.problems);
+    let server = project.server.display().to_string();
+    let import = [
+        "mcp",
+        "import",
+        "--only",
+        "mcp_resource",
+        "--name",
+        "second",
+        &server,
+        "shop",
+    ];
+    for _ in 0..2 {
+        let second = windlass(path, &import);
+        assert_eq!(second.code, 0, "{:?}", second.problems);
+        assert_eq!(
+            project.read("tools/second-mcp-resource/handler.json")["server"],
+            "second"
+        );
+    }
+    assert!(!path.join("tools/mcp-resource-2").exists());
+    let prefixed = project.import(&["--only", "mcp_resource", "--prefix", "docs"]);
+    assert_eq!(prefixed.code, 0, "{:?}", prefixed.problems);
+    assert!(path.join("tools/docs-mcp-resource/handler.json").exists());
+}
+
+#[test]
 fn a_server_that_ends_at_once_is_told_of_once_with_the_cause() {
     let folder = tempfile::tempdir().unwrap();
     let says = "echo \"Error: Cannot find module 'zod'\" >&2; echo '    at load (x.js:1)' >&2; echo 'Node.js v20' >&2; exit 1";

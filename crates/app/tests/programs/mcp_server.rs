@@ -1,5 +1,6 @@
 //! An MCP server for tests, over its standard input and output or over HTTP, in both revisions, as good or bad as it is asked to be.
-//! Its tools are those of the file `tools.json` in its folder; what was done with them is in the file `log` there.
+//! Its tools are those of the file `tools.json` in its folder, its resources and prompts those of `resources.json` and `prompts.json`
+//! where there are such files; what was done with them is in the file `log` there.
 //!
 //! `mcp_server FOLDER [older|newer|silent|fragile|listless] [http|stream]`
 
@@ -202,9 +203,8 @@ impl Server {
                     Said::Await(count) => {
                         let (answered, change) = &self.answered;
                         let answered = answered.lock().unwrap_or_else(PoisonError::into_inner);
-                        let _ = change.wait_timeout_while(answered, PATIENCE, |answered| {
-                            *answered < count
-                        });
+                        let _ = change
+                            .wait_timeout_while(answered, PATIENCE, |answered| *answered < count);
                     }
                     Said::End => return Ok(false),
                 }
@@ -229,6 +229,22 @@ impl Server {
     fn session(&self) -> String {
         let generation = std::fs::read_to_string(self.folder.join("session"));
         generation.unwrap_or_else(|_| SESSION.to_owned())
+    }
+
+    /// The items of a file, where there is one.
+    fn items(&self, name: &str) -> Option<Vec<Value>> {
+        let text = std::fs::read_to_string(self.folder.join(format!("{name}.json")));
+        serde_json::from_str(&text.ok()?).ok()
+    }
+
+    fn capabilities(&self) -> Value {
+        let mut capabilities = json!({});
+        for name in ["tools", "resources", "prompts"] {
+            if self.items(name).is_some() {
+                capabilities[name] = json!({"listChanged": name == "tools"});
+            }
+        }
+        capabilities
     }
 
     fn answer(&self, message: &Value) -> Vec<Said> {
@@ -264,7 +280,7 @@ impl Server {
         match message["method"].as_str().unwrap_or_default() {
             "server/discover" if knows_newer => result(json!({
                 "resultType": "complete", "supportedVersions": ["2026-07-28"],
-                "capabilities": {"tools": {"listChanged": true}},
+                "capabilities": self.capabilities(),
             })),
             "server/discover" => match self.manner {
                 Manner::Silent => Vec::new(),
@@ -272,7 +288,7 @@ impl Server {
                 _ => error(-32601, "no such method"),
             },
             "initialize" if knows_older => result(json!({
-                "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "protocolVersion": "2025-11-25", "capabilities": self.capabilities(),
                 "serverInfo": {"name": "shop", "version": "1"},
             })),
             "initialize" => error(-32602, "this server speaks 2026-07-28"),
@@ -291,25 +307,42 @@ impl Server {
                 error(-32022, "not in this revision")
             }
             "tools/list" if self.manner == Manner::Listless => Vec::new(),
-            "tools/list" => {
-                let text = std::fs::read_to_string(self.folder.join("tools.json"));
-                let tools = text
-                    .ok()
-                    .and_then(|text| serde_json::from_str::<Vec<Value>>(&text).ok());
-                let mut tools = tools.unwrap_or_default();
-                // Two to a page.
-                let start = params["cursor"]
-                    .as_str()
-                    .and_then(|cursor| cursor.parse().ok());
-                let start = start.unwrap_or(0_usize);
-                let rest = tools.split_off(start.min(tools.len()));
-                let next = (rest.len() > 2).then(|| (start + 2).to_string());
-                let page: Vec<&Value> = rest.iter().take(2).collect();
-                let mut page = json!({"resultType": "complete", "tools": page});
-                if let Some(next) = next {
-                    page["nextCursor"] = next.into();
+            "tools/list" => match self.items("tools") {
+                Some(tools) => result(page("tools", tools, params)),
+                None => error(-32601, "no such method"),
+            },
+            "resources/list" => match self.items("resources") {
+                Some(resources) => result(page("resources", resources, params)),
+                None => error(-32601, "no such method"),
+            },
+            "prompts/list" => match self.items("prompts") {
+                Some(prompts) => result(page("prompts", prompts, params)),
+                None => error(-32601, "no such method"),
+            },
+            "resources/read" => {
+                let mut resources = self.items("resources").unwrap_or_default();
+                resources.retain(|resource| resource["uri"] == params["uri"]);
+                match resources.is_empty() {
+                    true if is_newer => error(-32602, "no such resource"),
+                    true => error(-32002, "no such resource"),
+                    false => result(json!({"resultType": "complete", "contents": resources})),
                 }
-                result(page)
+            }
+            "prompts/get" => {
+                let prompts = self.items("prompts").unwrap_or_default();
+                let prompt = prompts
+                    .iter()
+                    .find(|prompt| prompt["name"] == params["name"]);
+                match prompt {
+                    None => error(-32602, "no such prompt"),
+                    Some(prompt) => {
+                        let about = params["arguments"]["about"].as_str().unwrap_or_default();
+                        let text =
+                            format!("{} {about}", prompt["says"].as_str().unwrap_or_default());
+                        result(json!({"resultType": "complete", "messages": [
+                            {"role": "user", "content": {"type": "text", "text": text}}]}))
+                    }
+                }
             }
             "tools/call" => self.call(&id, params),
             _ => error(-32601, "no such method"),
@@ -412,6 +445,21 @@ impl Server {
             text => vec![message(id, text_of(text))],
         }
     }
+}
+
+/// Two items of a list to a page.
+fn page(member: &str, mut items: Vec<Value>, params: &Value) -> Value {
+    let start = params["cursor"]
+        .as_str()
+        .and_then(|cursor| cursor.parse().ok());
+    let start = start.unwrap_or(0_usize);
+    let rest = items.split_off(start.min(items.len()));
+    let mut page = json!({"resultType": "complete"});
+    page[member] = rest.iter().take(2).cloned().collect();
+    if rest.len() > 2 {
+        page["nextCursor"] = (start + 2).to_string().into();
+    }
+    page
 }
 
 fn respond(stream: &mut TcpStream, status: &str, headers: &str, body: &[u8]) -> Result<()> {

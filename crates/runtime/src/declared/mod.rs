@@ -76,6 +76,7 @@ impl FileLoader for DeclaredHandlers {
             }
             HandlerFile::Process(ref process) => self.process(&declared, process),
             HandlerFile::Mcp(file) => Ok(self.mcp.get(&file.server)?.handler(file)),
+            HandlerFile::McpResource(file) => Ok(self.mcp.get(&file.server)?.reader(file)),
         }
     }
 }

@@ -1,26 +1,23 @@
-//! One imported tool as a handler: whether its server still defines it as it was imported, the call, and what becomes of the answer.
+//! One imported tool as a handler: whether its server still defines it as it was imported, and how it is called.
 
+use super::exchange::{self, Exchange, NoAnswer};
 use super::headers::{self, HeaderPlace, written};
 use super::link::{AskError, Asked, Link, UnansweredEnd};
 use super::listing::Listed;
 use super::message::Meta;
-use super::result::{self, not_begun};
+use super::result;
 use super::server::{McpServer, Ready};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    Context, Execution, Failure, Handler, HandlerResult, Invocation, Numbers, Placement, Report,
-    Success, downstream_key,
+    Context, Execution, Failure, Handler, Invocation, Numbers, Placement, Report, Success,
+    downstream_key,
 };
 use windlass_tool::handler_file::McpHandler;
-
-/// The status by which a server says that it takes no proof of who asks, and has done nothing.
-const UNAUTHORIZED: u16 = 401;
 
 pub(super) fn handler(
     server: Arc<McpServer>,
@@ -53,7 +50,10 @@ impl Handler for McpTool {
     }
 
     fn execute(&self, invocation: Invocation) -> Execution {
-        Execution::Pending(Box::pin(run(self.0.clone(), invocation)))
+        let tool = self.0.clone();
+        Execution::Pending(Box::pin(async move {
+            exchange::run(&tool.server, &*tool, invocation).await
+        }))
     }
 }
 
@@ -65,122 +65,21 @@ struct CallParams<'a> {
     meta: Meta<'a>,
 }
 
-async fn run(tool: Arc<Inner>, invocation: Invocation) -> HandlerResult {
-    let Invocation { arguments, context } = invocation;
-    let time_ms = context
-        .left_ms()
-        .min(tool.file.timeout_ms.unwrap_or(u64::MAX));
-    let now = Instant::now();
-    let until = now + Duration::from_millis(time_ms);
-    // A call that has not begun says so while somebody still listens.
-    let begins_by = now + Duration::from_millis(time_ms / 8 * 7);
-    let late = || not_begun("the call's time was over before it began");
-    let permit = timeout_at(begins_by, tool.server.permit()).await;
-    let _permit = permit.map_err(|_| late())?;
-    let times = Times { begins_by, until };
-    let Some(connection) = tool.server.connection() else {
-        let called = call(&tool, &tool.server, &arguments, &context, times).await;
-        return called.map_err(NoResult::failure);
-    };
-    let connections = context.world.connections();
-    let mut rejected = None;
-    // A server that takes a token no more has done nothing, so that it is asked once more with a new one.
-    for _ in 0..2 {
-        let token = connections.token(context.token_request(connection, rejected));
-        let token = timeout_at(begins_by, token).await.map_err(|_| late())??;
-        let user = &context.caller.client_id;
-        let server = tool.server.of_user(user, token.clone());
-        match call(&tool, &server, &arguments, &context, times).await {
-            Err(NoResult::Unauthorized(_)) => rejected = Some(token),
-            called => return called.map_err(NoResult::failure),
-        }
+impl Exchange for Inner {
+    fn timeout_ms(&self) -> Option<u64> {
+        self.file.timeout_ms
     }
-    let refused = connections.refused(context.token_request(connection, None));
-    Err(refused.into())
-}
 
-/// Until when a call has to have begun, and to have ended.
-#[derive(Clone, Copy)]
-struct Times {
-    begins_by: Instant,
-    until: Instant,
-}
-
-/// Why a call has no result.
-enum NoResult {
-    /// The server takes no proof of who asks, and did nothing.
-    Unauthorized(Failure),
-    Failed(Failure),
-}
-
-impl NoResult {
-    fn failure(self) -> Failure {
-        match self {
-            Self::Unauthorized(failure) | Self::Failed(failure) => failure,
-        }
-    }
-}
-
-impl From<Failure> for NoResult {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
-
-/// One call of a tool over the connection of a server.
-async fn call(
-    tool: &Inner,
-    server: &Arc<McpServer>,
-    arguments: &Arc<Arguments>,
-    context: &Context,
-    Times { begins_by, until }: Times,
-) -> Result<Success, NoResult> {
-    let late = || not_begun("the call's time was over before it began");
-    let mut is_first = true;
-    loop {
-        let ready = timeout_at(begins_by, server.ready()).await;
-        let ready = ready.map_err(|_| late())?;
-        let ready = ready.map_err(|error| match error.lets_nobody_in() {
-            true => NoResult::Unauthorized(error.failure()),
-            false => NoResult::Failed(error.failure()),
-        })?;
-        let headers = tool.pinned(&ready)?;
-        if context.cancellation.is_cancelled() || Instant::now() >= begins_by {
-            return Err(late().into());
-        }
-        let asking = tool.ask(&ready.link, arguments, context, headers, until);
-        let answer = tokio::select! {
-            biased;
-            answer = asking => answer,
-            // A change that has begun is waited for as long as there is time.
-            () = context.cancellation.cancelled(), if context.effect_id.is_none() => {
-                return Err(Failure::new(FailureKind::Transient, "nobody waits for the call any more").into());
-            }
-        };
-        let error = match answer {
-            Ok(answer) => return Ok(result::read(&answer)?),
-            Err(error) => error,
-        };
-        // The server did nothing, so that the same call may go to its next session.
-        if let AskError::SessionOver = error
-            && std::mem::take(&mut is_first)
-        {
-            server.forget(&ready);
-            continue;
-        }
-        tracing::warn!(
-            tool = %context.tool.id,
-            server = server.name(),
-            problem = error.for_log(),
-            "a call of an MCP server has no result"
-        );
-        let failure = result::failure(&error, context.effect_id.is_some());
-        return Err(match &error {
-            AskError::Status(answer) if answer.status == UNAUTHORIZED => {
-                NoResult::Unauthorized(failure)
-            }
-            _ => NoResult::Failed(failure),
-        });
+    async fn exchange(
+        &self,
+        ready: &Ready,
+        arguments: &Arc<Arguments>,
+        context: &Context,
+        until: Instant,
+    ) -> Result<Success, NoAnswer> {
+        let headers = self.pinned(ready)?;
+        let answer = self.ask(&ready.link, arguments, context, headers, until);
+        Ok(result::read(&answer.await?)?)
     }
 }
 

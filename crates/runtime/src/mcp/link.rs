@@ -6,6 +6,7 @@ use super::message::Revision;
 use super::process::ProcessWire;
 use crate::worker::wire::{self, RpcError};
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -102,22 +103,44 @@ impl Wire {
     }
 }
 
+/// What a server says that it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Offers {
+    pub(super) tools: bool,
+    pub(super) resources: bool,
+    pub(super) prompts: bool,
+}
+
+impl Offers {
+    /// Reads the capabilities that it declares.
+    pub(super) fn of(capabilities: &Value) -> Self {
+        let has = |name: &str| capabilities.get(name).is_some_and(Value::is_object);
+        Self {
+            tools: has("tools"),
+            resources: has("resources"),
+            prompts: has("prompts"),
+        }
+    }
+}
+
 /// A connection on which it is settled how it is spoken.
 pub(super) struct Link {
     pub(super) wire: Wire,
     pub(super) revision: Revision,
+    pub(super) offers: Offers,
     last_id: AtomicU64,
 }
 
 impl Link {
     /// `last_id` is that of the last request that went over the wire already.
-    pub(super) fn new(wire: Wire, revision: Revision, last_id: u64) -> Self {
+    pub(super) fn new(wire: Wire, revision: Revision, offers: Offers, last_id: u64) -> Self {
         if let Wire::Process(wire) = &wire {
             wire.settled(&revision);
         }
         Self {
             wire,
             revision,
+            offers,
             last_id: AtomicU64::new(last_id),
         }
     }

@@ -1,9 +1,9 @@
-//! The tools that a server lists, page by page, within bounds. Knows no call.
+//! What a server lists, page by page, within bounds, and which of its tools are imported. Knows no call.
 
 use super::headers::{self, HeaderPlace};
 use super::link::{AskError, Asked, Link};
 use super::message::{Revision, object};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use tokio::time::Instant;
@@ -23,14 +23,6 @@ struct PageRequest<'a> {
     meta: super::message::Meta<'static>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Page {
-    tools: Vec<Value>,
-    #[serde(default)]
-    next_cursor: Option<String>,
-}
-
 /// Why a list is none.
 #[derive(Debug)]
 pub(super) enum ListError {
@@ -48,12 +40,45 @@ impl ListError {
     }
 }
 
-/// Gives every definition that the server lists.
+/// Gives every definition of a tool that the server lists.
 pub(super) async fn list(
     link: &Link,
     until: Instant,
     give: &mut (dyn FnMut(&str, Map<String, Value>) + Send),
 ) -> Result<(), ListError> {
+    let is_whole = pages(link, until, &TOOLS, TOOLS_MAX, &mut |definition| {
+        if let Some(name) = definition.get("name").and_then(Value::as_str) {
+            let name = name.to_owned();
+            give(&name, definition);
+        }
+    })
+    .await?;
+    match is_whole {
+        true => Ok(()),
+        false => Err(ListError::Unreadable("there are more than 10,000")),
+    }
+}
+
+/// What a server lists.
+pub(super) struct List {
+    pub(super) method: &'static str,
+    /// The member of a page that holds its items.
+    pub(super) member: &'static str,
+}
+
+const TOOLS: List = List {
+    method: "tools/list",
+    member: "tools",
+};
+
+/// Gives the objects of a list, page by page; `false` where it has more than `items_max`.
+pub(super) async fn pages(
+    link: &Link,
+    until: Instant,
+    list: &List,
+    items_max: usize,
+    give: &mut (dyn FnMut(Map<String, Value>) + Send),
+) -> Result<bool, ListError> {
     let mut cursor: Option<String> = None;
     let mut count = 0;
     for _ in 0..PAGES_MAX {
@@ -61,24 +86,30 @@ pub(super) async fn list(
             cursor: cursor.as_deref(),
             meta: link.revision.meta(),
         };
-        let asked = Asked::new(link.next_id(), "tools/list", &params, until);
+        let asked = Asked::new(link.next_id(), list.method, &params, until);
         let answer = link.ask(asked.map_err(ListError::Asking)?).await;
         let answer = answer.map_err(ListError::Asking)?;
-        let page: Page = object(&answer).ok_or(ListError::Unreadable("an answer is no list"))?;
-        count += page.tools.len();
-        if count > TOOLS_MAX {
-            return Err(ListError::Unreadable("there are more than 10,000"));
-        }
-        for tool in page.tools {
-            if let Value::Object(definition) = tool
-                && let Some(name) = definition.get("name").and_then(Value::as_str)
-            {
-                let name = name.to_owned();
-                give(&name, definition);
+        let page: Option<Map<String, Value>> = object(&answer);
+        let mut page = page.ok_or(NO_LIST)?;
+        let Some(Value::Array(items)) = page.remove(list.member) else {
+            return Err(NO_LIST);
+        };
+        for item in items {
+            if count >= items_max {
+                return Ok(false);
+            }
+            count += 1;
+            if let Value::Object(item) = item {
+                give(item);
             }
         }
-        match page.next_cursor.filter(|next| !next.is_empty()) {
-            None => return Ok(()),
+        let next = match page.remove("nextCursor") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(next)) => Some(next),
+            Some(_) => return Err(NO_LIST),
+        };
+        match next.filter(|next| !next.is_empty()) {
+            None => return Ok(true),
             Some(next) if next.len() > CURSOR_BYTES_MAX => {
                 return Err(ListError::Unreadable(
                     "what leads to the next page is too long",
@@ -92,6 +123,8 @@ pub(super) async fn list(
     }
     Err(ListError::Unreadable("there are more than 200 pages"))
 }
+
+const NO_LIST: ListError = ListError::Unreadable("an answer is no list");
 
 /// What a server lists under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]

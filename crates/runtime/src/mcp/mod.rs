@@ -6,6 +6,7 @@
 
 mod call;
 mod changed;
+mod exchange;
 mod headers;
 mod http;
 mod link;
@@ -13,12 +14,13 @@ mod listing;
 mod message;
 mod opening;
 mod process;
+mod resources;
 mod result;
 mod server;
 mod users;
 
 use crate::fetch::{FetchLimits, Resolver};
-pub use server::McpServer;
+pub use server::{McpServer, Offering};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;

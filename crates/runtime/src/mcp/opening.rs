@@ -1,6 +1,6 @@
 //! How a connection begins: which revision the server speaks, and the handshake of the older one. Knows no tool.
 
-use super::link::{AskError, Asked, Link, Wire};
+use super::link::{AskError, Asked, Link, Offers, Wire};
 use super::listing::ListError;
 use super::message::{
     CLIENT, HANDSHAKE, HANDSHAKES, Nothing, Revision, STATELESS, UNSUPPORTED_VERSION,
@@ -79,6 +79,14 @@ struct Discovered {
 #[serde(rename_all = "camelCase")]
 struct Initialized {
     protocol_version: String,
+    #[serde(default)]
+    capabilities: Value,
+}
+
+/// What a handshake came to.
+struct Shaken {
+    version: &'static str,
+    offers: Offers,
 }
 
 #[derive(Debug, Serialize)]
@@ -99,13 +107,13 @@ pub(super) async fn open_process(
     is_known_older: bool,
 ) -> Result<Link, (NotOpened, bool)> {
     if is_known_older {
-        let version = handshake(&wire, until).await;
-        let version = version.map_err(|error| (error, false))?;
-        return Ok(shaken(wire, version).await);
+        let settled = handshake(&wire, until).await;
+        let settled = settled.map_err(|error| (error, false))?;
+        return Ok(shaken(wire, settled).await);
     }
     match settle(&wire, until).await {
         Ok(Settled::Stateless(discovered)) => Ok(stateless(wire, &discovered)),
-        Ok(Settled::Shaken(version)) => Ok(shaken(wire, version).await),
+        Ok(Settled::Shaken(settled)) => Ok(shaken(wire, settled).await),
         Err(error) => Err((error, true)),
     }
 }
@@ -113,7 +121,7 @@ pub(super) async fn open_process(
 /// Which revision a server speaks, with the handshake where it is the older one.
 enum Settled {
     Stateless(Discovered),
-    Shaken(&'static str),
+    Shaken(Shaken),
 }
 
 async fn settle(wire: &Wire, until: Instant) -> Result<Settled, NotOpened> {
@@ -135,7 +143,7 @@ async fn settle(wire: &Wire, until: Instant) -> Result<Settled, NotOpened> {
             Probed::Failed(error) => Err(error),
             Probed::Older => shaking.await.map(Settled::Shaken),
         },
-        version = &mut shaking => version.map(Settled::Shaken),
+        settled = &mut shaking => settled.map(Settled::Shaken),
     }
 }
 
@@ -143,7 +151,7 @@ async fn settle(wire: &Wire, until: Instant) -> Result<Settled, NotOpened> {
 pub(super) async fn open_http(wire: Wire, until: Instant) -> Result<Link, NotOpened> {
     match settle(&wire, until).await? {
         Settled::Stateless(discovered) => Ok(stateless(wire, &discovered)),
-        Settled::Shaken(version) => Ok(shaken(wire, version).await),
+        Settled::Shaken(settled) => Ok(shaken(wire, settled).await),
     }
 }
 
@@ -220,7 +228,7 @@ fn speaks_neither() -> NotOpened {
 }
 
 /// Which version of the older revisions the server settles on.
-async fn handshake(wire: &Wire, until: Instant) -> Result<&'static str, NotOpened> {
+async fn handshake(wire: &Wire, until: Instant) -> Result<Shaken, NotOpened> {
     let params = Initialize {
         protocol_version: HANDSHAKE,
         capabilities: Nothing {},
@@ -233,16 +241,18 @@ async fn handshake(wire: &Wire, until: Instant) -> Result<&'static str, NotOpene
     let settled = object::<Initialized>(&result)
         .ok_or_else(|| NotOpened::new("the server's answer to `initialize` cannot be read"))?;
     let mut known = HANDSHAKES.into_iter();
-    known
-        .find(|version| *version == settled.protocol_version)
-        .ok_or_else(speaks_neither)
+    let version = known.find(|version| *version == settled.protocol_version);
+    Ok(Shaken {
+        version: version.ok_or_else(speaks_neither)?,
+        offers: Offers::of(&settled.capabilities),
+    })
 }
 
 /// How long a server may take to hear that the handshake is over.
 const TOLD_WITHIN: Duration = Duration::from_secs(10);
 
-async fn shaken(wire: Wire, version: &'static str) -> Link {
-    let link = Link::new(wire, Revision::Handshake(version), INITIALIZE);
+async fn shaken(wire: Wire, Shaken { version, offers }: Shaken) -> Link {
+    let link = Link::new(wire, Revision::Handshake(version), offers, INITIALIZE);
     let mut line = b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}".to_vec();
     match &link.wire {
         Wire::Process(process) => {
@@ -261,7 +271,8 @@ async fn shaken(wire: Wire, version: &'static str) -> Link {
 
 fn stateless(wire: Wire, discovered: &Discovered) -> Link {
     let tells = discovered.capabilities.pointer("/tools/listChanged");
-    let link = Link::new(wire, Revision::Stateless, INITIALIZE);
+    let offers = Offers::of(&discovered.capabilities);
+    let link = Link::new(wire, Revision::Stateless, offers, INITIALIZE);
     // Over HTTP that would take a connection of its own: there the list is asked for again after a time.
     if let (Wire::Process(process), Some(Value::Bool(true))) = (&link.wire, tells) {
         let params = json!({

@@ -99,7 +99,7 @@ pub(super) fn not_begun(words: &str) -> Failure {
     .into()
 }
 
-fn broken(problem: &str) -> Failure {
+pub(super) fn broken(problem: &str) -> Failure {
     Failure {
         cause: Cause::Broken(problem.to_owned()),
         intents: Vec::new(),
@@ -140,7 +140,7 @@ impl Parts {
                         parts.text.push(text);
                     }
                 }
-                Some("image") => match picture(&part) {
+                Some("image") => match picture_of(&part) {
                     Some(picture) => parts.pictures.push(picture),
                     None => parts.others.push(Value::Object(part)),
                 },
@@ -188,9 +188,12 @@ fn as_data(text: String) -> Value {
     }
 }
 
-fn picture(part: &Map<String, Value>) -> Option<ContentPart> {
-    let mime_type = part.get("mimeType")?.as_str()?;
-    let data = part.get("data")?.as_str()?;
+fn picture_of(part: &Map<String, Value>) -> Option<ContentPart> {
+    picture(part.get("mimeType")?.as_str()?, part.get("data")?.as_str()?)
+}
+
+/// Bytes in base64 as a picture, where their type says that they are one.
+pub(super) fn picture(mime_type: &str, data: &str) -> Option<ContentPart> {
     let is_picture = mime_type.strip_prefix("image/").is_some_and(|kind| {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte);
         (1..=64).contains(&kind.len()) && kind.bytes().all(fits)

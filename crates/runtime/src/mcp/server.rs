@@ -3,15 +3,18 @@
 use super::call;
 use super::changed::Said;
 use super::http::{HttpKit, HttpWire};
+use super::link::AskError;
 use super::link::{Link, Wire};
-use super::listing::{self, ListedTools};
+use super::listing::{self, ListError, ListedTools};
 use super::opening::{NotOpened, open_http, open_process};
 use super::process::{ProcessKit, ProcessWire};
+use super::resources;
 use super::users::{UserToken, Users};
 use super::{McpAddress, McpLimits, McpPlace, McpProgram, McpSettings, McpSurroundings};
 use crate::fetch::{Endpoint, FetchLimits, Fetcher, Places, WayOut};
 use crate::redaction::Secrets;
 use crate::worker::process::SecretVariable;
+use crate::worker::wire::METHOD_NOT_FOUND;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +24,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Failure, Handler, Http, Numbers, Report};
-use windlass_tool::handler_file::{DefinitionHash, McpHandler, may_go_to, numbers_of};
+use windlass_tool::handler_file::{
+    DefinitionHash, McpHandler, McpResourceHandler, may_go_to, numbers_of,
+};
 use windlass_tool::id::ClientId;
 use windlass_tool::sensitive::Sensitive;
 
@@ -36,6 +41,8 @@ pub struct McpServer {
     permits: Arc<Semaphore>,
     /// The tools that are imported, with the definitions by which they were.
     wanted: Mutex<BTreeMap<String, DefinitionHash>>,
+    /// A tool reads its resources and prompts.
+    is_read: AtomicBool,
     current: Mutex<Option<Arc<Ready>>>,
     /// How often the server has said that its list is another now.
     changes: AtomicU64,
@@ -87,6 +94,15 @@ struct Pauses {
     failures: u32,
     not_before: Option<Instant>,
     last: Option<NotOpened>,
+}
+
+/// What a server has, for those who import.
+#[derive(Debug, Default)]
+pub struct Offering {
+    /// Of its tools, as it lists them.
+    pub definitions: Vec<Map<String, Value>>,
+    pub resources: bool,
+    pub prompts: bool,
 }
 
 /// A connection, and what the server listed over it.
@@ -160,6 +176,7 @@ impl McpServer {
             limits,
             permits,
             wanted: Mutex::default(),
+            is_read: AtomicBool::new(false),
             current: Mutex::default(),
             changes: AtomicU64::new(0),
             is_looking: AtomicBool::new(false),
@@ -215,8 +232,14 @@ impl McpServer {
         call::handler(self.clone(), file, numbers)
     }
 
+    /// The handler that reads its resources and prompts.
+    pub fn reader(self: &Arc<Self>, file: McpResourceHandler) -> Arc<dyn Handler> {
+        self.is_read.store(true, Ordering::Release);
+        resources::handler(self.clone(), file)
+    }
+
     pub(super) fn is_wanted(&self) -> bool {
-        !held(&self.wanted).is_empty()
+        self.is_read.load(Ordering::Acquire) || !held(&self.wanted).is_empty()
     }
 
     /// Makes a connection that nobody waits for.
@@ -228,22 +251,32 @@ impl McpServer {
         });
     }
 
-    /// Every definition that the server lists, over a connection of its own that ends with this. For those who import.
+    /// Everything that the server offers, over a connection of its own that ends with this. For those who import.
     ///
     /// # Errors
     ///
     /// Why there is no list, for an operator.
-    pub async fn definitions(self: &Arc<Self>) -> Result<Vec<Map<String, Value>>, String> {
+    pub async fn offering(self: &Arc<Self>) -> Result<Offering, String> {
         let until = Instant::now() + self.limits.start;
         let link = self.connect(until).await;
         let link = link.map_err(|error| error.problem)?;
         let mut definitions = Vec::new();
-        listing::list(&link, until, &mut |_, definition| {
+        let listed = listing::list(&link, until, &mut |_, definition| {
             definitions.push(definition);
         })
-        .await
-        .map_err(|error| error.for_log())?;
-        Ok(definitions)
+        .await;
+        match listed {
+            Ok(()) => {}
+            // It says that it has none, and knows no such request.
+            Err(ListError::Asking(AskError::Refused(refusal)))
+                if !link.offers.tools && refusal.code == METHOD_NOT_FOUND => {}
+            Err(error) => return Err(error.for_log()),
+        }
+        Ok(Offering {
+            definitions,
+            resources: link.offers.resources,
+            prompts: link.offers.prompts,
+        })
     }
 
     /// Room for one more call.
@@ -346,7 +379,11 @@ impl McpServer {
         // Read before the list is asked for, so that a change meanwhile is not lost.
         let changes = self.changes.load(Ordering::Acquire);
         let names: BTreeMap<String, DefinitionHash> = held(&self.wanted).clone();
-        let tools = listing::wanted(&link, until, &|name| names.contains_key(name)).await;
+        let tools = match names.is_empty() {
+            // Its resources and prompts are read, and it may have no tools.
+            true => Ok(ListedTools::new()),
+            false => listing::wanted(&link, until, &|name| names.contains_key(name)).await,
+        };
         let tools = tools.map_err(|error| NotOpened::of_list(&error))?;
         self.say_what_changed(&names, &tools);
         Ok(Ready {

@@ -256,6 +256,7 @@ fn load_handler(form: HandlerForm, tool: &ToolId, folder: &Path) -> Result<Handl
         HandlerForm::Http { path, sha256 } => (DeclaredKind::Http, path, sha256),
         HandlerForm::Webhook { path, sha256 } => (DeclaredKind::Webhook, path, sha256),
         HandlerForm::Mcp { path, sha256 } => (DeclaredKind::Mcp, path, sha256),
+        HandlerForm::McpResource { path, sha256 } => (DeclaredKind::McpResource, path, sha256),
         HandlerForm::Process {
             path,
             sha256,

@@ -103,6 +103,7 @@ pub(crate) enum DeclaredKind {
     Webhook,
     Process,
     Mcp,
+    McpResource,
 }
 
 /// One file of a script.
@@ -158,6 +159,11 @@ enum HandlerForm {
         program: Vec<ProgramFile>,
     },
     Mcp {
+        path: String,
+        sha256: String,
+    },
+    #[serde(rename = "mcp_resource")]
+    McpResource {
         path: String,
         sha256: String,
     },
@@ -346,6 +352,7 @@ impl Entry {
                     DeclaredKind::Http => HandlerForm::Http { path, sha256 },
                     DeclaredKind::Webhook => HandlerForm::Webhook { path, sha256 },
                     DeclaredKind::Mcp => HandlerForm::Mcp { path, sha256 },
+                    DeclaredKind::McpResource => HandlerForm::McpResource { path, sha256 },
                     DeclaredKind::Process => HandlerForm::Process {
                         path,
                         sha256,
@@ -433,6 +440,7 @@ impl HandlerCode {
                     DeclaredKind::Webhook => "webhook",
                     DeclaredKind::Process => "process",
                     DeclaredKind::Mcp => "mcp",
+                    DeclaredKind::McpResource => "mcp_resource",
                 };
                 match &program[..] {
                     [] => json!({"kind": kind, "sha256": sha256}),

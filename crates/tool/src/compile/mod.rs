@@ -630,5 +630,6 @@ fn read_declared(
         HandlerFile::Webhook(_) => DeclaredKind::Webhook,
         HandlerFile::Process(_) => DeclaredKind::Process,
         HandlerFile::Mcp(_) => DeclaredKind::Mcp,
+        HandlerFile::McpResource(_) => DeclaredKind::McpResource,
     })
 }

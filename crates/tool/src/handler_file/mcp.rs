@@ -1,5 +1,6 @@
-//! Handlers of kind `mcp`: which tool of which MCP server a call goes to, and the definition by which that tool was imported. Knows
-//! neither where a server is nor how it is spoken to: the configuration alone says that.
+//! Handlers of the kinds `mcp` and `mcp_resource`: which tool of which MCP server a call goes to, with the definition by which that tool
+//! was imported, and which server's resources and prompts are read. Knows neither where a server is nor how it is spoken to: the
+//! configuration alone says that.
 
 use super::read::HandlerFileReader;
 use crate::json;
@@ -16,6 +17,7 @@ const MCP: [&str; 6] = [
     "reviewed",
     "timeoutMs",
 ];
+const MCP_RESOURCE: [&str; 3] = ["kind", "server", "timeoutMs"];
 /// Bytes of the name that a server gives a tool.
 const NAME_BYTES_MAX: usize = 1_024;
 /// Members of a definition that no call and no model depends on.
@@ -29,6 +31,15 @@ pub struct McpHandler {
     /// As the server calls it.
     pub tool: String,
     pub definition: DefinitionHash,
+    /// Milliseconds.
+    pub timeout_ms: Option<u64>,
+}
+
+/// What a `handler.json` of kind `mcp_resource` says: its tool lists and reads what a server offers beside tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpResourceHandler {
+    /// Its name in the configuration.
+    pub server: String,
     /// Milliseconds.
     pub timeout_ms: Option<u64>,
 }
@@ -71,17 +82,7 @@ impl fmt::Debug for DefinitionHash {
 impl HandlerFileReader<'_, '_, '_> {
     pub(super) fn mcp(&mut self, object: &Map<String, Value>) -> Option<McpHandler> {
         self.unknown(object, &MCP, "");
-        let server = self.required_text(object, "", "server", "\"server\": \"files\"");
-        if let Some(name) = &server
-            && !self.judged.permissions.mcp_servers.contains(name)
-        {
-            let name = brief(name);
-            self.report.error(
-                "/server",
-                format!("there is no MCP server `{name}`"),
-                format!("add it to the configuration as [mcp.{name}] with `url` or `command`, or import the tool again"),
-            );
-        }
+        let server = self.mcp_server(object);
         let tool = self.required_text(object, "", "tool", "\"tool\": \"read_file\"");
         let is_name = |name: &String| !name.is_empty() && name.len() <= NAME_BYTES_MAX;
         if tool.as_ref().is_some_and(|name| !is_name(name)) {
@@ -123,6 +124,43 @@ impl HandlerFileReader<'_, '_, '_> {
             definition: hash?,
             timeout_ms,
         })
+    }
+}
+
+impl HandlerFileReader<'_, '_, '_> {
+    pub(super) fn mcp_resource(
+        &mut self,
+        object: &Map<String, Value>,
+    ) -> Option<McpResourceHandler> {
+        self.unknown(object, &MCP_RESOURCE, "");
+        let server = self.mcp_server(object);
+        if self.judged.writes {
+            self.report.error(
+                "/kind",
+                "a handler of kind `mcp_resource` reads, and this tool says that it writes",
+                "write \"sideEffects\": \"read_only\" in schema.json",
+            );
+        }
+        let timeout_ms = self.timeout(object, "");
+        Some(McpResourceHandler {
+            server: server?,
+            timeout_ms,
+        })
+    }
+
+    fn mcp_server(&mut self, object: &Map<String, Value>) -> Option<String> {
+        let server = self.required_text(object, "", "server", "\"server\": \"files\"");
+        if let Some(name) = &server
+            && !self.judged.permissions.mcp_servers.contains(name)
+        {
+            let name = brief(name);
+            self.report.error(
+                "/server",
+                format!("there is no MCP server `{name}`"),
+                format!("add it to the configuration as [mcp.{name}] with `url` or `command`, or import the tool again"),
+            );
+        }
+        server
     }
 }
 

@@ -10,7 +10,7 @@ mod template;
 
 pub(crate) use answer::is_definite;
 pub use answer::{Answered, status_failure, unanswered};
-pub use mcp::{DefinitionHash, McpHandler};
+pub use mcp::{DefinitionHash, McpHandler, McpResourceHandler};
 pub use pieces::PieceReader;
 pub(crate) use read::{Judged, read};
 pub use read::{address_problem, arguments_of_address};
@@ -29,6 +29,7 @@ pub enum HandlerFile {
     Webhook(Webhook),
     Process(ProcessHandler),
     Mcp(McpHandler),
+    McpResource(McpResourceHandler),
 }
 
 /// One HTTP request a call.
@@ -188,6 +189,7 @@ impl HandlerFile {
             Self::Webhook(_) => "webhook",
             Self::Process(_) => "process",
             Self::Mcp(_) => "mcp",
+            Self::McpResource(_) => "mcp_resource",
         }
     }
 
@@ -203,7 +205,7 @@ impl HandlerFile {
                 BTreeSet::from([(webhook.secret.as_str(), webhook.origin.as_str())])
             }
             // Those of an MCP server are the configuration's, and no file of a tool names them.
-            Self::Process(_) | Self::Mcp(_) => BTreeSet::new(),
+            Self::Process(_) | Self::Mcp(_) | Self::McpResource(_) => BTreeSet::new(),
         }
     }
 }

@@ -119,6 +119,7 @@ pub(crate) fn read(
         Some("webhook") => reader.webhook(object).map(HandlerFile::Webhook),
         Some("process") => reader.process(object).map(HandlerFile::Process),
         Some("mcp") => reader.mcp(object).map(HandlerFile::Mcp),
+        Some("mcp_resource") => reader.mcp_resource(object).map(HandlerFile::McpResource),
         _ => {
             report.error(
                 if object.contains_key("kind") {
@@ -127,7 +128,7 @@ pub(crate) fn read(
                     ""
                 },
                 "`kind` is none of the kinds of handlers",
-                "write \"kind\": \"http\", \"webhook\", \"process\" or \"mcp\"",
+                "write \"kind\": \"http\", \"webhook\", \"process\", \"mcp\" or \"mcp_resource\"",
             );
             None
         }

@@ -224,7 +224,7 @@ fn what_is_wrong_is_said_with_its_place_and_a_cure() {
         "none",
         r#"{"kind": "soap"}"#,
         expect![[
-            r#"tools/some-tool/handler.json:1:2: error: `kind` is none of the kinds of handlers (write "kind": "http", "webhook", "process" or "mcp")"#
+            r#"tools/some-tool/handler.json:1:2: error: `kind` is none of the kinds of handlers (write "kind": "http", "webhook", "process", "mcp" or "mcp_resource")"#
         ]],
     );
     check(

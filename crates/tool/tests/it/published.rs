@@ -80,6 +80,8 @@ fn what_no_compiler_takes_an_editor_marks() {
         r#"{"kind": "webhook", "url": "https://a.example/", "secret": "open"}"#,
         r#"{"kind": "mcp", "server": "shop", "tool": "say", "definition": "abc"}"#,
         r#"{"kind": "mcp", "server": "shop", "tool": "say"}"#,
+        r#"{"kind": "mcp_resource"}"#,
+        r#"{"kind": "mcp_resource", "server": "shop", "tool": "say"}"#,
         r#"{"kind": "process", "command": []}"#,
         r#"{"kind": "process", "command": ["node"], "concurrency": 65}"#,
     ] {

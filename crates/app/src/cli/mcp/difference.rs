@@ -2,7 +2,7 @@
 
 use super::super::import::{counted, leave_out_what_does_not_compile, step_done, write};
 use super::super::{expect_network, flags, load_config};
-use super::{DiffArguments, definitions};
+use super::{DiffArguments, offering};
 use crate::failure::Failure;
 use crate::import::folder::{self, Step};
 use crate::import::mcp::{source, tool_of};
@@ -34,9 +34,9 @@ pub(super) fn run(arguments: &DiffArguments) -> Result<(), Failure> {
     for name in &names {
         let nothing = BTreeMap::new();
         let tools = imported.get(name).unwrap_or(&nothing);
-        let definitions = definitions(&config, name)
+        let offering = offering(&config, name)
             .map_err(|cause| Failure::Failed(format!("{name} cannot be compared: {cause}")))?;
-        differences.push(Difference::of(&config, name, tools, &definitions)?);
+        differences.push(Difference::of(&config, name, tools, &offering.definitions)?);
     }
     let changes: usize = differences.iter().map(Difference::changes).sum();
     for difference in &differences {

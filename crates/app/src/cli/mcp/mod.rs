@@ -9,15 +9,18 @@ use super::import::{TakingUp, leave_out_what_does_not_compile, take_up};
 use super::{ConfigFile, TakingArguments, expect_network, flags, load_config_to_write_tools};
 use crate::failure::Failure;
 use crate::import::mcp::{Choice, McpImportError, import};
+use crate::import::mcp_resource;
+use crate::import::words::tool_id;
 use crate::printer::Printer;
 use crate::server::Handlers;
 use crate::toolbox::mcp_servers;
 use clap::{Args, Subcommand};
 use section::{Found, Section};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use windlass_config::{Config, FILE_NAME, McpName, SecretName};
+use windlass_runtime::mcp::Offering;
 use windlass_tool::id::ToolId;
 
 #[derive(Debug, Args)]
@@ -138,15 +141,17 @@ fn import_server(arguments: &ImportArguments, handlers: &Handlers) -> Result<(),
     let Found { name, section } = section::find(arguments, &mut config)?;
     let shown = name.as_str().to_owned();
     let failed = |cause: String| Failure::Failed(format!("{shown} cannot be imported: {cause}"));
-    let definitions = definitions(&config, name.as_str()).map_err(failed)?;
+    let offering = offering(&config, name.as_str()).map_err(failed)?;
     let built_in = |id: &str| ToolId::parse(id).is_some_and(|id| handlers.contains_key(&id));
+    let resource_id = resource_id(&config.folders.tools, name.as_str(), arguments);
     let choice = Choice {
         server: name.as_str(),
         only: &taking.only,
         prefix: arguments.prefix.as_deref(),
+        resource_id: &resource_id,
         built_in: &built_in,
     };
-    let imported = import(&definitions, &choice);
+    let imported = import(&offering, &choice);
     let mut imported = imported.map_err(|error| match error {
         McpImportError::Unknown(..) => {
             Failure::Usage(format!("{shown} cannot be imported: {error}"))
@@ -168,8 +173,28 @@ fn import_server(arguments: &ImportArguments, handlers: &Handlers) -> Result<(),
     }
 }
 
-/// Everything that a server lists.
-fn definitions(config: &Config, name: &str) -> Result<Vec<Map<String, Value>>, String> {
+/// The id of the tool that reads a server's resources and prompts. It names the server where that of another one has the usual id.
+fn resource_id(tools: &Path, server: &str, arguments: &ImportArguments) -> String {
+    if let Some(prefix) = &arguments.prefix {
+        return format!("{prefix}_{}", mcp_resource::ID);
+    }
+    let directory = |id: &str| tools.join(id.replace('_', "-"));
+    let of_server = tool_id(&format!("{server}_{}", mcp_resource::ID));
+    let is_others = || {
+        let text = std::fs::read_to_string(directory(mcp_resource::ID).join("handler.json"));
+        let handler = text
+            .ok()
+            .and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        handler.is_some_and(|handler| handler["server"] != server)
+    };
+    match directory(&of_server).exists() || is_others() {
+        true => of_server,
+        false => mcp_resource::ID.to_owned(),
+    }
+}
+
+/// Everything that a server offers.
+fn offering(config: &Config, name: &str) -> Result<Offering, String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -177,7 +202,7 @@ fn definitions(config: &Config, name: &str) -> Result<Vec<Map<String, Value>>, S
         .map_err(|error| error.to_string())?;
     let listed = runtime.block_on(async {
         let server = mcp_servers(config).get(name)?;
-        server.definitions().await
+        server.offering().await
     });
     // A program has that long to end by itself.
     runtime.shutdown_timeout(Duration::from_secs(3));

@@ -156,13 +156,8 @@ impl Shop {
         })
     }
 
-    fn registry(&self, changes: &Value) -> Arc<Registry> {
-        let definition = definition();
-        let hash = DefinitionHash::of(definition.as_object().unwrap());
-        let handler = json!({
-            "kind": "mcp", "server": "shop", "tool": "say", "definition": hash.as_str(), "reviewed": true,
-        });
-        let compilation = self.compile(changes, &handler);
+    fn registry(&self, changes: &Value, handler: &Value) -> Arc<Registry> {
+        let compilation = self.compile(changes, handler);
         let compiled = compilation.artifact;
         let compiled = compiled.unwrap_or_else(|| panic!("{:?}", compilation.problems));
         let hosts = match &self.settings.place {
@@ -207,7 +202,17 @@ impl Shop {
 
     /// A session with one attempt a call, so that runs can be counted.
     fn session(&self, changes: &Value) -> DirectSession {
-        let mut session = session_config(Mode::Text, self.registry(changes));
+        let definition = definition();
+        let hash = DefinitionHash::of(definition.as_object().unwrap());
+        let handler = json!({
+            "kind": "mcp", "server": "shop", "tool": "say", "definition": hash.as_str(), "reviewed": true,
+        });
+        self.session_of(changes, &handler)
+    }
+
+    /// The same with another handler behind the tool.
+    fn session_of(&self, changes: &Value, handler: &Value) -> DirectSession {
+        let mut session = session_config(Mode::Text, self.registry(changes, handler));
         let mut limits = (*session.limits).clone();
         limits.turn.retries_max = 0;
         session.limits = Arc::new(limits);
@@ -416,11 +421,113 @@ async fn a_server_that_asks_whether_somebody_is_there_is_answered() {
 #[tokio::test]
 async fn a_server_that_asks_without_end_is_answered_a_few_times() {
     let shop = Shop::new("older stream");
-    assert_eq!(
-        call(&shop, &json!({}), "asks much").await,
-        "\"asks much\""
-    );
+    assert_eq!(call(&shop, &json!({}), "asks much").await, "\"asks much\"");
     assert_eq!(shop.logged("answered "), 32);
+}
+
+#[tokio::test]
+async fn resources_and_prompts_are_read_and_nothing_else_is_asked_for() {
+    let reads = json!({
+        "sideEffects": "read_only", "reach": "external",
+        "parameters": {"type": "object", "additionalProperties": false, "required": ["action"], "properties": {
+            "action": {"type": "string", "enum": ["list_resources", "read_resource", "list_prompts", "get_prompt"]},
+            "uri": {"type": "string", "maxLength": 100},
+            "name": {"type": "string", "maxLength": 100},
+            "arguments": {"type": "array", "maxItems": 8, "items": {
+                "type": "object", "additionalProperties": false, "required": ["name", "value"],
+                "properties": {"name": {"type": "string", "maxLength": 8}, "value": {"type": "string", "maxLength": 8}}}},
+        }},
+    });
+    let handler = json!({"kind": "mcp_resource", "server": "shop"});
+    for way in ["newer", "older", "newer http", "older stream"] {
+        let shop = Shop::new(way);
+        // A server may have no tools.
+        fs::remove_file(shop.folder.path().join("tools.json")).unwrap();
+        for (file, items) in [
+            (
+                "resources.json",
+                json!([
+                    {"uri": "shop:tea", "name": "tea", "mimeType": "text/plain", "text": "Green tea", "icons": []},
+                    {"uri": "shop:leaf", "name": "leaf", "mimeType": "image/png", "blob": "iVBORw0KGgo="},
+                    {"uri": "shop:käse", "name": "Käse", "text": "Old"},
+                ]),
+            ),
+            (
+                "prompts.json",
+                json!([{"name": "order", "arguments": [{"name": "about", "required": true}], "says": "Order"}]),
+            ),
+        ] {
+            fs::write(shop.folder.path().join(file), items.to_string()).unwrap();
+        }
+        let mut session = Box::new(shop.session_of(&reads, &handler));
+        for (number, (arguments, expected)) in [
+            (
+                json!({"action": "list_resources"}),
+                r#"{"resources":[{"mimeType":"text/plain","name":"tea","uri":"shop:tea"},{"mimeType":"image/png","name":"leaf","uri":"shop:leaf"},{"name":"Käse","uri":"shop:käse"}]}"#,
+            ),
+            (
+                json!({"action": "read_resource", "uri": "shop:tea"}),
+                r#"{"mimeType":"text/plain","text":"Green tea","uri":"shop:tea"}"#,
+            ),
+            (
+                json!({"action": "read_resource", "uri": "shop:käse"}),
+                r#"{"text":"Old","uri":"shop:käse"}"#,
+            ),
+            (json!({"action": "read_resource"}), "VALIDATION"),
+            (json!({"action": "get_prompt"}), "VALIDATION"),
+            (
+                json!({"action": "list_prompts"}),
+                r#"{"prompts":[{"arguments":[{"name":"about","required":true}],"name":"order"}]}"#,
+            ),
+            (
+                json!({"action": "get_prompt", "name": "order", "arguments": [{"name": "about", "value": "tea"}]}),
+                r#"{"messages":[{"role":"user","text":"Order tea"}]}"#,
+            ),
+            (json!({"action": "get_prompt", "name": "other"}), "PERMANENT"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let mut asked = say(&format!("call-{number:05}"), "");
+            asked.arguments = Ok(serde_json::from_value(arguments.clone()).unwrap());
+            let response = session.call(asked).await;
+            assert_eq!(shown(&response), expected, "{way}: {arguments}: {response:?}");
+        }
+        let mut asked = say("call-00100", "");
+        asked.arguments = Ok(serde_json::from_value(
+            json!({"action": "read_resource", "uri": "shop:leaf"}),
+        )
+        .unwrap());
+        let picture = serde_json::to_value(session.call(asked).await).unwrap();
+        // Nobody keeps pictures here, so that it is said that there was one.
+        let cut = picture["meta"]["cut"].as_str().unwrap();
+        assert!(cut.contains("picture image/png"), "{way}: {cut}");
+        let mut asked = say("call-00101", "");
+        asked.arguments = Ok(serde_json::from_value(
+            json!({"action": "read_resource", "uri": "shop:none"}),
+        )
+        .unwrap());
+        let expected = if way.contains("newer") {
+            "PERMANENT"
+        } else {
+            "NOT_FOUND"
+        };
+        let missing = session.call(asked).await;
+        assert_eq!(shown(&missing), expected, "{way}: {missing:?}");
+        session.end().await;
+        if way == "newer http" {
+            assert_eq!(shop.logged("header mcp-name: shop:tea"), 1);
+            assert_eq!(shop.logged("header mcp-name: =?base64?"), 1);
+            assert_eq!(shop.logged("header mcp-name: order"), 1);
+        }
+    }
+    let shop = Shop::new("newer");
+    let writes = shop.compile(&writes(), &handler);
+    let said = format!("{:?}", writes.problems);
+    assert!(
+        writes.artifact.is_none() && said.contains("reads"),
+        "{said}"
+    );
 }
 
 #[tokio::test]
