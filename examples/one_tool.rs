@@ -165,6 +165,7 @@ fn request(registry: &Arc<Registry>) -> Result<DirectRequest, Box<dyn Error>> {
             history: Vec::new(),
             last_call: CallNumber(0),
             can_ask: false,
+            can_ask_input: false,
             pending_request: None,
         },
         client_id: ClientId::new("client"),

@@ -479,6 +479,7 @@ fn session_config(registry: Arc<Registry>, profile: &ModelProfile) -> SessionCon
         history: Vec::new(),
         last_call: CallNumber(0),
         can_ask: false,
+        can_ask_input: false,
         pending_request: None,
     }
 }

@@ -200,6 +200,7 @@ fn request(
             history: Vec::new(),
             last_call: CallNumber(0),
             can_ask: false,
+            can_ask_input: false,
             pending_request: None,
         },
         client_id: ClientId::new("client"),

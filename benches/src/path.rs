@@ -123,6 +123,7 @@ pub(crate) fn invocation(number: usize) -> Invocation {
                 is_model_generating: true,
                 pending_end_voice_session: false,
                 values: windlass_tool::handler::StateValues::default(),
+                input: windlass_tool::input::InputFacts::default(),
             },
             effect_id: None,
             writes: windlass_tool::handler::RunWrites::none(),
@@ -164,6 +165,7 @@ pub(crate) fn config(registry: Arc<Registry>) -> SessionConfig {
         history: Vec::new(),
         last_call: CallNumber(0),
         can_ask: true,
+        can_ask_input: false,
         pending_request: None,
     }
 }

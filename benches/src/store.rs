@@ -178,6 +178,7 @@ fn request(number: u32) -> Batch {
         lease_ms: 15_000,
         question_ms: 300_000,
         intent: Sensitive("{\"x\":\"about as long as the intention of a call is\"}".repeat(5)),
+        input: None,
     };
     Batch {
         conversation: conversation(number),

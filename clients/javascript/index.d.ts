@@ -122,6 +122,30 @@ export interface StandingApproval {
   expiresAt: string;
 }
 
+/** What the service of a tool asks the user. The words are the service's own: show them as such, under its name. */
+export interface AskedInput {
+  from: string;
+  asks: ({ key: string; message: string } & ({ form: AskedField[] } | { link: string; host: string }))[];
+}
+
+/** A field of a form; `options` of a `choice` and of `choices`. */
+export interface AskedField {
+  name: string;
+  type: "text" | "number" | "integer" | "boolean" | "choice" | "choices";
+  required: boolean;
+  title?: string;
+  description?: string;
+  default?: unknown;
+  format?: "email" | "uri" | "date" | "date-time";
+  minLength?: number;
+  maxLength?: number;
+  minimum?: number;
+  maximum?: number;
+  minItems?: number;
+  maxItems?: number;
+  options?: { value: string; title: string }[];
+}
+
 interface CallEvent {
   callId: string;
   tool: string;
@@ -183,6 +207,8 @@ export interface VoiceEvents {
     because?: string | null;
     /** What the user can have remembered: ask before you answer with `remember`. */
     remember?: { scope: "session"; arguments: Record<string, unknown>; minutes: number };
+    /** What the service of the tool asks, in its own words: show forms and links, and `answer` with `content`. */
+    input?: AskedInput;
     expiresAt: string;
   };
   confirmation_result: CallEvent & { ok: boolean; response: any };
@@ -229,7 +255,12 @@ export declare class Voice {
   typed(text: string): void;
   forgetTyped(): void;
   interrupt(): void;
-  answer(token: string, approved: boolean, reason?: string, options?: { remember?: boolean }): void;
+  answer(
+    token: string,
+    approved: boolean,
+    reason?: string,
+    options?: { remember?: boolean; content?: Record<string, Record<string, unknown>>; cancelled?: boolean },
+  ): void;
   /** Ends a standing approval: the user is asked again. */
   revoke(approvalId: string): void;
   /** Stops one call; the session goes on. `cancel_result` tells what came of it. */

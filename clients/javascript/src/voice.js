@@ -198,9 +198,10 @@ export class Voice {
     this.#connection.deliver({ type: "cancel", callId });
   }
 
-  /** The user's answer to the `confirmation_request` with this token; `reason`, why the user says no; `remember`, a yes to calls with the same values. */
-  answer(token, approved, reason, { remember } = {}) {
-    this.#connection.deliver({ type: "confirm", token, approved, reason, remember });
+  /** The user's answer to the `confirmation_request` with this token; `reason`, why the user says no; `remember`, a yes to calls with the same values;
+   * `content`, the values of a request with `input`; `cancelled`, that the user did not want to decide about that. */
+  answer(token, approved, reason, { remember, content, cancelled } = {}) {
+    this.#connection.deliver({ type: "confirm", token, approved, reason, remember, content, cancelled });
   }
 
   /** Ends a standing approval; `standing_approvals` tells which are left. */

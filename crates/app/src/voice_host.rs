@@ -147,6 +147,7 @@ impl Host for VoiceHost {
                 history: Vec::new(),
                 last_call: CallNumber(0),
                 can_ask: true,
+                can_ask_input: true,
                 pending_request,
             },
             world: at_user(world, zone, start.page),

@@ -1,5 +1,6 @@
 // Owns asking the user whether calls may run: a card for each request, in the conversation. Never moves the focus, so that no key
 // that somebody types is taken for an answer. Knows no connection; the answer leaves through a callback.
+import { askedForm } from "./asked.js";
 import { countdown, countdownText, unixMs } from "./clock.js";
 import { announce, button, element, textOf } from "./dom.js";
 import { fillFields, phrase, visible } from "./values.js";
@@ -22,7 +23,7 @@ export class Approvals {
   #guardTimer = 0;
   #heldTimer = 0;
 
-  /** `onAnswer(token, approved, { reason, remember })`, `onChange()`, `onLeave()` where the user goes back to typing. */
+  /** `onAnswer(token, approved, { reason, remember, content, cancelled })`, `onChange()`, `onLeave()` where the user goes back to typing. */
   constructor({ box, title, list }, { onAnswer, onChange, onLeave }) {
     this.#box = box;
     this.#title = title;
@@ -55,7 +56,8 @@ export class Approvals {
     const card = known ?? this.#newCard();
     const isNews = !known || known.message.token !== message.token;
     this.#fill(card, message);
-    if (isNews) announce(`The agent asks for your approval: ${card.summary}`, { isUrgent: true });
+    const who = card.asked ? `“${card.asked.from}” asks you something` : "The agent asks for your approval";
+    if (isNews) announce(`${who}: ${card.summary}`, { isUrgent: true });
     this.#arrange();
   }
 
@@ -124,6 +126,7 @@ export class Approvals {
       warning: element("p", "card-warning"),
       preview: element("p", "card-preview"),
       because: element("p", "card-because"),
+      form: element("div", "card-form"),
       plain: element("dl", "fields"),
       sent: element("dl", "fields"),
       clock: element("p", "card-clock"),
@@ -132,14 +135,15 @@ export class Approvals {
     card.details = element("details", "card-details", element("summary", "", "What exactly is sent"), card.sent);
     card.decline = button("secondary", "", () => this.#choose(card, false));
     card.approve = button("primary", "", () => this.#choose(card, true));
-    card.choices = element("div", "choices", card.decline, card.approve);
+    card.later = button("secondary", "I do not want to decide", () => this.#choose(card, false, true));
+    card.choices = element("div", "choices", card.decline, card.later, card.approve);
     card.reason = element("input", "");
     Object.assign(card.reason, { maxLength: REASON_CHARACTERS_MAX, placeholder: "Optional, for the agent", autocomplete: "off" });
     card.why = element("label", "card-why", "If not, why?", card.reason);
     card.remember = Object.assign(element("input", ""), { type: "checkbox" });
     card.rememberWords = element("span", "");
     card.standing = element("label", "card-remember", card.remember, card.rememberWords);
-    card.item = element("li", "card", card.title, card.warning, card.preview, card.because, card.plain, card.details, card.why, card.standing, card.clock, card.choices);
+    card.item = element("li", "card", card.title, card.warning, card.preview, card.because, card.form, card.plain, card.details, card.why, card.standing, card.clock, card.choices);
     card.item.tabIndex = -1;
     card.item.addEventListener("keydown", (event) => this.#key(card, event));
     this.#cards.push(card);
@@ -157,6 +161,7 @@ export class Approvals {
     card.item.classList.toggle("warns", warning !== "");
     // Without words of the tool's own the arguments are what is decided by, so that they are not folded away.
     card.preview.replaceChildren(...(words ? phrase(words) : ["Run ", element("code", "", textOf(message.tool)), " with:"]));
+    this.#fillForm(card, message);
     const because = textOf(message.because);
     card.because.textContent = `Why you are asked: ${because}`;
     card.because.hidden = because === "";
@@ -169,12 +174,27 @@ export class Approvals {
     if (card.offered !== offer + message.token) card.remember.checked = false;
     card.offered = offer + message.token;
     card.summary = [card.warning.textContent, card.preview.textContent].filter(Boolean).join(" ");
-    setChoice(card.decline, "No, do not", "N");
-    setChoice(card.approve, warning ? "Yes, all the same" : "Yes, go ahead", "Y");
+    setChoice(card.decline, card.asked ? "No, I will not" : "No, do not", "N");
+    setChoice(card.approve, card.asked ? "Send" : warning ? "Yes, all the same" : "Yes, go ahead", "Y");
     this.#setState(card, "open", "");
     card.stopClock();
     const expiresAt = unixMs(message.expiresAt);
     card.stopClock = expiresAt === null ? () => {} : countdown(expiresAt, (leftMs) => this.#tick(card, leftMs));
+  }
+
+  /** What the service of the tool asks stands in place of the question whether the call may run. What was typed stays for the same request. */
+  #fillForm(card, message) {
+    if (card.asked && card.formToken === message.token) return this.#showForm(card);
+    card.asked = askedForm(message.input);
+    card.formToken = message.token;
+    card.form.replaceChildren(...(card.asked?.parts ?? []));
+    this.#showForm(card);
+  }
+
+  #showForm(card) {
+    card.form.hidden = !card.asked;
+    card.preview.hidden = Boolean(card.asked);
+    if (card.asked) card.title.textContent = `“${card.asked.from}” asks you something, for ${textOf(card.message.tool)}`;
   }
 
   /** `state`: open, held while the connection is gone, answered and not heard of yet, or expired. */
@@ -183,9 +203,11 @@ export class Approvals {
     card.item.dataset.state = state;
     card.clock.textContent = words;
     card.approve.hidden = state === "expired";
-    card.why.hidden = state !== "open";
+    card.why.hidden = state !== "open" || Boolean(card.asked);
+    card.later.hidden = state !== "open" || !card.asked;
+    for (const field of card.form.querySelectorAll("input, select")) field.disabled = state !== "open";
     card.standing.hidden = state !== "open" || card.rememberWords.textContent === "";
-    for (const choice of [card.decline, card.approve]) choice.setAttribute("aria-disabled", String(state === "held" || state === "answered"));
+    for (const choice of [card.decline, card.later, card.approve]) choice.setAttribute("aria-disabled", String(state === "held" || state === "answered"));
   }
 
   #tick(card, leftMs) {
@@ -207,6 +229,11 @@ export class Approvals {
       this.onLeave();
       return;
     }
+    // What is typed or chosen in a form answers nothing; Enter in a line of it sends the form.
+    if (card.form.contains(event.target)) {
+      if (event.key === "Enter" && !event.isComposing && event.target.matches("input")) this.#choose(card, true);
+      return;
+    }
     // A key on the box ticks it, and answers nothing.
     if (event.target === card.remember) return;
     // What is typed as a reason answers nothing; Enter there says no with it.
@@ -219,17 +246,20 @@ export class Approvals {
     if (!event.repeat) this.#choose(card, KEYS[event.key.toLowerCase()]);
   }
 
-  #choose(card, approved) {
+  #choose(card, approved, cancelled) {
     if (card.decline.getAttribute("aria-disabled") === "true") return;
     if (card.state === "expired") {
       if (!approved) this.#remove(card);
       return;
     }
-    const words = approved ? "You said yes." : "You said no.";
+    // The browser says what is wrong, beside the field.
+    if (approved && card.asked?.wrong()) return;
+    const content = approved && card.asked ? card.asked.content() : undefined;
+    const words = card.asked && approved ? "You have answered." : approved ? "You said yes." : "You said no.";
     this.#setState(card, "answered", `${words} The server is told.`);
     const reason = approved ? undefined : card.reason.value.trim() || undefined;
     const remember = (approved && card.rememberWords.textContent !== "" && card.remember.checked) || undefined;
-    this.onAnswer(card.message.token, approved, { reason, remember });
+    this.onAnswer(card.message.token, approved, { reason, remember, content, cancelled });
     this.#arrange();
   }
 
@@ -249,7 +279,7 @@ export class Approvals {
     const { waiting } = this;
     this.#box.hidden = this.#cards.length === 0;
     this.#title.textContent = waiting > 1 ? `${waiting} requests wait for your approval` : "Waiting for your approval";
-    const usable = () => this.#cards.filter(({ state }) => state === "open" || state === "expired").flatMap(({ decline, approve }) => [decline, approve]);
+    const usable = () => this.#cards.filter(({ state }) => state === "open" || state === "expired").flatMap(({ decline, later, approve }) => [decline, later, approve]);
     usable().forEach((choice) => choice.setAttribute("aria-disabled", "true"));
     clearTimeout(this.#guardTimer);
     this.#guardTimer = setTimeout(() => usable().forEach((choice) => choice.setAttribute("aria-disabled", "false")), GUARD_MS);

@@ -105,9 +105,9 @@ export class Chat {
   }
 
   /** The user's answer to a request for approval goes back as the SDK would send it, once the answer under way is whole. */
-  async answerConfirmation(token, approved, { reason, remember } = {}) {
+  async answerConfirmation(token, approved, { reason, remember, content, cancelled } = {}) {
     while (this.#running) await this.#whole;
-    const part = { type: "dynamic-tool", state: "approval-responded", approval: { id: token, approved, reason, remember } };
+    const part = { type: "dynamic-tool", state: "approval-responded", approval: { id: token, approved, reason, remember, content, cancelled } };
     this.#post({ messages: [{ id: "approval", role: "assistant", parts: [part] }] }, (wasTaken) => {
       if (wasTaken) this.#view.approvals.settled(token);
       else this.#view.approvals.notSent(token);

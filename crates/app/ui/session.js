@@ -261,9 +261,9 @@ export class Session {
     this.#voice.interrupt();
   }
 
-  answerConfirmation(token, approved, { reason, remember } = {}) {
-    if (this.isRunning) this.#voice.answer(token, approved, reason, { remember });
-    else this.#chat.answerConfirmation(token, approved, { reason, remember });
+  answerConfirmation(token, approved, { reason, ...more } = {}) {
+    if (this.isRunning) this.#voice.answer(token, approved, reason, more);
+    else this.#chat.answerConfirmation(token, approved, { reason, ...more });
   }
 
   /** The user wants to be asked again about what a standing approval covers. */

@@ -21,6 +21,7 @@ use windlass_store::{
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Cause, Failure, Finding, Report as FailureReport};
 use windlass_tool::id::{CallNumber, CallRef, ClientId, EffectId};
+use windlass_tool::input::SentInput;
 use windlass_tool::registry::Registry;
 use windlass_tool::sensitive::Sensitive;
 
@@ -52,6 +53,8 @@ pub struct SaidAnswer<'a> {
     pub reason: Option<&'a str>,
     /// Whether an approval is to stand for calls with the same values.
     pub remember: bool,
+    /// What the user gives the service of a tool that asks for it.
+    pub input: Option<&'a SentInput>,
 }
 
 /// Performs outputs of one session.
@@ -301,6 +304,7 @@ impl<E: Executor> Driver<E> {
                 .filter(|_| !said.approved)
                 .and_then(denial_reason),
             remember: said.approved && said.remember,
+            input: said.input.cloned().map(Box::new),
         });
         Ok(())
     }

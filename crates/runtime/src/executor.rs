@@ -32,6 +32,7 @@ use windlass_tool::handler::{
     may_hold_pictures,
 };
 use windlass_tool::id::{CallNumber, CallRef, EffectId, SessionId, TenantId};
+use windlass_tool::input::InputFacts;
 use windlass_tool::registry::Tool;
 
 /// Runs the handlers of one session's calls, and lookups on its behalf.
@@ -472,6 +473,7 @@ impl Executor {
                 is_model_generating: false,
                 pending_end_voice_session: false,
                 values: StateValues::default(),
+                input: InputFacts::default(),
             },
             cancellation,
         })

@@ -2,7 +2,7 @@
 //! them. Everything else of a request is the ledger's. Knows no token and no call.
 
 use crate::answers::Notice;
-use crate::client::{ClientUpdate, ConfirmationQuestion, REPLACED, because, warning};
+use crate::client::{ClientUpdate, ConfirmationQuestion, REPLACED, because, input, warning};
 use crate::deadlines::Deadline;
 use crate::event::{CallRecord, ConsentReason, Resolution, SessionEvent};
 use crate::facts::Slot;
@@ -35,6 +35,8 @@ struct AskedQuestion {
     /// Why an approval of it did not count yet.
     refused: Option<ErrorType>,
     expires_at_unix_ms: u64,
+    /// It is no request for consent: a service asks the user something.
+    is_input: bool,
     /// Another session has asked it, which is gone, or this one's model has asked for it, too: this one is told what comes of it.
     is_taken_over: bool,
 }
@@ -78,6 +80,7 @@ impl Approvals {
             effect_id: None,
             refused: None,
             expires_at_unix_ms: question.expires_at_unix_ms,
+            is_input: question.input.is_some(),
             is_taken_over: false,
         });
         talk.step.event(SessionEvent::ConfirmationRequested {
@@ -170,6 +173,7 @@ fn show(question: &Question, call: CallNumber, talk: &mut Talk) {
         warning: warning(question),
         because: because(question),
         remember: ledger::remember_offer(question, &talk.step),
+        input: input(question),
         expires_at_unix_ms: question.expires_at_unix_ms,
     };
     talk.step
@@ -470,11 +474,14 @@ impl Approvals {
         let is_asker = self.asks(question, talk);
         let asked = self.forget(question.number, talk);
         let is_told = asked.is_none() && question.leg == talk.step.config.session_id;
-        if is_told || !is_asker || !talk.ending.is_running() {
+        // It asks something further, and the model knows that the user is asked.
+        let is_asking = settled.response.error_type() == Some(ErrorType::ConfirmationRequired);
+        if is_asking || is_told || !is_asker || !talk.ending.is_running() {
             return;
         }
         let turn = asked.map_or_else(|| talk.turns.last_number(), |asked| asked.slot.turn);
-        notify_of_approved(question.number, &question.tool, turn, settled, talk);
+        let asked = (question.number, question.input.is_some());
+        notify_of_approved(asked, &question.tool, turn, settled, talk);
     }
 
     /// Tells the client an outcome, so often as it approved the request beyond the first time.
@@ -549,7 +556,8 @@ impl Approvals {
         };
         let settled = ledger::settled_of(effect, talk.turns.last_number(), &talk.step);
         tell(Some(asked.slot.number), &settled.response, talk);
-        notify_of_approved(number, &asked.tool, asked.slot.turn, &settled, talk);
+        let of = (number, asked.is_input);
+        notify_of_approved(of, &asked.tool, asked.slot.turn, &settled, talk);
         true
     }
 
@@ -627,7 +635,8 @@ impl Approvals {
         let turn = talk.turns.last_number();
         let settled = ledger::settled_of(effect, turn, &talk.step);
         tell(Some(self.call_of(question)), &settled.response, talk);
-        notify_of_approved(question.number, &question.tool, turn, &settled, talk);
+        let asked = (question.number, question.input.is_some());
+        notify_of_approved(asked, &question.tool, turn, &settled, talk);
     }
 
     /// The user denied a request of this session, wherever that was.
@@ -699,26 +708,32 @@ fn record(slot: Slot, response: &Arc<ToolResponse>) -> CallRecord {
 
 /// The model is told what came of an approval.
 fn notify_of_approved(
-    question: QuestionNumber,
+    (question, is_input): (QuestionNumber, bool),
     tool: &ToolId,
     turn: u64,
     settled: &Settled,
     talk: &mut Talk,
 ) {
     let result = result_text(settled, talk.step.limits().projection_characters_max);
+    let did = match is_input {
+        true => "answered what the service of",
+        false => "approved the call of",
+    };
+    let tool = match is_input {
+        true => format!("{tool} asked"),
+        false => tool.to_string(),
+    };
     let text = match settled.response.error_type() {
         None if settled.response.meta.accepted_until.is_some() => {
-            format!(
-                "The user approved the call of {tool}, and it was accepted and is at work: {result}"
-            )
+            format!("The user {did} {tool}, and it was accepted and is at work: {result}")
         }
         None => {
-            format!("The user approved the call of {tool}, and it has run. Its result: {result}")
+            format!("The user {did} {tool}, and it has run. Its result: {result}")
         }
-        Some(ErrorType::OutcomeUnknown) => format!(
-            "The user approved the call of {tool}, and nobody knows whether it has happened: {result}"
-        ),
-        Some(_) => format!("The user approved the call of {tool}. It did not work: {result}"),
+        Some(ErrorType::OutcomeUnknown) => {
+            format!("The user {did} {tool}, and nobody knows whether it has happened: {result}")
+        }
+        Some(_) => format!("The user {did} {tool}. It did not work: {result}"),
     };
     talk.note_external(settled);
     let notice = Notice {
@@ -765,6 +780,7 @@ mod tests {
             effect_id: None,
             last_entry: EntryNumber(1),
             is_heard: false,
+            input: None,
             asked_at_unix_ms: 1_000,
             expires_at_unix_ms: 61_000,
         }

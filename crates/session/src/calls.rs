@@ -4,6 +4,7 @@
 //! handlers make, `calls/stopping.rs` what the user wants stopped.
 
 mod accepted;
+mod asking;
 mod attempts;
 mod decisions;
 mod detached;

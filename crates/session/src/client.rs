@@ -12,6 +12,7 @@ use windlass_store::{Certainty, Earlier, Question, QuestionNumber, StandingAppro
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{ToolResponse, rfc3339};
 use windlass_tool::id::{CallNumber, ToolId};
+use windlass_tool::input::InputRequest;
 use windlass_tool::sensitive::Sensitive;
 
 /// By what a message of a client's is known when it comes again: the first 64 bits of the SHA-256 of the client's id of it,
@@ -243,6 +244,10 @@ pub struct ConfirmationQuestion {
     pub because: Option<String>,
     /// What the user can have remembered; `None` where the next call of this kind asks again.
     pub remember: Option<RememberOffer>,
+    /// What the tool's service asks, of a request that is none for consent: forms and links, [as clients show them].
+    ///
+    /// [as clients show them]: windlass_tool::input::InputRequest::shown
+    pub input: Option<Sensitive<Value>>,
     pub expires_at_unix_ms: u64,
 }
 
@@ -346,6 +351,19 @@ pub fn warning(question: &Question) -> Option<String> {
         .map(|earlier| warning_of(earlier, question))
         .collect();
     (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+/// What the tool's service asks, of a request that is none for consent.
+pub fn input(question: &Question) -> Option<Sensitive<Value>> {
+    let asked = asked_input(question)?;
+    Some(Sensitive(asked.expose().shown()))
+}
+
+/// The same as the tools have it.
+pub fn asked_input(question: &Question) -> Option<Sensitive<InputRequest>> {
+    let input = question.input.as_ref()?;
+    let asked = serde_json::from_str(input.asked.expose()).ok();
+    asked.map(Sensitive)
 }
 
 /// Why the user is asked: in the words of the tool's author where there are any. `None` where the tool asks about every call, or where

@@ -46,6 +46,9 @@ pub struct SessionConfig {
     pub last_call: CallNumber,
     /// Whether there is a client who can be asked for consent.
     pub can_ask: bool,
+    /// Whether that client also shows what the service of a tool asks its user, and sends the answers.
+    #[serde(default)]
+    pub can_ask_input: bool,
     /// What the user wants answered at once.
     pub pending_request: Option<String>,
 }

@@ -20,6 +20,7 @@ use windlass_store::{
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::handler::{HandlerMessage, HandlerResult, ReplyNumber};
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
+use windlass_tool::input::SentInput;
 use windlass_tool::kind::RateLimit;
 use windlass_tool::sensitive::Sensitive;
 
@@ -46,6 +47,9 @@ pub enum Input {
         /// Of an approval: the user wants it to stand for calls with the same values. Whether it does, the tool and the ledger say.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         remember: bool,
+        /// What the user gives the service of a tool that asks for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Box<SentInput>>,
     },
     /// The answer to [`Output::Request`] and [`Output::Answer`]. A driver that was answered
     /// [`Reply::LookUp`] asks the handler, has its finding stored, and asks again before it tells the core.

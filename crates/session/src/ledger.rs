@@ -119,7 +119,7 @@ pub(crate) fn approval(
 pub(crate) fn remember_offer(question: &Question, step: &Step) -> Option<RememberOffer> {
     let tool = step.config.registry.get(question.tool.as_str())?;
     let minutes_max = step.limits().standing_approval_minutes;
-    let is_here = question.mode == step.config.mode;
+    let is_here = question.mode == step.config.mode && question.input.is_none();
     RememberOffer::of(question, tool, minutes_max).filter(|_| is_here)
 }
 

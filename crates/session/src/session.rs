@@ -18,6 +18,7 @@ use crate::time::Timestamp;
 use std::time::Duration;
 use windlass_tool::handler::StateValues;
 use windlass_tool::id::CallNumber;
+use windlass_tool::input::SentInput;
 use windlass_tool::kind::Mode;
 
 /// One session of one user.
@@ -197,12 +198,14 @@ impl Session {
                 approved,
                 reason,
                 remember,
+                input,
             } => {
                 let answer = match approved {
                     true => UserAnswer::Approved { remember },
                     false => UserAnswer::Denied(reason),
                 };
-                calls.on_answered(question, answer, talk);
+                let sent = input.map_or_else(SentInput::default, |input| *input);
+                calls.on_answered(question, (answer, sent), talk);
             }
             Input::Decided { call, reply } => calls.on_decided(call, reply, talk),
             Input::Recorded { call, reply } => calls.on_recorded(call, reply, talk),

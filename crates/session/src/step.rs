@@ -210,6 +210,7 @@ pub(crate) mod bench {
                 history: Vec::new(),
                 last_call: CallNumber(0),
                 can_ask: true,
+                can_ask_input: false,
                 pending_request: None,
             })
         }

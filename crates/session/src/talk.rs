@@ -33,6 +33,7 @@ use windlass_tool::envelope::ProjectionBody;
 use windlass_tool::error::ErrorType;
 use windlass_tool::handler::{SessionFacts, StateValues};
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
+use windlass_tool::input::InputFacts;
 use windlass_tool::intent::Intent;
 use windlass_tool::kind::{Category, Mode, Scheduling};
 use windlass_tool::sensitive::Sensitive;
@@ -788,6 +789,7 @@ impl Talk {
             is_model_generating: state.is_model_generating,
             pending_end_voice_session: state.pending_end.is_some(),
             values: self.values().clone(),
+            input: InputFacts::default(),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::id::{
 use crate::leg::{Conversation, Leg, Presented};
 use crate::log::{EffectState, LegRequest, NewEntry};
 use crate::party::{Beginner, PartyKind};
-use crate::question::Question;
+use crate::question::{Question, QuestionInput};
 use crate::standing::{NewStanding, StandingApproval};
 use crate::task::Progress;
 use serde::{Deserialize, Serialize};
@@ -190,6 +190,8 @@ pub struct Request {
     pub question_ms: u64,
     /// What the audit is to know of the intention, as JSON.
     pub intent: Sensitive<String>,
+    /// It runs already, and wants to know this of the user before it goes on.
+    pub input: Option<Box<QuestionInput>>,
 }
 
 /// Whose request it is.

@@ -113,13 +113,18 @@ pub enum AttemptOutcome {
     Accepted {
         until_unix_ms: u64,
     },
+    /// It has come to a question of its service's to the user, and goes on by the answer in the next attempt, until then at the latest.
+    /// What it has done before it asked, nobody knows: no protocol promises that it was nothing.
+    Asked {
+        until_unix_ms: u64,
+    },
 }
 
 impl Attempt {
     /// Whether nobody holds the lease any more: its time is over, or its process is dead.
     pub(crate) fn has_lapsed(&self, now_unix_ms: u64, living: &OwnerId) -> bool {
         let is_held = match self.outcome {
-            Some(AttemptOutcome::Accepted { .. }) => true,
+            Some(AttemptOutcome::Accepted { .. } | AttemptOutcome::Asked { .. }) => true,
             Some(_) | None => self.owner == *living,
         };
         self.lease_end_unix_ms <= now_unix_ms || !is_held
@@ -152,6 +157,12 @@ impl Effect {
         matches!(outcome, Some(AttemptOutcome::Accepted { .. }))
     }
 
+    /// Whether its newest attempt waits for the user's answer.
+    pub fn is_asking(&self) -> bool {
+        let outcome = self.newest_attempt().outcome;
+        matches!(outcome, Some(AttemptOutcome::Asked { .. }))
+    }
+
     /// When the last lease of its attempts ends.
     pub fn lease_end_unix_ms(&self) -> u64 {
         let leases = self
@@ -163,8 +174,13 @@ impl Effect {
 
     /// What its attempts say of it, once the newest holds no lease any more.
     pub(crate) fn state_of_attempts(&self) -> EffectState {
+        // One that had a question has gone on in the next: what that one says, it says of both.
+        let newest = self.newest_attempt().number;
+        let has_gone_on = |attempt: &Attempt| {
+            attempt.number < newest && matches!(attempt.outcome, Some(AttemptOutcome::Asked { .. }))
+        };
         let all = |outcome| {
-            let mut attempts = self.attempts.iter();
+            let mut attempts = self.attempts.iter().filter(|attempt| !has_gone_on(attempt));
             attempts.all(|attempt| attempt.outcome == Some(outcome))
         };
         let mut attempts = self.attempts.iter();

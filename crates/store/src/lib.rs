@@ -28,7 +28,9 @@ pub use limits::StoreLimits;
 pub use log::{EffectState, Entry, EntryEvent, NewEntry, QuestionState, SaidWords};
 pub use memory::MemoryStore;
 pub use party::{Beginner, ConversationShares, PartyKind};
-pub use question::{Certainty, Earlier, Hazards, Question, REASON_CHARACTERS_MAX, denial_reason};
+pub use question::{
+    Certainty, Earlier, Hazards, Question, QuestionInput, REASON_CHARACTERS_MAX, denial_reason,
+};
 pub use sqlite::{
     DATABASE_FILE, HeldFolder, LOCK_FILE, OpenError, SqliteStore, check_database, copy_database,
 };

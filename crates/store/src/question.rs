@@ -1,7 +1,7 @@
 //! Questions to users, and all that an approval is bound to. Knows no store and no clock.
 
 use crate::effect::Effect;
-use crate::id::{EffectKey, EntryNumber, Nonce, QuestionNumber};
+use crate::id::{AttemptNumber, EffectKey, EntryNumber, Nonce, QuestionNumber};
 use crate::log::{EffectState, QuestionState};
 use serde::{Deserialize, Serialize};
 use windlass_tool::condition::LocalClock;
@@ -51,8 +51,20 @@ pub struct Question {
     pub last_entry: EntryNumber,
     /// The model of the asking leg has heard what came of it.
     pub is_heard: bool,
+    /// What the tool's service wants to know, of a question that is no request for consent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Box<QuestionInput>>,
     pub asked_at_unix_ms: u64,
     pub expires_at_unix_ms: u64,
+}
+
+/// What a run that has begun wants to know of the user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuestionInput {
+    /// In the form of the tools, as JSON.
+    pub asked: Sensitive<String>,
+    /// The attempt that goes on by the answer; `None` of a tool without side effects that is waited for.
+    pub run: Option<(EffectId, AttemptNumber)>,
 }
 
 /// Why a question is more than a formality.

@@ -28,6 +28,7 @@ use crate::data::Data;
 use crate::envelope::{self, Outcome, RESPONSE_VERSION, ToolResponse};
 use crate::error::{CallError, ErrorType};
 use crate::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId};
+use crate::input::InputFacts;
 use crate::intent::Intent;
 use crate::kind::{Mode, Scheduling};
 pub use crate::number::Numbers;
@@ -283,6 +284,8 @@ pub struct SessionFacts {
     pub pending_end_voice_session: bool,
     /// What handlers keep for the conversation.
     pub values: StateValues,
+    /// What the user may be asked, and has answered.
+    pub input: InputFacts,
 }
 
 /// What a call may say while it runs. Everything goes through the session core, in the order it was said.

@@ -20,6 +20,7 @@ mod guide;
 pub mod handler;
 pub mod handler_file;
 pub mod id;
+pub mod input;
 pub mod intent;
 pub mod json;
 pub mod kind;

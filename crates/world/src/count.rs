@@ -341,7 +341,7 @@ pub(crate) fn states_of(command: &Command, reply: &Reply) -> Vec<State> {
             Ended::Succeeded => State::CalledBackSucceeded,
             Ended::Failed => State::CalledBackFailed,
             Ended::Unknown => State::CalledBackUnknown,
-            Ended::Accepted { .. } => return Vec::new(),
+            Ended::Accepted { .. } | Ended::Asked { .. } => return Vec::new(),
         },
         (_, Reply::TooLate(_)) => State::CalledBackTooLate,
         (Command::Abandon { .. }, Reply::Recorded(_)) => State::AbandonedRun,
@@ -351,6 +351,8 @@ pub(crate) fn states_of(command: &Command, reply: &Reply) -> Vec<State> {
                 Ended::Failed => State::RecordedFailed,
                 Ended::Unknown => State::RecordedUnknown,
                 Ended::Accepted { .. } => State::RecordedAccepted,
+                // No handler of a world asks anybody.
+                Ended::Asked { .. } => return Vec::new(),
             }];
             if record.attempt != effect.newest_attempt().number {
                 states.push(State::RecordedOlderAttempt);

@@ -193,6 +193,7 @@ impl World {
             history: windlass_session::said::history(&found.log, None, 8_000),
             last_call: found.last_call,
             can_ask,
+            can_ask_input: false,
             pending_request: None,
         };
         let mut driver = Driver::new(

@@ -143,7 +143,12 @@ impl World {
                 let attempt = effect.newest_attempt();
                 let is_end = match attempt.outcome {
                     Some(AttemptOutcome::Succeeded | AttemptOutcome::Failed) => true,
-                    Some(AttemptOutcome::Unknown | AttemptOutcome::Accepted { .. }) | None => false,
+                    Some(
+                        AttemptOutcome::Unknown
+                        | AttemptOutcome::Accepted { .. }
+                        | AttemptOutcome::Asked { .. },
+                    )
+                    | None => false,
                 };
                 self.judge_called_back(&effect, is_end);
             }

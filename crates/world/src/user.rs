@@ -324,6 +324,7 @@ impl World {
             approved,
             reason: Some("Yes, do it."),
             remember,
+            input: None,
         };
         let mut inputs = VecDeque::new();
         if let Some(live) = self.lives[id].as_deref_mut() {

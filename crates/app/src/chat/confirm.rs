@@ -23,6 +23,7 @@ use windlass_store::{ConversationRef, NewEntry, Question, QuestionNumber, Token}
 use windlass_tool::envelope::{ToolResponse, rfc3339};
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, ConversationId};
+use windlass_tool::input::SentInput;
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
@@ -34,6 +35,8 @@ pub(crate) struct GivenAnswer {
     pub(crate) reason: Option<Sensitive<String>>,
     /// Whether an approval is to stand for calls with the same values.
     pub(crate) remember: bool,
+    /// What the user gives the service of a tool that asks for it.
+    pub(crate) input: Option<SentInput>,
     /// The client's idempotency key.
     pub(crate) key: Option<Message>,
     /// The user for whom the caller says it speaks.
@@ -130,7 +133,9 @@ impl ChatHost {
             let roles = &tool.permissions.approver_roles;
             caller.rights.have_one_of(roles)
         });
-        is_approver.then_some(question).ok_or(ChatRefusal::Unknown)
+        // What a service asks, its own user alone answers.
+        let is_theirs = is_approver && question.input.is_none();
+        is_theirs.then_some(question).ok_or(ChatRefusal::Unknown)
     }
 
     /// What is said of a token that does not count.
@@ -160,6 +165,7 @@ impl ChatHost {
             remember: given.remember
                 && is_own
                 && !is_remote(&conversation.reference.conversation_id),
+            input: given.input,
         };
         // A turn has the rights of its user, and not those of somebody who approves. One that runs hears of the answer by the log.
         let has_model = self.has_model() && !is_remote(&conversation.reference.conversation_id);
@@ -227,6 +233,7 @@ impl ChatHost {
             history: Vec::new(),
             past,
             can_ask: true,
+            can_ask_input: !is_remote(id),
         };
         let begun = self.held_session(request, &toolbox, toolbox.of(mode));
         let mut session = begun.map_err(|error| broken(&error))?;
@@ -383,6 +390,9 @@ pub(super) fn asked_json(
     }
     if let Some(offer) = &question.remember {
         asked["remember"] = offer_json(offer);
+    }
+    if let Some(input) = &question.input {
+        asked["input"] = input.expose().clone();
     }
     asked
 }

@@ -86,6 +86,7 @@ pub(super) fn wanted(
             approved: answer.approved,
             reason: answer.reason,
             remember: answer.remember,
+            input: answer.input,
         })
         .collect();
     match kind {

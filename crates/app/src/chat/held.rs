@@ -66,6 +66,8 @@ pub(super) struct SessionRequest {
     pub(super) past: Past,
     /// Whether there is a client who can be asked for consent.
     pub(super) can_ask: bool,
+    /// Whether that client shows what the services of tools ask.
+    pub(super) can_ask_input: bool,
 }
 
 /// When a session begins, and what conditions read in it.
@@ -120,6 +122,7 @@ impl ChatHost {
             history,
             past,
             can_ask,
+            can_ask_input,
         } = request;
         let session_id = ids::session_id()?;
         let first = settings.models.first();
@@ -156,6 +159,7 @@ impl ChatHost {
                 history,
                 last_call: CallNumber(0),
                 can_ask,
+                can_ask_input,
                 pending_request: None,
             },
             client_id: maker.client_id,

@@ -536,6 +536,7 @@ impl ChatHost {
             history,
             past,
             can_ask: true,
+            can_ask_input: true,
         };
         let kit = toolbox.of(Mode::Text);
         let session = self.held_session(request, &toolbox, kit);

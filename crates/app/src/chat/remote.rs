@@ -171,6 +171,7 @@ impl ChatHost {
                     history: Vec::new(),
                     last_call: last_call(self, &reference)?,
                     can_ask: call.can_ask,
+                    can_ask_input: false,
                     pending_request: None,
                 },
                 client_id,

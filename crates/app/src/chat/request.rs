@@ -8,10 +8,12 @@ use crate::clock::UserZone;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_provider::log::Image;
+use windlass_runtime::client_protocol::sent_input;
 use windlass_runtime::text::UserInput;
 use windlass_session::client::MessageKey;
 use windlass_session::model::{HistoryEntry, Role};
 use windlass_tool::handler::Page;
+use windlass_tool::input::SentInput;
 use windlass_tool::json;
 use windlass_tool::sensitive::Sensitive;
 
@@ -69,6 +71,8 @@ pub(crate) struct ApprovalAnswer {
     pub(crate) reason: Option<Sensitive<String>>,
     /// Whether an approval is to stand for calls with the same values.
     pub(crate) remember: bool,
+    /// What the user gives the service of a tool that asks for it.
+    pub(crate) input: Option<SentInput>,
 }
 
 #[derive(Deserialize)]
@@ -274,6 +278,10 @@ fn approval(part: &Value) -> Option<ApprovalAnswer> {
             .and_then(Value::as_str)
             .map(|reason| Sensitive(reason.to_owned())),
         remember: approval.get("remember") == Some(&Value::Bool(true)),
+        input: sent_input(
+            approval.get("content").cloned().map(Sensitive),
+            approval.get("cancelled") == Some(&Value::Bool(true)),
+        ),
     })
 }
 

@@ -135,6 +135,7 @@ impl ChatHost {
             history,
             past: Past::none(),
             can_ask: false,
+            can_ask_input: false,
         };
         let begun = self.held_session(request, &toolbox, &toolbox.completions);
         let mut session = begun.map_err(|error| broken(&error))?;
@@ -200,6 +201,8 @@ impl ChatHost {
             history: Vec::new(),
             past: Past::none(),
             can_ask: true,
+            // A terminal shows no forms.
+            can_ask_input: false,
         };
         self.held_session(request, &toolbox, toolbox.of(Mode::Text))
     }

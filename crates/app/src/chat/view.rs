@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_protocol::offer_json;
 use windlass_session::RememberOffer;
-use windlass_session::client::{because, warning};
+use windlass_session::client::{because, input, warning};
 use windlass_store::command::OpenQuestion;
 use windlass_store::{ConversationRef, Effect, EffectState};
 use windlass_tool::envelope::rfc3339;
@@ -71,6 +71,9 @@ pub(super) fn question_json(
     }
     if let Some(offer) = offer {
         fields["remember"] = offer_json(offer);
+    }
+    if let Some(input) = input(question) {
+        fields["input"] = input.into_inner();
     }
     fields
 }

@@ -269,6 +269,7 @@ async fn request(
             history: Vec::new(),
             last_call: CallNumber(0),
             can_ask: true,
+            can_ask_input: false,
             pending_request: None,
         },
         client_id: ClientId::new("command-line"),

@@ -324,6 +324,7 @@ async fn exchange(
             reason: reason_of(&answer),
             // A person at a terminal is asked about each call.
             remember: false,
+            input: None,
         }]);
         let (ended, asked_next) = run_turn(session, input, person).await;
         reason = ended;

@@ -320,6 +320,7 @@ impl McpHost {
             approved,
             reason: None,
             remember: false,
+            input: None,
             key: None,
             user: None,
             zone: None,

@@ -26,6 +26,7 @@ use serde_json::{Map, Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
 use windlass_runtime::caller::Caller;
+use windlass_runtime::client_protocol::sent_input;
 use windlass_runtime::ids;
 use windlass_runtime::metrics::Metrics;
 use windlass_runtime::shares::{Exceeded, Held, Holding, Standing, Used};
@@ -115,6 +116,12 @@ struct PostedAnswer {
     /// Whether an approval is to stand for calls with the same values.
     #[serde(default)]
     remember: bool,
+    /// What the user gives the service of a tool that asks for it.
+    #[serde(default)]
+    content: Option<Sensitive<Value>>,
+    /// Of an answer that is no yes: the user did not want to decide.
+    #[serde(default)]
+    cancelled: bool,
     /// The user for whom a program speaks that vouches for users.
     #[serde(default)]
     user_id: Option<String>,
@@ -178,6 +185,8 @@ async fn consent(
         approved,
         reason,
         remember,
+        content,
+        cancelled,
         user_id,
         time_zone: _,
     } = said;
@@ -187,6 +196,7 @@ async fn consent(
         approved,
         reason,
         remember,
+        input: sent_input(content, cancelled),
         key: entrance.key.clone(),
         user: user_id,
         zone,

@@ -63,6 +63,7 @@ static FILES: &[File] = files![
     "/client/voice.js" => "clients/javascript/src/voice.js",
     "/client/zone.js" => "clients/javascript/src/zone.js",
     "/clock.js" => "crates/app/ui/clock.js",
+    "/asked.js" => "crates/app/ui/asked.js",
     "/connections.js" => "crates/app/ui/connections.js",
     "/dom.js" => "crates/app/ui/dom.js",
     "/history.js" => "crates/app/ui/history.js",

@@ -58,6 +58,7 @@ mod knowledge_outage;
 mod knowledge_served;
 mod knowledge_services;
 mod long_calls;
+mod mcp_asking;
 mod mcp_import;
 mod mcp_server;
 mod mcp_stdio;

@@ -349,6 +349,49 @@ impl Server {
         }
     }
 
+    /// A call that needs an answer of the user's: `who` a form, `pay` a page, `again` the same call once more and nothing of the user.
+    fn asking(&self, text: &str, id: &Value, params: &Value) -> Vec<Said> {
+        let result = |result: Value| {
+            vec![Said::Message(
+                json!({"jsonrpc": "2.0", "id": id, "result": result}),
+            )]
+        };
+        let known = params["requestState"].as_str();
+        let state = match (text, known) {
+            // It asks once more.
+            ("more", Some("state of more" | "more state")) => "more state".to_owned(),
+            _ => format!("state of {text}"),
+        };
+        let requests = match (text, known) {
+            (_, Some(known)) if known == state => {
+                let said = format!("answered {}", params["inputResponses"]);
+                self.log(&said);
+                let failed = params["inputResponses"]["k"]["action"] == "decline";
+                return result(
+                    json!({"resultType": "complete", "content": [{"type": "text", "text": said}], "isError": failed}),
+                );
+            }
+            ("again", _) => json!({}),
+            _ if !can_ask(params) => {
+                self.log("nobody to ask");
+                return result(
+                    json!({"content": [{"type": "text", "text": "it needs a person"}], "isError": true}),
+                );
+            }
+            ("who" | "more", _) => json!({"k": {"method": "elicitation/create", "params": {
+            "mode": "form", "message": "Ignore the agent. Who orders?", "requestedSchema": {
+                "type": "object", "required": ["name"], "properties": {
+                    "name": {"type": "string", "minLength": 2, "title": "Your name"},
+                    "cups": {"type": "integer", "minimum": 1, "maximum": 9},
+                }}}}}),
+            _ => json!({"k": {"method": "elicitation/create", "params": {
+                "mode": "url", "message": "Pay there.", "url": "https://pay.example/till"}}}),
+        };
+        result(
+            json!({"resultType": "input_required", "inputRequests": requests, "requestState": state}),
+        )
+    }
+
     fn call(&self, id: &Value, params: &Value) -> Vec<Said> {
         let text = params["arguments"]["text"].as_str().unwrap_or_default();
         self.log(&format!(
@@ -427,6 +470,7 @@ impl Server {
                 said.push(message(id, text_of("asks much")));
                 said
             }
+            "who" | "pay" | "again" | "more" => self.asking(text, id, params),
             "changed" => vec![
                 Said::Message(
                     json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
@@ -445,6 +489,13 @@ impl Server {
             text => vec![message(id, text_of(text))],
         }
     }
+}
+
+/// Whether a request says that its user can be asked, both by forms and by links.
+fn can_ask(params: &Value) -> bool {
+    let capabilities = &params["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    let elicitation = &capabilities["elicitation"];
+    elicitation["form"].is_object() && elicitation["url"].is_object()
 }
 
 /// Two items of a list to a page.

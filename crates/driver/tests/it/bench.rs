@@ -298,6 +298,7 @@ impl Leg {
             history: Vec::new(),
             last_call: CallNumber(0),
             can_ask: true,
+            can_ask_input: false,
             pending_request: None,
         };
         let hands: Arc<Mutex<Scripted>> = Arc::default();

@@ -231,6 +231,7 @@ fn request(nonce: u8) -> Request {
         standing_values: None,
         ignores_external_content: false,
         can_ask: true,
+        input: None,
         mode: Mode::Voice,
         preview: Sensitive(String::new()),
         lease_ms: 15_000,

@@ -193,6 +193,7 @@ impl Bench {
                 is_model_generating: true,
                 pending_end_voice_session: false,
                 values: windlass_tool::handler::StateValues::default(),
+                input: windlass_tool::input::InputFacts::default(),
             },
             effect_id: Some(effect_id()),
             writes: RunWrites::default(),

@@ -2,6 +2,7 @@
 
 use super::{AUDIO_BYTES_MAX, TEXT_BYTES_MAX};
 use serde::Deserialize;
+use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
 use windlass_session::client::ErrorCode;
@@ -9,6 +10,7 @@ use windlass_session::model::{HistoryEntry, Role};
 use windlass_store::{QuestionNumber, standing_number};
 use windlass_tool::handler::Page;
 use windlass_tool::id::CallNumber;
+use windlass_tool::input::SentInput;
 use windlass_tool::sensitive::Sensitive;
 
 /// Characters of an id that a client names.
@@ -64,6 +66,8 @@ pub struct ConfirmAnswer {
     pub reason: Option<Sensitive<String>>,
     /// Whether an approval is to stand for calls with the same values.
     pub remember: bool,
+    /// What the user gives the service of a tool that asks for it.
+    pub input: Option<SentInput>,
 }
 
 /// What a client wants of its session. Whether it may have it is decided elsewhere.
@@ -165,12 +169,25 @@ struct ConfirmBody {
     reason: Option<String>,
     #[serde(default)]
     remember: bool,
+    #[serde(default)]
+    content: Option<Sensitive<Value>>,
+    #[serde(default)]
+    cancelled: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RevokeBody {
     approval_id: String,
+}
+
+/// What an answer brings for the service that asks; `None` where it brings nothing.
+pub fn sent_input(content: Option<Sensitive<Value>>, is_cancelled: bool) -> Option<SentInput> {
+    let sent = SentInput {
+        content: content.filter(|content| !content.expose().is_null()),
+        is_cancelled,
+    };
+    (sent != SentInput::default()).then_some(sent)
 }
 
 /// Reads one text message. Fields that a message does not have are ignored, so that newer clients are understood.
@@ -206,6 +223,7 @@ pub fn parse(text: &[u8]) -> Result<ClientMessage, Rejection> {
                 approved: confirm.approved,
                 reason: confirm.reason.map(Sensitive),
                 remember: confirm.remember,
+                input: sent_input(confirm.content, confirm.cancelled),
             })
         }
         "interrupt" => ClientMessage::Interrupt,
@@ -401,6 +419,7 @@ mod tests {
                     approved: false,
                     reason: Some(Sensitive("too dear".into())),
                     remember: false,
+                    input: None,
                 }),
             ),
             (
@@ -410,6 +429,7 @@ mod tests {
                     approved: true,
                     reason: None,
                     remember: false,
+                    input: None,
                 }),
             ),
             (
@@ -419,6 +439,33 @@ mod tests {
                     approved: true,
                     reason: None,
                     remember: true,
+                    input: None,
+                }),
+            ),
+            (
+                r#"{"type":"confirm","token":"x","approved":true,"content":{"k":{"name":"Ada"}}}"#,
+                ClientMessage::Confirm(ConfirmAnswer {
+                    token: Sensitive("x".into()),
+                    approved: true,
+                    reason: None,
+                    remember: false,
+                    input: Some(SentInput {
+                        content: Some(Sensitive(serde_json::json!({"k": {"name": "Ada"}}))),
+                        is_cancelled: false,
+                    }),
+                }),
+            ),
+            (
+                r#"{"type":"confirm","token":"x","approved":false,"content":null,"cancelled":true}"#,
+                ClientMessage::Confirm(ConfirmAnswer {
+                    token: Sensitive("x".into()),
+                    approved: false,
+                    reason: None,
+                    remember: false,
+                    input: Some(SentInput {
+                        content: None,
+                        is_cancelled: true,
+                    }),
                 }),
             ),
             (

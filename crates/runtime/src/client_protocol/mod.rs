@@ -6,6 +6,7 @@ mod outgoing;
 
 pub use incoming::{
     AudioMode, ClientMessage, ConfirmAnswer, NO_APPROVAL_ID, NO_CALL_ID, Rejection, Start, parse,
+    sent_input,
 };
 pub use outgoing::{ServerMessage, of_event, of_question, of_update, offer_json, standing_json};
 

@@ -146,6 +146,9 @@ pub enum ServerMessage<'a> {
         /// What the user can have remembered.
         #[serde(skip_serializing_if = "Option::is_none")]
         remember: Option<Value>,
+        /// What the tool's service asks, where it is no request for consent.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input: Option<&'a Value>,
         expires_at: String,
     },
     ConfirmationResult {
@@ -269,6 +272,7 @@ pub fn of_question<'a>(
         warning: question.warning.as_deref(),
         because: question.because.as_deref(),
         remember: question.remember.as_ref().map(offer_json),
+        input: question.input.as_ref().map(Sensitive::expose),
         expires_at: rfc3339(question.expires_at_unix_ms),
     }
 }
@@ -632,6 +636,7 @@ mod tests {
                     arguments: Sensitive(json!({"/what": "fram"})),
                     minutes: 15,
                 }),
+                input: None,
                 expires_at_unix_ms: 1_700_000_000_000,
             };
             let token = Sensitive("2.00".to_owned());

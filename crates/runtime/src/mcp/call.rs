@@ -2,13 +2,16 @@
 
 use super::exchange::{self, Exchange, NoAnswer};
 use super::headers::{self, HeaderPlace, written};
+use super::input;
 use super::link::{AskError, Asked, Link, UnansweredEnd};
 use super::listing::Listed;
-use super::message::Meta;
-use super::result;
+use super::message::{Capabilities, Meta};
+use super::result::{self, NotDone};
 use super::server::{McpServer, Ready};
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 use windlass_tool::arguments::Arguments;
@@ -18,6 +21,7 @@ use windlass_tool::handler::{
     downstream_key,
 };
 use windlass_tool::handler_file::McpHandler;
+use windlass_tool::sensitive::Sensitive;
 
 pub(super) fn handler(
     server: Arc<McpServer>,
@@ -58,12 +62,26 @@ impl Handler for McpTool {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct CallParams<'a> {
     name: &'a str,
     arguments: &'a Arguments,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    input_responses: BTreeMap<&'a str, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_state: Option<&'a str>,
     #[serde(rename = "_meta")]
     meta: Meta<'a>,
 }
+
+/// With what a call goes on that its server has answered with a question.
+struct GoesOn<'a> {
+    responses: BTreeMap<&'a str, Value>,
+    state: Option<Sensitive<String>>,
+}
+
+/// How often a server may want the same call again without asking anything.
+const ROUNDS_MAX: usize = 4;
 
 impl Exchange for Inner {
     fn timeout_ms(&self) -> Option<u64> {
@@ -78,8 +96,27 @@ impl Exchange for Inner {
         until: Instant,
     ) -> Result<Success, NoAnswer> {
         let headers = self.pinned(ready)?;
-        let answer = self.ask(&ready.link, arguments, context, headers, until);
-        Ok(result::read(&answer.await?)?)
+        let given = context.session.input.given.as_deref();
+        let mut goes_on = GoesOn {
+            responses: given.map(input::responses).unwrap_or_default(),
+            state: given.and_then(|given| given.asked.expose().state.clone()),
+        };
+        for _ in 0..ROUNDS_MAX {
+            let answer = self.ask(&ready.link, (arguments, &goes_on), context, headers, until);
+            match result::read(&answer.await?, self.server.name()) {
+                Ok(success) => return Ok(success),
+                Err(NotDone::Failed(failure)) => return Err(failure.into()),
+                Err(NotDone::Again(state)) => {
+                    goes_on = GoesOn {
+                        responses: BTreeMap::new(),
+                        state: Some(Sensitive(state)),
+                    };
+                }
+            }
+        }
+        // Its word for a call that it could have carried out.
+        let problem = "the server asks for the same call again and again";
+        Err(Failure::new(FailureKind::Transient, problem).into())
     }
 }
 
@@ -110,7 +147,7 @@ impl Inner {
     async fn ask(
         &self,
         link: &Link,
-        arguments: &Arc<Arguments>,
+        (arguments, goes_on): (&Arc<Arguments>, &GoesOn<'_>),
         context: &Context,
         places: &[HeaderPlace],
         until: Instant,
@@ -124,9 +161,14 @@ impl Inner {
         let mut meta: Meta<'_> = link.revision.meta();
         meta.progress_token = Some(id);
         meta.key = key.as_deref();
+        if context.session.input.can_ask && meta.capabilities.is_some() {
+            meta.capabilities = Some(Capabilities::asking());
+        }
         let params = CallParams {
             name: &self.file.tool,
             arguments,
+            input_responses: goes_on.responses.clone(),
+            request_state: goes_on.state.as_ref().map(|state| state.expose().as_str()),
             meta,
         };
         let mut asked = Asked::new(id, "tools/call", &params, until)?;

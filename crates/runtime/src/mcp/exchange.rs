@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Context, Failure, HandlerResult, Invocation, Success};
+use windlass_tool::handler::{Cause, Context, Failure, HandlerResult, Invocation, Success};
 
 /// The status by which a server says that it takes no proof of who asks, and has done nothing.
 const UNAUTHORIZED: u16 = 401;
@@ -50,6 +50,31 @@ impl From<Failure> for NoAnswer {
 /// Asks a server in the course of one call: over the connection of the call's own user where the server has such, once more where that
 /// is known to do nothing twice.
 pub(super) async fn run<E: Exchange>(
+    server: &Arc<McpServer>,
+    asked: &E,
+    invocation: Invocation,
+) -> HandlerResult {
+    let is_in_doubt =
+        invocation.context.effect_id.is_some() && invocation.context.session.input.given.is_some();
+    let result = run_once(server, asked, invocation).await;
+    match is_in_doubt {
+        true => result.map_err(doubted),
+        false => result,
+    }
+}
+
+/// Of a change that goes on by an answer, only the server's own word says that it was not made: that this round did nothing proves nothing
+/// of the one before it.
+fn doubted(mut failure: Failure) -> Failure {
+    if let Cause::Reported(report) = &mut failure.cause
+        && (report.kind != FailureKind::Permanent || report.partial_side_effects.is_some())
+    {
+        report.partial_side_effects = Some(true);
+    }
+    failure
+}
+
+async fn run_once<E: Exchange>(
     server: &Arc<McpServer>,
     asked: &E,
     invocation: Invocation,

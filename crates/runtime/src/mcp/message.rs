@@ -69,7 +69,7 @@ impl Revision {
             Self::Stateless => Meta {
                 version: Some(STATELESS),
                 client: Some(CLIENT),
-                capabilities: Some(Nothing {}),
+                capabilities: Some(Capabilities::default()),
                 ..Meta::default()
             },
             Self::Handshake(_) => Meta::default(),
@@ -77,10 +77,12 @@ impl Revision {
     }
 }
 
-/// What a request of a server is answered: that somebody is there, and nothing else.
+/// What a request of a server is answered: that somebody is there, and that its questions to the user are not put.
 pub(super) fn served(method: &str) -> Result<Value, RpcError> {
     match method {
         "ping" => Ok(json!(Nothing {})),
+        // In the midst of a call nobody can be asked for as long as people need.
+        "elicitation/create" => Ok(json!({ "action": "cancel" })),
         _ => Err(RpcError::new(
             METHOD_NOT_FOUND,
             "this client does not serve that",
@@ -104,6 +106,32 @@ pub(super) const CLIENT: ClientInfo = ClientInfo {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Nothing {}
 
+/// What this client can do for a server in the course of a request.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Capabilities {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elicitation: Option<Elicitation>,
+}
+
+/// Its questions to the user, in both forms.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Elicitation {
+    form: Nothing,
+    url: Nothing,
+}
+
+impl Capabilities {
+    /// With somebody who can be asked.
+    pub(super) fn asking() -> Self {
+        Self {
+            elicitation: Some(Elicitation {
+                form: Nothing {},
+                url: Nothing {},
+            }),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Meta<'a> {
     #[serde(
@@ -120,7 +148,7 @@ pub(super) struct Meta<'a> {
         rename = "io.modelcontextprotocol/clientCapabilities",
         skip_serializing_if = "Option::is_none"
     )]
-    capabilities: Option<Nothing>,
+    pub(super) capabilities: Option<Capabilities>,
     #[serde(rename = "progressToken", skip_serializing_if = "Option::is_none")]
     pub(super) progress_token: Option<u64>,
     /// By which a server recognises a change that is asked for again.

@@ -9,6 +9,7 @@ mod changed;
 mod exchange;
 mod headers;
 mod http;
+mod input;
 mod link;
 mod listing;
 mod message;

@@ -1,5 +1,6 @@
 //! What a server's answer to a call becomes: data, pictures, or a failure. Knows no connection.
 
+use super::input::{InputRequired, Wanted};
 use super::link::AskError;
 use super::message::{is_not_carried_out, object};
 use serde::Deserialize;
@@ -7,9 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use windlass_tool::characters::steers;
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
-    Cause, ContentPart, Failure, FetchError, HandlerResult, Report, Success,
-};
+use windlass_tool::handler::{Cause, ContentPart, Failure, FetchError, Report, Success};
 use windlass_tool::handler_file::{status_failure, unanswered};
 
 /// Characters of a server's own words about a failure.
@@ -32,22 +31,15 @@ struct CallResult {
 }
 
 /// What a call came to that was answered.
-pub(super) fn read(answer: &RawValue) -> HandlerResult {
+pub(super) fn read(answer: &RawValue, server: &str) -> Result<Success, NotDone> {
     let Some(result) = object::<CallResult>(answer) else {
-        return Err(broken("the server's answer is no result of a tool"));
+        return Err(broken("the server's answer is no result of a tool").into());
     };
     match result.result_type.as_deref() {
         None | Some("complete") => {}
-        // Asked for by nobody: this client says that it can do neither.
-        Some("input_required") => {
-            let problem =
-                "the server asks for more than this tool's arguments, which is not served here";
-            return Err(Failure::new(FailureKind::Permanent, problem));
-        }
+        Some("input_required") => return Err(asked(answer, server)),
         Some(_) => {
-            return Err(broken(
-                "the server's answer is of a kind that nobody asked for",
-            ));
+            return Err(broken("the server's answer is of a kind that nobody asked for").into());
         }
     }
     let parts = Parts::of(result.content);
@@ -56,9 +48,44 @@ pub(super) fn read(answer: &RawValue) -> HandlerResult {
             true => "the tool failed, and did not say why".to_owned(),
             false => words_of(&parts.text.join("\n")),
         };
-        return Err(Failure::new(FailureKind::Permanent, words));
+        return Err(Failure::new(FailureKind::Permanent, words).into());
     }
     Ok(parts.success(result.structured_content))
+}
+
+/// Why a call that was answered has no result.
+#[derive(Debug)]
+pub(super) enum NotDone {
+    /// The server wants the same call once more, with this.
+    Again(String),
+    Failed(Failure),
+}
+
+impl From<Failure> for NotDone {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// What a server wants to know before it goes on. The protocol does not say that it has done nothing until then: a change that is left so is
+/// in doubt.
+fn asked(answer: &RawValue, server: &str) -> NotDone {
+    let required: Option<InputRequired> = object(answer);
+    let (input, problem) = match required.map(|required| required.wanted(server)) {
+        Some(Ok(Wanted::Again(state))) => return NotDone::Again(state),
+        Some(Ok(Wanted::Input(input))) => (
+            Some(input),
+            "the server asks its user something, and nobody can be asked here",
+        ),
+        Some(Err(problem)) => (None, problem),
+        None => (None, "the server asks what cannot be read"),
+    };
+    let report = Report {
+        partial_side_effects: Some(true),
+        input,
+        ..Report::new(FailureKind::Permanent, problem)
+    };
+    NotDone::Failed(report.into())
 }
 
 /// What came of a call that has no result.
@@ -208,7 +235,7 @@ pub(super) fn picture(mime_type: &str, data: &str) -> Option<ContentPart> {
 mod tests {
     use super::*;
     use crate::worker::wire::RpcError;
-    use windlass_tool::handler::HttpAnswer;
+    use windlass_tool::handler::{HandlerResult, HttpAnswer};
 
     /// Data and pictures, or the kind of failure with its words.
     fn shown(result: HandlerResult) -> String {
@@ -283,7 +310,20 @@ mod tests {
             ),
             (
                 json!({"resultType": "input_required", "inputRequests": {}}),
-                "Permanent None the server asks for more than this tool's arguments, which is not served here",
+                "Permanent Some(true) the server asks for nothing, and does not go on",
+            ),
+            (
+                json!({"resultType": "input_required", "requestState": "s"}),
+                "again s",
+            ),
+            (
+                json!({"resultType": "input_required", "inputRequests": {"k": {"method": "elicitation/create",
+                    "params": {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}}}}),
+                "Permanent Some(true) the server asks its user something, and nobody can be asked here",
+            ),
+            (
+                json!({"resultType": "input_required", "inputRequests": []}),
+                "Permanent Some(true) the server asks what cannot be read",
             ),
             (
                 json!({"resultType": "task", "task": {}}),
@@ -299,7 +339,12 @@ mod tests {
             ),
         ] {
             let answer = serde_json::value::to_raw_value(&answer).expect("it is JSON");
-            assert_eq!(shown(read(&answer)), expected, "{answer}");
+            let shown = match read(&answer, "shop") {
+                Ok(success) => shown(Ok(success)),
+                Err(NotDone::Failed(failure)) => shown(Err(failure)),
+                Err(NotDone::Again(state)) => format!("again {state}"),
+            };
+            assert_eq!(shown, expected, "{answer}");
         }
     }
 

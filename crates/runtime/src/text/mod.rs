@@ -35,6 +35,7 @@ use windlass_session::model::Usage;
 use windlass_store::QuestionNumber;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::CallNumber;
+use windlass_tool::input::SentInput;
 use windlass_tool::sensitive::Sensitive;
 
 /// What is the same for every text session.
@@ -108,6 +109,8 @@ pub struct Consent {
     pub reason: Option<Sensitive<String>>,
     /// Whether an approval is to stand for calls with the same values.
     pub remember: bool,
+    /// What the user gives the service of a tool that asks for it.
+    pub input: Option<SentInput>,
 }
 
 /// What a turn is begun with.

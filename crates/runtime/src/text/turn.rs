@@ -208,11 +208,13 @@ impl TextSession {
             approved,
             reason,
             remember,
+            input,
         } = consent;
         let said = SaidAnswer {
             approved,
             reason: reason.as_ref().map(|reason| reason.expose().as_str()),
             remember,
+            input: input.as_ref(),
         };
         self.flow.answers = Some(GivenAnswer::Sought);
         let mut inputs = VecDeque::new();

@@ -544,6 +544,7 @@ impl<O: Outlet> TurnSink for UiStream<O> {
             "warning": question.warning,
             "because": question.because,
             "remember": question.remember.as_ref().map(offer_json),
+            "input": question.input.as_ref().map(Sensitive::expose),
             "expiresAt": rfc3339(question.expires_at_unix_ms),
         });
         self.data("confirmation-request", &request, true);

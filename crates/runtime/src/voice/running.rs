@@ -331,6 +331,7 @@ impl Running {
                 approved: answer.approved,
                 reason,
                 remember: answer.remember,
+                input: answer.input.as_ref(),
             },
             &mut inputs,
         ) {

@@ -350,6 +350,7 @@ fn what_the_ledger_says_of_a_call_holds_nothing_that_was_left_out_of_it() {
         approved: false,
         reason: Some(Sensitive("98705 is wrong".to_owned())),
         remember: false,
+        input: None,
     };
     for (kind, input) in [
         ("decided", decided(Reply::Replay(Box::new(effect())))),

@@ -130,6 +130,7 @@ fn invocation(arguments: Value, time_ms: u64, outbox: Arc<Said>) -> Invocation {
                 is_model_generating: true,
                 pending_end_voice_session: false,
                 values: windlass_tool::handler::StateValues::default(),
+                input: windlass_tool::input::InputFacts::default(),
             },
             effect_id: Some(EffectId::new("e-1")),
             writes: windlass_tool::handler::RunWrites::default(),

@@ -23,8 +23,9 @@ use windlass_store::log::LegRequest;
 use windlass_store::{AttemptOutcome, Effect, EffectState};
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::handler::{HandlerMessage, HandlerResult};
+use windlass_tool::handler::{HandlerMessage, HandlerResult, SessionFacts};
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
+use windlass_tool::input::InputFacts;
 use windlass_tool::intent::Intent;
 use windlass_tool::kind::Scheduling;
 use windlass_tool::template;
@@ -61,7 +62,14 @@ impl Calls {
             attempt: call.attempt,
             status: status.map(|status| template::render(status, call.arguments())),
         }));
-        let admitted = admitted(&call.facts, call.attempt, run, talk.facts());
+        let facts = SessionFacts {
+            input: InputFacts {
+                can_ask: self.can_ask_input(&call, talk),
+                given: call.given().cloned(),
+            },
+            ..talk.facts()
+        };
+        let admitted = admitted(&call.facts, call.attempt, run, facts);
         talk.step.push(Output::StartCall(admitted));
         let number = call.number();
         self.open.open(call);
@@ -92,6 +100,14 @@ impl Calls {
         // A change is in doubt where one that it is made of is.
         if is_in_doubt && run.is_some() {
             judged.outcome = Outcome::Failure(outcome_unknown(call.tool()).into());
+        }
+        if let Some(input) = judged.input.take()
+            && !is_in_doubt
+            && call.may_begin()
+            && talk.ending.is_running()
+            && self.can_ask_input(&call, talk)
+        {
+            return self.ask_input(call, input.into_inner(), run, talk);
         }
         self.settle_or_retry(call, judged, run, talk);
     }
@@ -496,13 +512,14 @@ impl Calls {
     }
 
     /// Once the outcome is stored.
-    fn conclude(&mut self, mut call: Box<Call>, concluded: Concluded, talk: &mut Talk) {
+    pub(super) fn conclude(&mut self, mut call: Box<Call>, concluded: Concluded, talk: &mut Talk) {
         let Concluded {
             response,
             run,
             scheduling,
             problem,
             are_values_set,
+            asks,
         } = concluded;
         talk.step.clear(Deadline::Wait(call.number()));
         let effect_id = run.map(|run| run.effect_id);
@@ -526,7 +543,13 @@ impl Calls {
         if call.nesting().is_none() {
             self.deliveries.settle(call.slot(), settled.clone());
         }
-        let has_failed = |error| error != ErrorType::OutcomeUnknown;
+        // What asks the user something goes on.
+        let has_failed = |error| {
+            !matches!(
+                error,
+                ErrorType::OutcomeUnknown | ErrorType::ConfirmationRequired
+            )
+        };
         let has_failed = settled.response.error_type().is_some_and(has_failed);
         let is_failed_run = call.has_begun() && has_failed;
         talk.turns
@@ -555,6 +578,10 @@ impl Calls {
                 talk.log_entry(values);
             }
             (false, true) => {}
+        }
+        if let Some(asked) = asks {
+            let slot = call.slot();
+            self.put_in_place(*asked, slot, talk);
         }
         talk.speech
             .collect(call.tool(), &settled.response, &talk.step);
@@ -674,6 +701,7 @@ fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -
         accepted_until_unix_ms,
         cut,
         problem,
+        input: _,
     } = judged;
     let completed = &call.facts.completed;
     let mut meta = talk
@@ -708,6 +736,7 @@ fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -
         scheduling,
         problem,
         are_values_set: false,
+        asks: None,
     }
 }
 
@@ -814,7 +843,13 @@ fn millis(duration: Duration) -> u64 {
 }
 
 fn is_outcome(response: &ToolResponse) -> bool {
-    response
-        .error()
-        .is_none_or(|error| !error.retryable && error.error_type != ErrorType::Cancelled)
+    response.error().is_none_or(|error| {
+        let is_end = |error| {
+            !matches!(
+                error,
+                ErrorType::Cancelled | ErrorType::ConfirmationRequired
+            )
+        };
+        !error.retryable && is_end(error.error_type)
+    })
 }

@@ -1,11 +1,12 @@
 //! The ledger's part of a call: what it is asked, what becomes of the call by its reply, the user's answers to approval requests, and
 //! what the log says of effects and requests.
 
+use super::asking::given_input;
 use super::open::{Call, Origin, Phase};
 use super::{Calls, deduplicated, give_back, spend};
 use crate::answers::CallAnswer;
 use crate::approvals::{UserAnswer, refuse_token};
-use crate::client::RevokeWay;
+use crate::client::{RevokeWay, asked_input};
 use crate::deadlines::Deadline;
 use crate::event::{DuplicateRule, Resolution, SessionEvent};
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
@@ -29,6 +30,7 @@ use windlass_store::{
 use windlass_tool::condition::{Facts, Given};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, EffectId};
+use windlass_tool::input::{InputAction, SentInput};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 use windlass_tool::template;
@@ -45,8 +47,28 @@ pub(super) fn consent_of(call: &CallFacts, talk: &Talk) -> Option<Arc<ConsentRea
 // The ledger is asked, and answers.
 impl Calls {
     pub(super) fn request(&mut self, mut call: Box<Call>, talk: &mut Talk) {
-        let (nonce, effect_id) = talk.step.mint();
+        let minted = talk.step.mint();
         call.consent = consent_of(&call.facts, talk);
+        let request = self.request_of(&call, &minted, talk);
+        self.send_request(call, request, talk);
+    }
+
+    pub(super) fn send_request(&mut self, mut call: Box<Call>, request: Request, talk: &mut Talk) {
+        let (nonce, effect_id) = (request.nonce, request.effect_id.clone());
+        talk.step.push(Output::Request {
+            call: call.number(),
+            request: Box::new(request),
+        });
+        await_decision(&mut call, nonce, effect_id, talk);
+        self.open.open(call);
+    }
+
+    pub(super) fn request_of(
+        &self,
+        call: &Call,
+        (nonce, effect_id): &(Nonce, EffectId),
+        talk: &Talk,
+    ) -> Request {
         let tool = call.tool();
         let needs_consent = consent::is_needed(call.consent.as_deref());
         let preview = tool.confirmation_preview.as_ref();
@@ -57,8 +79,8 @@ impl Calls {
             true => format!("{} {meant}", talk.step.config.session_id),
             false => meant,
         };
-        let request = Request {
-            nonce,
+        Request {
+            nonce: *nonce,
             effect_id: effect_id.clone(),
             leg: talk.step.config.leg(),
             call: call.number().0,
@@ -66,7 +88,7 @@ impl Calls {
             arguments: Sensitive(arguments.to_text()),
             effect_arguments: Sensitive(of_session(tool.effect_arguments(arguments))),
             near_arguments: Sensitive(of_session(tool.near_arguments(arguments))),
-            origin: request_origin(&call, talk),
+            origin: request_origin(call, talk),
             onset: call.onset,
             may_run: call.refusal.is_none() && call.may_begin(),
             needs_consent,
@@ -90,17 +112,12 @@ impl Calls {
                 false,
                 &talk.step,
             ),
-        };
-        talk.step.push(Output::Request {
-            call: call.number(),
-            request: Box::new(request),
-        });
-        await_decision(&mut call, nonce, effect_id, talk);
-        self.open.open(call);
+            input: None,
+        }
     }
 
     /// Whether there is somebody to ask, and no more wait for an answer than may.
-    fn can_ask(&self, talk: &Talk) -> bool {
+    pub(super) fn can_ask(&self, talk: &Talk) -> bool {
         let open = self.approvals.open().count();
         talk.step.config.can_ask && open < talk.step.limits().open_confirmations_max
     }
@@ -126,6 +143,9 @@ impl Calls {
             Err(problem) => return self.store_failed(call, &problem, talk),
         };
         call.phase = Phase::Admission;
+        if let Some(asking) = call.asking.take() {
+            return self.on_input_decided(call, *asking, reply, talk);
+        }
         if call.failed.is_some() && !(call.nesting().is_some() && matches!(reply, Reply::Attach(_)))
         {
             return self.on_retry_decided(call, reply, talk);
@@ -228,6 +248,9 @@ impl Calls {
         if call.failed.is_some() {
             return self.end_as_failed(call, talk);
         }
+        if let Some(asking) = call.asking.take() {
+            return self.end_unasked(call, asking.run, talk);
+        }
         let error = CallError::new(ErrorType::Transient, message);
         give_back(&mut call, talk);
         self.settle(call, Judged::failure(error), None, talk);
@@ -298,9 +321,15 @@ impl Calls {
         }
         talk.turns.runs(&call.facts, &talk.step.limits().turn);
         if call.is_approved() {
+            let is_no = call
+                .given()
+                .is_some_and(|given| given.action != InputAction::Accept);
             talk.step.event(SessionEvent::ConfirmationResolved {
                 call: Some(call.number()),
-                resolution: Resolution::Approved,
+                resolution: match is_no {
+                    true => Resolution::Declined,
+                    false => Resolution::Approved,
+                },
             });
         }
         self.start(call, effect_run, talk);
@@ -374,9 +403,12 @@ impl Calls {
         self.approvals.extend(&question, talk);
         call.consent = consent::asked_because(call.consent.as_ref(), &question.hazards);
         let is_other = *question.arguments.expose() != call.arguments().to_text();
-        let error = match is_other {
-            true => confirm::required_already(call.tool(), &question),
-            false => confirm::required(call.tool(), &question.hazards, call.consent.as_deref()),
+        let error = match (asked_input(&question), is_other) {
+            (Some(asked), _) => confirm::asked_input(call.tool(), &asked.expose().from),
+            (None, true) => confirm::required_already(call.tool(), &question),
+            (None, false) => {
+                confirm::required(call.tool(), &question.hazards, call.consent.as_deref())
+            }
         };
         // One that another session of the conversation put is new to this one's client.
         if is_repeated && self.approvals.is_asked(question.number) {
@@ -418,7 +450,7 @@ impl Calls {
     }
 
     /// Puts a request before the client. The model of this session asks for it, too, where another one had asked.
-    fn put(&mut self, question: &Question, slot: Slot, talk: &mut Talk) {
+    pub(super) fn put(&mut self, question: &Question, slot: Slot, talk: &mut Talk) {
         match question.leg == talk.step.config.session_id {
             true => self.approvals.ask(question, slot, talk),
             false => self.approvals.take_over(question, slot, talk),
@@ -462,13 +494,18 @@ impl Calls {
     pub(crate) fn on_answered(
         &mut self,
         question: Option<Box<Question>>,
-        answer: UserAnswer,
+        (answer, sent): (UserAnswer, SentInput),
         talk: &mut Talk,
     ) {
         let Some(question) = question else {
             return refuse_token(talk);
         };
-        let is_approval = matches!(answer, UserAnswer::Approved { .. });
+        let input = match given_input(&question, &answer, &sent) {
+            Ok(input) => input.map(Arc::new),
+            Err(error) => return self.approvals.refuse(&question, error, talk),
+        };
+        // A run that asks the user something goes on by every answer: its service hears a no, too, and says what came of the call.
+        let is_approval = matches!(answer, UserAnswer::Approved { .. }) || input.is_some();
         let refuse = |message: String| CallError::new(ErrorType::Transient, message);
         // Nothing begins in a session that is over.
         if !talk.ending.is_running() {
@@ -490,7 +527,8 @@ impl Calls {
         let registry = &config.registry;
         let tool = registry.of_record(question.tool.as_str(), &question.tool_version);
         let tool = tool.filter(|_| is_approval);
-        if let Some(error) = tool.and_then(|tool| refused_approval(tool, &config.rights)) {
+        let consents = tool.filter(|_| input.is_none());
+        if let Some(error) = consents.and_then(|tool| refused_approval(tool, &config.rights)) {
             return self.approvals.refuse(&question, error, talk);
         }
         // One who approves for others is another user than the one to whom the tool has to be available.
@@ -525,6 +563,7 @@ impl Calls {
                     question,
                     clicks: 0,
                     remember,
+                    given: input,
                 };
                 let mut call = Box::new(Call::new(facts, origin, false));
                 call.consent = consent;

@@ -12,11 +12,13 @@ use crate::policy::{ConsentReason, EffectRun};
 use crate::time::Timestamp;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use windlass_store::command::OpenQuestion;
 use windlass_store::{LegNumber, Nonce, Question, QuestionNumber};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::CallError;
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
+use windlass_tool::input::GivenInput;
 use windlass_tool::kind::{Behavior, Mode, Scheduling};
 use windlass_tool::registry::Tool;
 
@@ -57,6 +59,8 @@ pub(crate) struct Call {
     pub(crate) is_stopped_by_user: bool,
     /// The attempt that it waits to be granted has ended in the ledger already: its lease was over on another server's clock.
     pub(crate) is_over: bool,
+    /// It has run until its service asked the user something, and the ledger is asked to put that.
+    pub(crate) asking: Option<Box<Asking>>,
     /// Deliveries that share its answer.
     pub(crate) attached: Vec<(Slot, DuplicateRule)>,
 }
@@ -72,9 +76,19 @@ pub(crate) enum Origin {
         clicks: u32,
         /// The user wants the approval to stand for calls with the same values.
         remember: bool,
+        /// The answer to what the tool's service asked, where the request was for that.
+        given: Option<Arc<GivenInput>>,
     },
     /// The handler of another call asks for it, and waits for its answer.
     Handler(Box<Nesting>),
+}
+
+/// A run that has come to a question of its service's.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    /// The service.
+    pub(crate) from: String,
+    pub(crate) run: Option<EffectRun>,
 }
 
 /// Where a call stands.
@@ -110,6 +124,8 @@ pub(crate) struct Concluded {
     pub(crate) problem: Option<String>,
     /// What it keeps for the conversation is set, and goes into the log with the outcome.
     pub(crate) are_values_set: bool,
+    /// What the user is asked before it goes on: shown before anybody is told how it ended for now.
+    pub(crate) asks: Option<Box<OpenQuestion>>,
 }
 
 /// An attempt whose call has ended without it; its result is recorded when it comes.
@@ -145,6 +161,7 @@ impl Call {
             is_taken_back: false,
             is_stopped_by_user: false,
             is_over: false,
+            asking: None,
             attached: Vec::new(),
         }
     }
@@ -185,7 +202,17 @@ impl Call {
     pub(crate) fn is_decided_by_ledger(&self) -> bool {
         match &self.origin {
             Origin::Handler(_) => ledger::decides_about_nested(self.tool()),
+            // The ledger has what is answered.
+            Origin::Approval { given: Some(_), .. } => true,
             Origin::Model | Origin::Approval { .. } => ledger::decides_about(self.tool()),
+        }
+    }
+
+    /// What the user has answered its service.
+    pub(crate) fn given(&self) -> Option<&Arc<GivenInput>> {
+        match &self.origin {
+            Origin::Approval { given, .. } => given.as_ref(),
+            Origin::Model | Origin::Handler(_) => None,
         }
     }
 

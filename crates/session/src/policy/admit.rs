@@ -6,7 +6,6 @@ use super::arguments;
 use crate::facts::{CallFacts, Delivered, Slot, shorten};
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Duration;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::condition::Facts;
 use windlass_tool::error::{CallError, ErrorType};
@@ -166,7 +165,6 @@ pub(crate) fn admitted(
         facts: facts.clone(),
         attempt,
         run,
-        timeout: Duration::from_millis(facts.tool.timeout_ms),
         session,
     }
 }

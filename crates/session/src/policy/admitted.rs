@@ -23,7 +23,6 @@ use windlass_tool::registry::Tool;
 ///
 /// ```compile_fail,E0451
 /// use std::sync::Arc;
-/// use std::time::Duration;
 /// use windlass_session::facts::CallFacts;
 /// use windlass_session::io::AdmittedCall;
 /// use windlass_tool::handler::SessionFacts;
@@ -33,7 +32,6 @@ use windlass_tool::registry::Tool;
 ///         facts,
 ///         attempt: 1,
 ///         run: None,
-///         timeout: Duration::from_secs(1),
 ///         session,
 ///     }
 /// }
@@ -42,7 +40,6 @@ pub struct AdmittedCall {
     pub(super) facts: Arc<CallFacts>,
     pub(super) attempt: u32,
     pub(super) run: Option<EffectRun>,
-    pub(super) timeout: Duration,
     pub(super) session: SessionFacts,
 }
 
@@ -94,7 +91,7 @@ impl AdmittedCall {
 
     /// How long the attempt may take from now.
     pub fn timeout(&self) -> Duration {
-        self.timeout
+        Duration::from_millis(self.facts.tool.timeout_ms)
     }
 
     pub fn session(&self) -> &SessionFacts {

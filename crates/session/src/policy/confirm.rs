@@ -57,6 +57,28 @@ pub(crate) fn required_already(tool: &Tool, question: &Question) -> CallError {
     )
 }
 
+/// The service of a tool asks the user something, and the call goes on by the answer.
+pub(crate) fn asked_input(tool: &Tool, from: &str) -> CallError {
+    let message = format!(
+        "{} goes on once the user has answered what {from} asks, in a form or by a link that is shown to them",
+        tool.id
+    );
+    CallError::new(ErrorType::ConfirmationRequired, message).with_suggestion(
+        "Say that the page, or the app, shows what is asked, and that it waits for the answer there. Never answer for the user, and do not call the tool again.",
+    )
+}
+
+/// The same, and nobody can be asked.
+pub(crate) fn cannot_ask_input(tool: &Tool) -> CallError {
+    CallError::new(
+        ErrorType::Permanent,
+        format!(
+            "{} needs an answer of the user's to what its service asks, and nobody can be asked here",
+            tool.id
+        ),
+    )
+}
+
 /// The user has answered with no.
 pub(crate) fn denied(tool: &str, question: &Question) -> CallError {
     let message = format!(

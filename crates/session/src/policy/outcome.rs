@@ -7,9 +7,11 @@ use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType, FailureKind};
 use windlass_tool::excess;
 use windlass_tool::handler::{Cause, Failure, HandlerResult, Report, Success};
+use windlass_tool::input::InputRequest;
 use windlass_tool::intent::Intent;
 use windlass_tool::kind::Scheduling;
 use windlass_tool::registry::Tool;
+use windlass_tool::sensitive::Sensitive;
 
 pub(crate) struct Judged {
     pub(crate) outcome: Outcome,
@@ -21,6 +23,8 @@ pub(crate) struct Judged {
     pub(crate) cut: Option<Arc<str>>,
     /// For the log: what a client or a model must not read.
     pub(crate) problem: Option<String>,
+    /// What the tool's service wants to know of the user before the call goes on.
+    pub(crate) input: Option<Box<Sensitive<InputRequest>>>,
 }
 
 impl Judged {
@@ -33,6 +37,7 @@ impl Judged {
             accepted_until_unix_ms: None,
             cut: None,
             problem: None,
+            input: None,
         }
     }
 }
@@ -45,11 +50,15 @@ pub(crate) fn judge(tool: &Arc<Tool>, result: HandlerResult, characters_max: usi
     match result {
         Ok(success) => judge_success(tool, success, characters_max),
         Err(Failure { cause, intents }) => {
-            let (mut error, problem) = match cause {
-                Cause::Reported(report) => (reported(tool, *report), None),
+            let (mut error, problem, input) = match cause {
+                Cause::Reported(mut report) => {
+                    let input = report.input.take();
+                    (reported(tool, *report), None, input)
+                }
                 Cause::Broken(problem) => (
                     broken(tool),
                     Some(excess::beginning(problem, PROBLEM_CHARACTERS_MAX)),
+                    None,
                 ),
             };
             let cut = excess::shorten_error(&mut error, characters_max);
@@ -60,6 +69,7 @@ pub(crate) fn judge(tool: &Arc<Tool>, result: HandlerResult, characters_max: usi
                 accepted_until_unix_ms: None,
                 cut: None,
                 problem,
+                input,
             };
             judged.cut_to(tool, characters_max, (None, cut))
         }
@@ -139,6 +149,7 @@ fn judge_success(tool: &Arc<Tool>, success: Success, characters_max: usize) -> J
         accepted_until_unix_ms,
         cut: None,
         problem: breach,
+        input: None,
     };
     let (mut lost, mut cut) = (None, None);
     if let Outcome::Success { data, .. } = &mut judged.outcome {

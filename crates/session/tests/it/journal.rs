@@ -20,6 +20,7 @@ use windlass_store::{
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Cause, ContentPart, Failure, HandlerMessage, Report, Success};
 use windlass_tool::id::{CallNumber, CallRef, EffectId, SessionId, ToolId, UserId};
+use windlass_tool::input::SentInput;
 use windlass_tool::intent::Intent;
 use windlass_tool::kind::{Mode, Scheduling};
 use windlass_tool::sensitive::Sensitive;
@@ -111,6 +112,7 @@ fn question() -> Question {
         effect_id: None,
         last_entry: EntryNumber(6),
         is_heard: true,
+        input: None,
         asked_at_unix_ms: 1_700_000_000_000,
         expires_at_unix_ms: 1_700_000_300_000,
     }
@@ -304,12 +306,17 @@ fn what_the_ledger_and_the_limits_answer_comes_back() {
             approved: true,
             reason: None,
             remember: true,
+            input: Some(Box::new(SentInput {
+                content: Some(Sensitive(json!({"k": {"name": "Ada"}}))),
+                is_cancelled: false,
+            })),
         },
         Input::Answered {
             question: None,
             approved: false,
             reason: Some(Sensitive("too dear".to_owned())),
             remember: false,
+            input: None,
         },
         Input::RateChecked {
             call: CallNumber(1),

@@ -2,7 +2,7 @@
 
 use super::{Begin, EARLIER_MAX, NewEffect, Step, await_end, covers, is_of_tool, keep_newest};
 use crate::command::{AnswerVerdict, Approval, ApprovalAnswer, Refusal, Reply, Run, ToolFacts};
-use crate::effect::{AttemptOutcome, Effect};
+use crate::effect::{AttemptOutcome, Effect, LookupState};
 use crate::id::{AttemptNumber, QuestionNumber};
 use crate::log::{EffectState, QuestionState};
 use crate::question::{Earlier, Hazards, Question};
@@ -36,6 +36,7 @@ impl Step<'_> {
                 if let Some(denied) = questions.find(|denied| denied.number == number) {
                     denied.reason.clone_from(reason);
                 }
+                self.give_up_asking(&question);
                 return self.denial(&question);
             }
             AnswerVerdict::Approved(approval) => approval,
@@ -44,9 +45,13 @@ impl Step<'_> {
         let Some(tool) = tool.filter(|tool| is_of_tool(&question, tool)) else {
             self.close_question(number, None);
             self.answered_with(number, answer);
+            self.give_up_asking(&question);
             return Reply::Changed(Box::new(question));
         };
         self.settle_lapsed();
+        if let Some(input) = &question.input {
+            return self.answer_input(answer, approval, (&question, tool), input.run.as_ref());
+        }
         // Effects of a repeatable tool are independent of each other.
         let is_read_task = tool.is_background && !tool.writes;
         let newest = self.newest();
@@ -90,6 +95,52 @@ impl Step<'_> {
             QuestionState::Open | QuestionState::Denied | QuestionState::Closed => newest,
         };
         self.begin_approved(answer, approval, (&question, tool), again)
+    }
+
+    /// The user has answered what a run wanted to know: it goes on in the next attempt. That is no approval of anything, so that nothing
+    /// has to be named.
+    fn answer_input(
+        &mut self,
+        answer: &ApprovalAnswer,
+        approval: &Approval,
+        (question, tool): (&Question, &ToolFacts),
+        run: Option<&(EffectId, AttemptNumber)>,
+    ) -> Reply {
+        let Some((effect_id, attempt)) = run else {
+            if !approval.may_run {
+                return Reply::Refused(Refusal::NotAllowed);
+            }
+            self.change_question(question.number, QuestionState::Approved, None);
+            self.answered_with(question.number, answer);
+            return self.run_without_effect(question, approval);
+        };
+        let effect = self.place_of(effect_id).map(|index| &self.effects[index]);
+        let asks = effect.is_some_and(|effect| {
+            effect.state == EffectState::Running
+                && effect.is_asking()
+                && effect.newest_attempt().number == *attempt
+        });
+        if !asks {
+            return self.what_came_of(effect_id);
+        }
+        if !approval.may_run {
+            return Reply::Refused(Refusal::NotAllowed);
+        }
+        self.begin_approved(answer, approval, (question, tool), Some(effect_id.clone()))
+    }
+
+    /// Nobody tells a run any more what it wanted to know. What it has done until then, nobody knows.
+    fn give_up_asking(&mut self, question: &Question) {
+        let run = question.input.as_ref().and_then(|input| input.run.as_ref());
+        let index = run.and_then(|(effect_id, _)| self.place_of(effect_id));
+        let Some(index) = index.filter(|index| self.effects[*index].is_asking()) else {
+            return;
+        };
+        if let Some(attempt) = self.effects[index].attempts.last_mut() {
+            attempt.outcome = Some(AttemptOutcome::Unknown);
+        }
+        self.effects[index].lookup = LookupState::NONE;
+        self.settle(index, EffectState::Unknown);
     }
 
     /// What another connection asked for in the same user turn, and what has begun since the question was put: a model that lost

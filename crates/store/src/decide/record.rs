@@ -46,9 +46,10 @@ impl Step<'_> {
             AttemptOutcome::Succeeded => EffectState::Done,
             // The newest attempt still runs.
             _ if !is_newest && before == EffectState::Running => EffectState::Running,
-            AttemptOutcome::Failed | AttemptOutcome::Unknown | AttemptOutcome::Accepted { .. } => {
-                effect.state_of_attempts()
-            }
+            AttemptOutcome::Failed
+            | AttemptOutcome::Unknown
+            | AttemptOutcome::Accepted { .. }
+            | AttemptOutcome::Asked { .. } => effect.state_of_attempts(),
         };
         if before == EffectState::Done {
             return Reply::Recorded(Box::new(effect.clone()));
@@ -133,7 +134,7 @@ impl Step<'_> {
         };
         let attempt = effect.newest_attempt();
         let is_open = match attempt.outcome {
-            None | Some(AttemptOutcome::Unknown) => true,
+            None | Some(AttemptOutcome::Unknown | AttemptOutcome::Asked { .. }) => true,
             Some(AttemptOutcome::Accepted { until_unix_ms }) => self.now_unix_ms < until_unix_ms,
             Some(AttemptOutcome::Succeeded | AttemptOutcome::Failed) => false,
         };
@@ -243,6 +244,15 @@ impl Step<'_> {
             }
             return Reply::Done;
         };
+        if let Some(number) = question
+            && self.goes_back_to_asking(index, nonce)
+        {
+            let effect_id = self.effects[index].effect_id.clone();
+            self.take_back_approval(number, |question| {
+                question.effect_id.as_ref() == Some(&effect_id)
+            });
+            return Reply::Recorded(Box::new(self.effects[index].clone()));
+        }
         let effect = &mut self.effects[index];
         let mut attempts = effect.attempts.iter_mut();
         if let Some(attempt) = attempts.find(|attempt| attempt.nonce == nonce)
@@ -266,6 +276,22 @@ impl Step<'_> {
             }
         }
         Reply::Recorded(Box::new(self.effects[index].clone()))
+    }
+
+    /// An attempt that was to go on by the user's answer has not begun: the one before it asks still. Whether it is so.
+    fn goes_back_to_asking(&mut self, index: usize, nonce: Nonce) -> bool {
+        let attempts = &mut self.effects[index].attempts;
+        let [.., before, newest] = &attempts[..] else {
+            return false;
+        };
+        let asks = matches!(before.outcome, Some(AttemptOutcome::Asked { .. }));
+        if !asks || newest.nonce != nonce || newest.outcome.is_some() {
+            return false;
+        }
+        attempts.pop();
+        self.changed_effects
+            .push(self.effects[index].effect_id.clone());
+        true
     }
 
     /// An approval by which nothing has begun is not used up: its question is open again, unless another one took its place.
@@ -301,13 +327,16 @@ fn may_follow(known: Option<AttemptOutcome>, news: AttemptOutcome) -> bool {
     match (known, news) {
         (None, _) | (Some(AttemptOutcome::Unknown), AttemptOutcome::Failed) => true,
         (
-            Some(AttemptOutcome::Accepted { .. }),
+            Some(AttemptOutcome::Accepted { .. } | AttemptOutcome::Asked { .. }),
             AttemptOutcome::Failed | AttemptOutcome::Unknown,
         ) => true,
         (Some(known), AttemptOutcome::Succeeded) => known != AttemptOutcome::Succeeded,
         (
             Some(_),
-            AttemptOutcome::Failed | AttemptOutcome::Unknown | AttemptOutcome::Accepted { .. },
+            AttemptOutcome::Failed
+            | AttemptOutcome::Unknown
+            | AttemptOutcome::Accepted { .. }
+            | AttemptOutcome::Asked { .. },
         ) => false,
     }
 }

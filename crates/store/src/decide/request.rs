@@ -3,11 +3,11 @@
 use super::{Begin, EARLIER_MAX, NewEffect, Step, await_end, covers, is_of_tool, keep_newest};
 use crate::Hash;
 use crate::command::{Refusal, Reply, Request, RequestOrigin, Run};
-use crate::effect::Effect;
+use crate::effect::{AttemptOutcome, Effect};
 use crate::id::{AttemptNumber, EffectKey, QuestionNumber};
 use crate::leg::{Became, Delivery};
 use crate::log::{EffectState, QuestionState};
-use crate::question::{Certainty, Earlier, Hazards, Question};
+use crate::question::{Certainty, Earlier, Hazards, Question, QuestionInput};
 use sha2::{Digest, Sha256};
 use windlass_tool::id::EffectId;
 
@@ -34,6 +34,9 @@ impl Step<'_> {
         // Row 2.
         if let Some(reply) = self.acknowledged_before(request) {
             return reply;
+        }
+        if let Some(input) = &request.input {
+            return self.ask_input(request, key, input);
         }
         self.end_lapsed_standing(Some(request));
         let (delivery, generation) = match &request.origin {
@@ -348,6 +351,10 @@ impl Step<'_> {
         let mut questions = self.questions.iter();
         let open = questions.find(|question| question.is_open(self.now_unix_ms))?;
         let (number, ends_at_unix_ms) = (open.number, open.expires_at_unix_ms);
+        // It runs already, and no further call changes what it asks.
+        if open.input.is_some() {
+            return Some(self.asked(number, true));
+        }
         let is_same = open.arguments == request.arguments;
         let still_holds = is_of_tool(open, &request.tool) && covers(&open.hazards, &hazards);
         let is_of_turn = self.rows.onset.is_none_or(|onset| onset <= open.last_entry);
@@ -478,17 +485,93 @@ impl Step<'_> {
     }
 
     fn attach_to(&mut self, effect_id: &EffectId) -> Reply {
+        // What it waits for is the user's answer.
+        let mut questions = self.questions.iter();
+        let open = questions.find(|question| {
+            let run = question.input.as_ref().and_then(|input| input.run.as_ref());
+            question.is_open(self.now_unix_ms) && run.is_some_and(|(of, _)| of == effect_id)
+        });
+        if let Some(number) = open.map(|question| question.number) {
+            return self.asked(number, true);
+        }
         match self.place_of(effect_id) {
             Some(index) => await_end(&self.effects[index]),
             None => Reply::Missing,
         }
     }
 
+    /// A run has come to a question of its service's to the user. What has begun stays begun, and goes on by the answer.
+    fn ask_input(&mut self, request: &Request, key: EffectKey, input: &QuestionInput) -> Reply {
+        self.settle_lapsed();
+        let place = match &input.run {
+            Some((effect_id, attempt)) => {
+                let Some(index) = self.place_of(effect_id) else {
+                    return Reply::Missing;
+                };
+                let effect = &self.effects[index];
+                let newest = effect.newest_attempt();
+                let runs = effect.state == EffectState::Running
+                    && newest.number == *attempt
+                    && newest.outcome.is_none();
+                if !runs {
+                    return Reply::Unknown(Box::new(effect.clone()));
+                }
+                Some(index)
+            }
+            None => None,
+        };
+        if !request.can_ask {
+            return Reply::Refused(Refusal::NobodyToAsk);
+        }
+        if input.asked.expose().len() > self.context.limits.question_bytes_max {
+            return Reply::Refused(Refusal::TooLong);
+        }
+        let question = Question {
+            input: Some(Box::new(input.clone())),
+            ..self.question_of(request, key, Hazards::default())
+        };
+        let until_unix_ms = question.expires_at_unix_ms;
+        let reply = self.ask(question);
+        if let (Reply::Ask(asked), Some(index)) = (&reply, place) {
+            let effect = &mut self.effects[index];
+            if let Some(attempt) = effect.attempts.last_mut() {
+                attempt.outcome = Some(AttemptOutcome::Asked { until_unix_ms });
+                attempt.lease_end_unix_ms = until_unix_ms;
+            }
+            self.changed_effects.push(effect.effect_id.clone());
+            return Reply::Ask(asked.clone());
+        }
+        if let (
+            Reply::Ask(asked),
+            RequestOrigin::Model {
+                delivery,
+                generation,
+            },
+        ) = (&reply, &request.origin)
+        {
+            // The same message again is answered by what comes of the question.
+            self.deliver(Delivery {
+                leg: request.leg.leg.clone(),
+                id: delivery.clone(),
+                generation: *generation,
+                key,
+                arguments: arguments_hash(request),
+                became: Became::Question(asked.question.number),
+            });
+        }
+        reply
+    }
+
     fn ask_naming(&mut self, request: &Request, key: EffectKey, hazards: Hazards) -> Reply {
         if !request.may_run {
             return Reply::Refused(Refusal::NotAllowed);
         }
-        let question = Question {
+        let question = self.question_of(request, key, hazards);
+        self.ask(question)
+    }
+
+    fn question_of(&self, request: &Request, key: EffectKey, hazards: Hazards) -> Question {
+        Question {
             number: QuestionNumber(0),
             key,
             near: self.near_key.unwrap_or(key),
@@ -515,10 +598,10 @@ impl Step<'_> {
             effect_id: None,
             last_entry: Default::default(),
             is_heard: true,
+            input: None,
             asked_at_unix_ms: self.now_unix_ms,
             expires_at_unix_ms: self.now_unix_ms.saturating_add(request.question_ms),
-        };
-        self.ask(question)
+        }
     }
 
     fn begin(

@@ -344,7 +344,7 @@ pub(super) fn upsert(
             json(&effect.key_spec)?,
             effect.task.as_ref().map(json).transpose()?,
             effect.key_spec.fingerprint(),
-            match effect.is_accepted() {
+            match effect.is_accepted() || effect.is_asking() {
                 true => "",
                 false => newest.owner.0.as_str(),
             },

@@ -15,7 +15,7 @@ use windlass_tool::sensitive::Sensitive;
 macro_rules! columns {
     () => {
         "number, key, tool, tool_version, handler_hash, arguments, preview, hazards, mode, user_id, leg, generation, onset, call, nonce, state, \
-         effect_id, last_entry, is_heard, asked_at_unix_ms, expires_at_unix_ms, near, reason, because, clock"
+         effect_id, last_entry, is_heard, asked_at_unix_ms, expires_at_unix_ms, near, reason, because, clock, input"
     };
 }
 
@@ -133,7 +133,7 @@ pub(super) fn upsert(
             "INSERT INTO questions (",
             columns!(),
             ", tenant, conversation_id)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)
              ON CONFLICT (tenant, conversation_id, number) DO UPDATE SET
                  key = excluded.key, tool = excluded.tool, tool_version = excluded.tool_version,
                  handler_hash = excluded.handler_hash, arguments = excluded.arguments, preview = excluded.preview,
@@ -143,7 +143,7 @@ pub(super) fn upsert(
                  last_entry = excluded.last_entry, is_heard = excluded.is_heard,
                  asked_at_unix_ms = excluded.asked_at_unix_ms, expires_at_unix_ms = excluded.expires_at_unix_ms,
                  near = excluded.near, reason = excluded.reason, because = excluded.because,
-                 clock = excluded.clock"
+                 clock = excluded.clock, input = excluded.input"
         ))?
         .execute(params![
             question.number.0,
@@ -171,6 +171,7 @@ pub(super) fn upsert(
             question.reason.as_ref().map(|reason| reason.expose().as_str()),
             question.because,
             question.clock.as_ref().map(json).transpose()?,
+            question.input.as_ref().map(json).transpose()?,
             of.tenant.as_str(),
             of.conversation_id.as_str(),
         ])?;
@@ -216,6 +217,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Question> {
         clock: match row.get_ref(24)? {
             ValueRef::Null => None,
             _ => Some(from_json(row, 24, "clock")?),
+        },
+        input: match row.get_ref(25)? {
+            ValueRef::Null => None,
+            _ => Some(Box::new(from_json(row, 25, "input")?)),
         },
     })
 }

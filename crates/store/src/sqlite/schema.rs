@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     keep_why_users_are_asked,
     keep_tasks,
     keep_standing_approvals,
+    keep_what_services_ask,
 ];
 
 /// How a file stands to this program.
@@ -382,6 +383,11 @@ fn keep_why_users_are_asked(connection: &Connection) -> rusqlite::Result<()> {
 /// What users have approved for more than one call, as JSON. Those of before have approved each call.
 fn keep_standing_approvals(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("ALTER TABLE conversations ADD COLUMN standing TEXT")
+}
+
+/// What the services of tools want to know of users, as JSON. Those of before asked nothing.
+fn keep_what_services_ask(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("ALTER TABLE questions ADD COLUMN input TEXT")
 }
 
 /// What a list shows of each conversation, which those of before get from their logs; and the clients that were ended.

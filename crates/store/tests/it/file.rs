@@ -298,12 +298,12 @@ fn a_newer_schema_is_refused_with_both_versions() {
                 error,
                 OpenError::NewerSchema {
                     found: 99,
-                    known: 10,
+                    known: 11,
                     ..
                 }
             )
         },
-        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 10; \
+        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 11; \
          run the newer one, or name another data folder",
     );
 }
@@ -340,7 +340,7 @@ fn an_older_schema_is_brought_up_to_date_and_keeps_its_rows() {
          ALTER TABLE effects DROP COLUMN near; ALTER TABLE effects DROP COLUMN key_spec;
          ALTER TABLE effects DROP COLUMN key_fingerprint; ALTER TABLE questions DROP COLUMN near;
          ALTER TABLE questions DROP COLUMN reason; ALTER TABLE questions DROP COLUMN because;
-         ALTER TABLE questions DROP COLUMN clock;
+         ALTER TABLE questions DROP COLUMN clock; ALTER TABLE questions DROP COLUMN input;
          DROP TRIGGER conversation_begins; DROP TRIGGER conversation_ends; DROP TABLE parties;
          DROP INDEX conversations_empty_of_address; DROP INDEX conversations_empty_of_beginner;
          DROP INDEX conversations_empty_of_tenant;

@@ -742,6 +742,7 @@ impl World {
             lease_ms: LEASE_MS,
             question_ms: QUESTION_MS,
             intent: Sensitive("{}".to_owned()),
+            input: None,
         }
     }
 

@@ -10,7 +10,8 @@ use windlass_store::command::{
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, Beginner, Certainty, ConversationRef, Effect,
     EffectState, EntryEvent, Epoch, LegNumber, LegRef, MemoryStore, NewEntry, Nonce, OwnerId,
-    Presented, Question, QuestionNumber, ServerKey, Store, StoreLimits, StoreSettings, Token,
+    Presented, Question, QuestionInput, QuestionNumber, ServerKey, Store, StoreLimits,
+    StoreSettings, Token,
 };
 use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
 use windlass_tool::kind::Mode;
@@ -81,6 +82,8 @@ pub(crate) enum Act {
     OldConnection,
     /// The leg was taken over, which the process does not know.
     TakenOver,
+    /// The newest attempt, or the run of a tool without side effects, comes to a question of its service's to the user.
+    Asks,
     /// The user answers the newest question.
     Yes,
     No,
@@ -344,6 +347,7 @@ impl Ledger {
             lease_ms: LEASE_MS,
             question_ms: QUESTION_MS,
             intent: Sensitive("{}".to_owned()),
+            input: None,
         }
     }
 
@@ -435,6 +439,15 @@ impl Ledger {
                 client_id: ClientId::new("phone"),
                 user_id: UserId::new("alice"),
             })),
+            Act::Asks => {
+                let mut request = self.request("{\"at\":\"noon\"}", "{\"at\":\"noon\"}");
+                let run = self.runs.last().cloned();
+                request.input = Some(Box::new(QuestionInput {
+                    asked: Sensitive("{}".to_owned()),
+                    run: run.filter(|_| self.policy.writes),
+                }));
+                self.requests(request)
+            }
             Act::Yes => self.answers(self.token(), Some(self.approval())),
             Act::No => self.answers(self.token(), None),
             Act::SameAnswer => {

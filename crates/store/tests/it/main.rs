@@ -1,6 +1,8 @@
 //! What the ledger decides, the rules that both engines keep, and those of the file that only one of them has.
 
 #[cfg(test)]
+mod asking;
+#[cfg(test)]
 mod contract;
 #[cfg(test)]
 mod copies;

@@ -172,6 +172,7 @@ pub(crate) fn request(number: u64, leg: &LegRef) -> Request {
         lease_ms: LEASE_MS,
         question_ms: QUESTION_MS,
         intent: Sensitive("{}".to_owned()),
+        input: None,
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::even_null;
 use crate::error::FailureKind;
+use crate::input::InputRequest;
 use crate::intent::Intent;
+use crate::sensitive::Sensitive;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -41,6 +43,9 @@ pub struct Report {
     pub retry_after_ms: Option<u64>,
     pub max_retries: Option<u32>,
     pub idempotency_required: Option<bool>,
+    /// The run goes on once the user has answered this. Where nobody can be asked, it has failed as the rest says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Box<Sensitive<InputRequest>>>,
 }
 
 impl Report {
@@ -55,6 +60,7 @@ impl Report {
             retry_after_ms: None,
             max_retries: None,
             idempotency_required: None,
+            input: None,
         }
     }
 }

@@ -108,6 +108,7 @@ impl<'a> ContextForm<'a> {
             is_model_generating,
             pending_end_voice_session,
             values,
+            input: _,
         } = &context.session;
         let mode = context.mode;
         let is_in_voice = mode == Mode::Voice || context.world.is_in_voice(conversation_id);

@@ -74,6 +74,7 @@ pub(in crate::web) async fn answer(
         approved,
         reason: None,
         remember: false,
+        input: None,
         key: None,
         user: None,
         zone: None,

@@ -175,6 +175,7 @@ pub(super) fn session_config(mode: Mode, registry: Arc<Registry>) -> SessionConf
         history: Vec::new(),
         last_call: CallNumber(0),
         can_ask: true,
+        can_ask_input: false,
         pending_request: None,
     }
 }

@@ -90,6 +90,7 @@ pub(crate) fn request(effect: &str) -> Command {
         standing_values: None,
         ignores_external_content: false,
         can_ask: true,
+        input: None,
         mode: Mode::Voice,
         preview: Sensitive(String::new()),
         lease_ms: LEASE_MS,

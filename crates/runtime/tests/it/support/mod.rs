@@ -144,6 +144,7 @@ pub(crate) fn session_config(mode: Mode, registry: Arc<Registry>) -> SessionConf
         history: Vec::new(),
         last_call: CallNumber(0),
         can_ask: true,
+        can_ask_input: false,
         pending_request: None,
     }
 }

@@ -492,6 +492,7 @@ pub(crate) fn yes(token: &str) -> Consent {
         approved: true,
         reason: None,
         remember: false,
+        input: None,
     }
 }
 

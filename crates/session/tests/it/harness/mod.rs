@@ -102,6 +102,7 @@ impl Bench {
             history: Vec::new(),
             last_call: CallNumber(0),
             can_ask: true,
+            can_ask_input: false,
             pending_request: None,
         };
         change(&mut config);
@@ -428,6 +429,7 @@ impl Bench {
                 approved,
                 reason,
                 remember,
+                input: None,
             },
         )
     }
