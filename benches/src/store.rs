@@ -194,6 +194,7 @@ fn effect_id(number: u32) -> EffectId {
 
 fn record(number: u32) -> Batch {
     let record = Record {
+        next_attempt_ms: None,
         effect_id: effect_id(number),
         attempt: AttemptNumber(1),
         outcome: AttemptOutcome::Succeeded,

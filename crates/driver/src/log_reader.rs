@@ -124,6 +124,8 @@ impl LogReader {
         }
         let attempt = own.attempt;
         match effect {
+            // Its session makes the next attempt, or says that none follows.
+            Some(effect) if effect.is_paused() => own.state = OwnState::Running,
             Some(effect) => own.state = OwnState::Recorded(effect.last_entry),
             // It is stored later, if at all, and told then.
             None => {

@@ -242,6 +242,8 @@ pub struct Record {
     pub effect_id: EffectId,
     pub attempt: AttemptNumber,
     pub outcome: AttemptOutcome,
+    /// Of a task whose attempt failed: milliseconds within which its session tries again. The task is at work until then.
+    pub next_attempt_ms: Option<u64>,
     /// The answer as JSON. One that is longer than the store keeps is left out.
     pub receipt: Option<Sensitive<String>>,
     /// Intents of a run that no leg of its own has.

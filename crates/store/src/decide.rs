@@ -132,6 +132,8 @@ struct Step<'a> {
     changed_effects: Vec<EffectId>,
     changed_questions: Vec<QuestionNumber>,
     other: Vec<Change>,
+    /// The task that this command is another attempt at.
+    continued: Option<EffectId>,
     is_used: bool,
     /// The conversation's row changed, and nobody has used it.
     is_marked: bool,
@@ -176,6 +178,7 @@ impl<'a> Step<'a> {
             rows,
             entries: Vec::new(),
             changed_effects: Vec::new(),
+            continued: None,
             changed_questions: Vec::new(),
             other: Vec::new(),
             is_used: false,
@@ -506,7 +509,8 @@ impl<'a> Step<'a> {
 
     // ---- what requests, answers and records share
 
-    /// Commits as unknown what holds no lease any more, or whose process is dead. Gives those effects.
+    /// Commits as unknown what holds no lease any more, or whose process is dead, and as not done what was to be tried again by then.
+    /// Gives those effects.
     fn settle_lapsed(&mut self) -> Vec<Effect> {
         let (now, owner) = (self.now_unix_ms, self.context.owner.clone());
         let is_lapsed = |effect: &Effect| {
@@ -517,11 +521,37 @@ impl<'a> Step<'a> {
             .collect();
         let mut settled = Vec::new();
         for index in lapsed {
-            self.effects[index].lookup = LookupState::NONE;
-            self.settle(index, EffectState::Unknown);
+            let effect = &mut self.effects[index];
+            effect.lookup = LookupState::NONE;
+            let state = match effect.is_paused() {
+                true => effect.state_of_attempts(),
+                false => EffectState::Unknown,
+            };
+            self.settle(index, state);
             settled.push(self.effects[index].clone());
         }
         settled
+    }
+
+    /// The session that tries a task again does so now. Until an attempt begins, the task is what its attempts say.
+    fn continue_paused(&mut self, is_meant: impl Fn(&Effect) -> bool) {
+        let mut paused = self.effects.iter_mut();
+        let paused = paused.find(|effect| effect.is_paused() && is_meant(effect));
+        self.continued = paused.map(|effect| {
+            effect.state = effect.state_of_attempts();
+            effect.effect_id.clone()
+        });
+    }
+
+    /// Where it has not begun, the task has ended.
+    fn end_continued(&mut self) {
+        let continued = self.continued.take();
+        let index = continued.and_then(|effect_id| self.place_of(&effect_id));
+        if let Some(index) =
+            index.filter(|index| self.effects[*index].state == EffectState::NotDone)
+        {
+            self.settle(index, EffectState::NotDone);
+        }
     }
 
     /// Gives an effect its new state, and says so in the log.

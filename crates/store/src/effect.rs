@@ -87,6 +87,7 @@ pub struct Attempt {
     pub number: AttemptNumber,
     pub nonce: Nonce,
     pub owner: OwnerId,
+    /// Where another attempt is to follow this one, that one begins before.
     pub lease_end_unix_ms: u64,
     /// The approval that it runs with.
     pub question: Option<QuestionNumber>,
@@ -150,6 +151,12 @@ impl Effect {
     pub fn is_accepted(&self) -> bool {
         let outcome = self.newest_attempt().outcome;
         matches!(outcome, Some(AttemptOutcome::Accepted { .. }))
+    }
+
+    /// Whether its newest attempt has failed and another one is to follow. Only tasks wait so.
+    pub fn is_paused(&self) -> bool {
+        self.state == EffectState::Running
+            && self.newest_attempt().outcome == Some(AttemptOutcome::Failed)
     }
 
     /// When the last lease of its attempts ends.

@@ -381,7 +381,9 @@ fn so_many_tasks_of_a_user_run_at_a_time() {
     }
     studio.hear_of_ends();
     studio.begin("c");
-    assert_eq!(studio.service.asked().len(), 3);
+    while studio.service.asked().len() < 3 {
+        thread::yield_now();
+    }
 }
 
 #[test]

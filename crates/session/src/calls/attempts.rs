@@ -29,6 +29,9 @@ use windlass_tool::intent::Intent;
 use windlass_tool::kind::Scheduling;
 use windlass_tool::template;
 
+/// Milliseconds that the ledger may take to let another attempt begin, before a task that waits for it has ended.
+const DECISION_MS: u64 = 30_000;
+
 /// Why nothing of a late result changes the session.
 const TOO_LATE: &str = "its call had ended when the result came";
 
@@ -189,7 +192,18 @@ impl Calls {
         let mut failed = concluded(&call, judged, run, talk);
         let values = set_values(&call, &mut failed, talk);
         match &failed.run {
-            Some(run) => record(number, run, &failed.response, (None, values), talk),
+            Some(run) => {
+                let pause_ms = millis(delay).saturating_add(DECISION_MS);
+                let record = Box::new(Record {
+                    next_attempt_ms: call.is_task().then_some(pause_ms),
+                    values,
+                    ..recorded(run, &failed.response)
+                });
+                talk.step.push(Output::Record {
+                    call: number,
+                    record,
+                });
+            }
             None => talk.log_entry(values),
         }
         call.failed = Some(Box::new(failed));
@@ -254,6 +268,14 @@ impl Calls {
         let response = talk.step.failed(call.tool(), error);
         if let Some(failed) = &mut call.failed {
             failed.response = response;
+        }
+        self.end_as_failed(call, talk);
+    }
+
+    /// The same where the ledger has not been asked whether to try again.
+    pub(super) fn leave_as_failed(&mut self, call: Box<Call>, talk: &mut Talk) {
+        if let Some(failed) = &call.failed {
+            leave(&call, failed, talk);
         }
         self.end_as_failed(call, talk);
     }
@@ -341,6 +363,7 @@ impl Calls {
         match call.failed.take() {
             // That nothing has happened is stored already.
             Some(mut failed) if run.is_none() => {
+                leave(&call, &failed, talk);
                 failed.response = talk.step.failed(call.tool(), error);
                 self.conclude(call, *failed, talk);
             }
@@ -653,17 +676,36 @@ fn record(
     (asks, values): (Option<LegRequest>, Option<ValuesEntry>),
     talk: &mut Talk,
 ) {
-    talk.step.push(Output::Record {
-        call,
-        record: Box::new(Record {
-            effect_id: run.effect_id.clone(),
-            attempt: run.attempt,
-            outcome: outcome_of(response),
-            receipt: Some(ledger::receipt(response)),
-            asks,
-            values,
-        }),
+    let record = Box::new(Record {
+        asks,
+        values,
+        ..recorded(run, response)
     });
+    talk.step.push(Output::Record { call, record });
+}
+
+/// A task that waited to be tried again is not.
+fn leave(call: &Call, failed: &Concluded, talk: &mut Talk) {
+    let run = failed.run.as_ref().filter(|_| call.is_task());
+    if let Some(run) = run {
+        let record = Box::new(recorded(run, &failed.response));
+        talk.step.push(Output::Record {
+            call: call.number(),
+            record,
+        });
+    }
+}
+
+fn recorded(run: &EffectRun, response: &ToolResponse) -> Record {
+    Record {
+        effect_id: run.effect_id.clone(),
+        attempt: run.attempt,
+        outcome: outcome_of(response),
+        next_attempt_ms: None,
+        receipt: Some(ledger::receipt(response)),
+        asks: None,
+        values: None,
+    }
 }
 
 fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -> Concluded {

@@ -226,7 +226,7 @@ impl Calls {
             problem: problem.to_string(),
         });
         if call.failed.is_some() {
-            return self.end_as_failed(call, talk);
+            return self.leave_as_failed(call, talk);
         }
         let error = CallError::new(ErrorType::Transient, message);
         give_back(&mut call, talk);

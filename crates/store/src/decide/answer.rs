@@ -26,6 +26,17 @@ impl Step<'_> {
         if self.rows.is_abandoned {
             return Reply::Refused(Refusal::Abandoned);
         }
+        self.continue_paused(|effect| {
+            let newest = effect.newest_attempt();
+            newest.question == Some(number) && answer.again == Some(newest.number)
+        });
+        let reply = self.judge_answer(answer, question);
+        self.end_continued();
+        reply
+    }
+
+    fn judge_answer(&mut self, answer: &ApprovalAnswer, question: Question) -> Reply {
+        let number = question.number;
         if let Some(reply) = self.answered_before(answer, &question) {
             return reply;
         }

@@ -28,6 +28,7 @@ impl Step<'_> {
             self.write_values(record.values.as_ref());
         }
         if !may_follow(outcome, record.outcome) {
+            self.end_pause(index, record);
             return Reply::Recorded(Box::new(self.effects[index].clone()));
         }
         if let AttemptOutcome::Accepted { until_unix_ms } = record.outcome {
@@ -53,6 +54,17 @@ impl Step<'_> {
         if before == EffectState::Done {
             return Reply::Recorded(Box::new(effect.clone()));
         }
+        // Nobody is told of the end of an attempt as of the end of its task.
+        if is_newest
+            && effect.task.is_some()
+            && (before, state) == (EffectState::Running, EffectState::NotDone)
+            && let Some(pause_ms) = record.next_attempt_ms
+            && let Some(newest) = effect.attempts.last_mut()
+        {
+            newest.lease_end_unix_ms = self.now_unix_ms.saturating_add(pause_ms);
+            effect.receipt = kept;
+            return Reply::Recorded(Box::new(effect.clone()));
+        }
         if state == EffectState::Done || is_newest {
             effect.receipt = kept;
         }
@@ -64,6 +76,16 @@ impl Step<'_> {
             effect.lookup = LookupState::NONE;
         }
         Reply::Recorded(Box::new(self.effects[index].clone()))
+    }
+
+    /// No attempt follows the one that has failed: its task has ended as that one did.
+    fn end_pause(&mut self, index: usize, record: &Record) {
+        let effect = &self.effects[index];
+        let is_newest = record.attempt == effect.newest_attempt().number;
+        let is_over = record.outcome == AttemptOutcome::Failed && record.next_attempt_ms.is_none();
+        if effect.is_paused() && is_newest && is_over {
+            self.settle(index, EffectState::NotDone);
+        }
     }
 
     /// Gives the session that asked what a run without a session of its own wants of it, once. That of a leg which is gone is
@@ -154,6 +176,7 @@ impl Step<'_> {
             effect_id: effect.effect_id.clone(),
             attempt: attempt.number,
             outcome,
+            next_attempt_ms: None,
             receipt: called_back.receipt.clone(),
             asks: None,
             values: None,

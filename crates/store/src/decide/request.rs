@@ -57,6 +57,7 @@ impl Step<'_> {
             known => known,
         };
         self.settle_lapsed();
+        self.continue_paused(|effect| effect.leg == request.leg.leg);
         let onset = self.rows.onset;
         let turn = match onset {
             Some(onset) if onset > self.last_entry() => Turn::Later,
@@ -73,6 +74,7 @@ impl Step<'_> {
             }
             None => self.judge(request, key, turn, generation),
         };
+        self.end_continued();
         let became = match &reply {
             Reply::Run(run) => run.effect_id.clone().map(Became::Effect),
             Reply::Attach(effect) | Reply::Replay(effect) | Reply::Unknown(effect) => {
@@ -444,6 +446,7 @@ impl Step<'_> {
             }));
         }
         let number = standing.as_ref().map(|standing| standing.question);
+        let again = again.or_else(|| self.continued.clone());
         let mut reply = self.begin(request, key, (again, None), (generation, number));
         if let (Reply::Run(run), Some(standing)) = (&mut reply, standing) {
             self.use_standing(&standing, run.effect_id.clone(), &request.leg.leg);

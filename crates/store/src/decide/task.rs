@@ -2,7 +2,6 @@
 
 use super::Step;
 use crate::command::{Refusal, Reply, SentTask, TaskProgress, ToolFacts};
-use crate::effect::AttemptOutcome;
 use crate::log::{EffectState, EntryEvent};
 use crate::task::{Progress, Task, beginning};
 
@@ -15,6 +14,10 @@ impl Step<'_> {
     /// Why no further task may begin, if none may.
     pub(super) fn refused_task(&self, task: Option<&Task>) -> Option<Reply> {
         task?;
+        // It has its place already.
+        if self.continued.is_some() {
+            return None;
+        }
         let shares = &self.context.limits.tasks;
         let (of, most) = self.rows.running_tasks.full(shares)?;
         Some(Reply::Refused(Refusal::TooManyTasks { of, most }))
@@ -49,13 +52,7 @@ impl Step<'_> {
             return Reply::Missing;
         };
         if effect.state != EffectState::Running {
-            let ended = effect.clone();
-            // Another attempt may follow one that failed: the session that waits to make it leaves it now.
-            let has_failed = ended.newest_attempt().outcome == Some(AttemptOutcome::Failed);
-            if ended.state == EffectState::NotDone && has_failed {
-                self.log(None, EntryEvent::CancelRequested(ended.effect_id.clone()));
-            }
-            return Reply::TooLate(Box::new(ended));
+            return Reply::TooLate(Box::new(effect.clone()));
         }
         let (effect_id, is_accepted) = (effect.effect_id.clone(), effect.is_accepted());
         let Some(task) = &mut effect.task else {
