@@ -331,14 +331,15 @@ impl TaskEnds {
     }
 }
 
-/// An end that became known later is another message.
+/// An end that became known later is another message, and so is that of a later attempt.
 fn posted(conversation: &ConversationRef, effect: &Effect) -> Posted {
     let state = state_of(effect).as_str();
+    let attempt = effect.newest_attempt().number.0;
     let whose = Whose::of(&conversation.user_id);
     let mut data = whole_task_json(conversation, effect);
     data["userId"] = whose.user_id.as_str().into();
     Posted {
-        id: format!("msg_{}_{state}", effect.effect_id),
+        id: format!("msg_{}_{attempt}_{state}", effect.effect_id),
         kind: "task.ended",
         data,
     }
