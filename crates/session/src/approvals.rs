@@ -386,7 +386,7 @@ impl Approvals {
         self.tell_result(question, clicks, (error, Resolution::Refused), talk);
     }
 
-    /// Tells the client what the ledger says to an answer, so often as it was given beyond the first time.
+    /// Tells the client the ledger's reply to an answer, once and then once for each further click.
     pub(crate) fn tell_reply(
         &mut self,
         question: &Question,
@@ -477,7 +477,7 @@ impl Approvals {
         notify_of_approved(question.number, &question.tool, turn, settled, talk);
     }
 
-    /// Tells the client an outcome, so often as it approved the request beyond the first time.
+    /// Tells the client an outcome, once and then once for each further click.
     pub(crate) fn tell_clicks(
         &self,
         question: &Question,

@@ -431,7 +431,7 @@ impl Calls {
         self.refuse_delivery(slot, (error, charge), Hearing::default(), talk);
     }
 
-    /// The same, with who hears of it, and what was answered.
+    /// The same, with the recipients of the refusal. Returns the refusal as it is recorded.
     fn refuse_delivery(
         &mut self,
         slot: Slot,

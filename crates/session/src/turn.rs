@@ -597,7 +597,7 @@ impl Turns {
         }
     }
 
-    /// Whether the model was refused, or repeated itself, too often in this turn. It is said once.
+    /// Whether the model was refused, or repeated itself, too often in this turn. Returns true only once.
     pub(crate) fn winds_up(&mut self, number: u64, limits: &TurnLimits) -> bool {
         let Some(turn) = self.get_mut(number) else {
             return false;

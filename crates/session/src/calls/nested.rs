@@ -242,7 +242,7 @@ impl Calls {
         is_in_doubt || self.families.is_in_doubt(parent)
     }
 
-    /// Nobody waits for a call any more: of its handler's calls, only effects that have begun go on.
+    /// A call is not waited for any more: of its handler's calls, only effects that have begun go on.
     pub(super) fn take_back_children(&mut self, parent: CallNumber, talk: &mut Talk) {
         for child in self.open.children_of(parent) {
             self.take_back(child, false, talk);
