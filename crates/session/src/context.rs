@@ -57,7 +57,7 @@ pub(crate) struct OtherModel {
     pub(crate) window_tokens: u64,
 }
 
-/// Models that are remembered; a conversation asks few.
+/// The number of models that are remembered; a conversation asks few.
 const MODELS_MAX: usize = 64;
 
 /// The models that were warned of a nearly full window.
@@ -67,7 +67,7 @@ pub(crate) struct ContextWatch {
 }
 
 impl ContextWatch {
-    /// Says what the session begins with, where that is known.
+    /// Reports the estimated use at the session's beginning, if it is known.
     pub(crate) fn begin(step: &mut Step) {
         let Some(mut estimate) = step.config.estimate else {
             return;
@@ -103,7 +103,7 @@ impl ContextWatch {
         other: Option<OtherModel>,
         step: &mut Step,
     ) -> Option<NearlyFull> {
-        // Some count no sum, and some only time.
+        // Some providers count no sum, and some only time.
         let counted = usage.input_tokens().saturating_add(usage.response_tokens);
         let tokens = match usage.total_tokens {
             0 => counted,
@@ -140,11 +140,11 @@ impl ContextWatch {
     }
 }
 
-/// A window of which it is to be warned.
+/// A window that needs a warning.
 #[derive(Debug)]
 pub(crate) struct NearlyFull {
     pub(crate) context: ContextUse,
-    /// It is that of the session's own model.
+    /// The window is that of the session's own model.
     pub(crate) is_own: bool,
 }
 

@@ -64,7 +64,7 @@ impl Ending {
         }
     }
 
-    /// No more words of the farewell will come. Those that came are still to be heard.
+    /// No more words of the farewell will come. Earlier ones are still to be heard.
     pub(crate) fn hear_farewell_out(&self, state: &ApplicationState, step: &mut Step) {
         self.await_farewell(state, self.audio_ends.since(step.now), step);
     }
@@ -106,7 +106,7 @@ impl Ending {
         self.lifecycle = Lifecycle::Draining(reason);
     }
 
-    /// Of the started work only tasks are left.
+    /// Only tasks are left of the started work.
     pub(crate) fn parted(&mut self, step: &mut Step) {
         let Lifecycle::Draining(reason) = &self.lifecycle else {
             return;

@@ -19,7 +19,7 @@ use windlass_tool::registry::Tool;
 /// }
 /// ```
 ///
-/// Nobody else makes one:
+/// No other code makes one:
 ///
 /// ```compile_fail,E0451
 /// use std::sync::Arc;
