@@ -94,7 +94,7 @@ enum Purpose {
     },
     Answer(Nonce),
     Record(EffectId),
-    /// An abandoned effect must not start, whatever the reply was.
+    /// An abandoned effect must not start after any reply.
     Abandon(EffectId),
     /// A request or an answer that was abandoned.
     Abandoned,

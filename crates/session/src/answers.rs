@@ -291,7 +291,7 @@ impl Answers {
         std::mem::take(&mut self.confirmed)
     }
 
-    /// The first message that can follow what is sent now.
+    /// The first message that can follow an answer sent now.
     pub(crate) fn next_message(&self, is_waited_for: bool) -> u64 {
         self.messages.next(is_waited_for)
     }

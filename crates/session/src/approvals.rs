@@ -553,7 +553,7 @@ impl Approvals {
         true
     }
 
-    /// A request was answered or closed; `is_running` where a call of this session runs by its approval.
+    /// A request was answered or closed; `is_running` if a call of this session runs by its approval.
     pub(crate) fn on_question(&mut self, question: &Question, is_running: bool, talk: &mut Talk) {
         if !self.is_asked(question.number) {
             return self.keep_in_mind(question);
@@ -617,7 +617,7 @@ impl Approvals {
         talk.notify(notice);
     }
 
-    /// A request of this session was approved, and nobody here has heard the outcome.
+    /// A request of this session was approved, and this session has not reported the outcome.
     pub(crate) fn on_earlier_approval(
         &self,
         question: &Question,

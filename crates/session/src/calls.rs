@@ -373,7 +373,7 @@ impl Calls {
             }
             Some(call) => {
                 call.attached.push((slot, rule));
-                // The model may wait again for what blocked it on an earlier connection.
+                // The model may wait again for a call that blocked it on an earlier connection.
                 call.blocks = talk.step.config.blocks(call.tool());
             }
             // Open calls and their records change together. Without the call there is nothing to wait for.
@@ -603,8 +603,8 @@ impl Calls {
         }
     }
 
-    /// Interruption takes back effects that have not begun, and calls whose tools say that they may be taken back. In text it means that
-    /// nobody waits for the turn any more, so that every call is taken back that changes nothing.
+    /// Interruption takes back effects that have not begun, and calls whose tools say that they may be taken back. In text the turn is
+    /// not waited for any more, so every call that changes nothing is taken back.
     pub(crate) fn on_interrupted(&mut self, talk: &mut Talk) {
         let is_text = talk.step.config.mode == Mode::Text;
         // A handler's call goes with its parent.
@@ -644,7 +644,7 @@ impl Calls {
             Phase::Running(_) => {
                 call.tool().writes() || (call.is_task() && !call.is_stopped_by_user)
             }
-            // The ledger's reply comes, and says what is to be done about it.
+            // The ledger's reply comes, and decides about the call.
             Phase::Deciding { .. } | Phase::Recording(_) => true,
             Phase::Admission
             | Phase::CheckingRate

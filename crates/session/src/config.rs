@@ -88,7 +88,7 @@ impl SessionConfig {
         u64::from(self.epoch.0.saturating_sub(1)) << 32
     }
 
-    /// Whether the model waits for a tool's result: what the tool says, as far as the model can.
+    /// Whether the model waits for a tool's result: by the tool's declaration, as far as the model supports it.
     pub(crate) fn blocks(&self, tool: &Tool) -> bool {
         self.profile.calls.blocks(tool.behavior)
     }

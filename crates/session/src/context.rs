@@ -96,7 +96,7 @@ impl ContextWatch {
         self.warned.extend(warned);
     }
 
-    /// A provider has counted an exchange. Gives what is to be told of a model: once, where its window is nearly full.
+    /// A provider has counted an exchange. Returns the warning about a model, once, if its window is nearly full.
     pub(crate) fn used(
         &mut self,
         usage: &Usage,

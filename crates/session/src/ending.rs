@@ -91,7 +91,7 @@ impl Ending {
         false
     }
 
-    /// Nothing begins any more. The session waits only for what has begun.
+    /// Nothing begins any more. The session waits only for started work.
     pub(crate) fn begin(&mut self, reason: EndReason, step: &mut Step) {
         for deadline in [
             Deadline::ProviderSilence,

@@ -123,7 +123,7 @@ pub enum SessionEvent {
         way: CancelWay,
         outcome: CancelOutcome,
     },
-    /// The call was cancelled: nobody waits for it any more.
+    /// The call was cancelled: it is not waited for any more.
     CallCancelled(CallRecord),
     /// A result that was kept for the next connection is dropped, because too many wait: the model is not told of it.
     LateResultDropped {

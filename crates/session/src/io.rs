@@ -90,7 +90,7 @@ pub enum News {
     Effect(Box<Effect>),
     /// A request of this session was answered, or closed.
     Question(Box<Question>),
-    /// A run in another session asks this session for something.
+    /// An approved run of another session has intents for this session.
     Asked(LegRequest),
     /// A person has answered a ticket of the conversation.
     TicketReply(Box<TicketReply>),
@@ -136,7 +136,7 @@ pub enum Output {
     Append(Vec<NewEntry>),
     /// The model is given external content: store that the conversation has some, before any later request. Given once.
     Taint,
-    /// Ask the ledger what becomes of a call, and answer with [`Input::Decided`].
+    /// Ask the ledger to decide about a call, and answer with [`Input::Decided`].
     Request {
         call: CallNumber,
         request: Box<Request>,
@@ -202,7 +202,7 @@ pub enum Output {
     },
     SendModel(ModelCommand),
     SendClient(ClientUpdate),
-    /// Throw away audio that was not played, and what still arrives, until [`Output::AcceptAudio`].
+    /// Throw away audio that was not played, and audio that still arrives, until [`Output::AcceptAudio`].
     DiscardAudio,
     /// A new answer may be heard again.
     AcceptAudio,

@@ -106,7 +106,7 @@ fn setting_of(tool: &Tool) -> Tightening {
     }
 }
 
-/// No list means no roles: an empty list would admit nobody.
+/// No list means no roles: an empty list would admit no one.
 fn named(roles: &BTreeSet<Role>) -> Option<BTreeSet<Role>> {
     (!roles.is_empty()).then(|| roles.clone())
 }

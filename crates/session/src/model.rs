@@ -98,7 +98,7 @@ pub const UNNAMED: &str = "unnamed";
 pub struct IncomingCall {
     /// The provider's id; never invented here.
     pub id: Option<Arc<str>>,
-    /// `None` where the provider named no tool.
+    /// `None` if the provider named no tool.
     pub name: Option<Arc<str>>,
     pub arguments: Result<Arguments, ArgumentsProblem>,
 }
@@ -108,7 +108,7 @@ pub struct IncomingCall {
 #[error("{0}")]
 pub struct ArgumentsProblem(pub String);
 
-/// Why a provider ended a turn, where it is not simply done.
+/// Why a provider ended a turn, if the answer is not simply complete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnEndReason {
@@ -174,19 +174,18 @@ pub enum ModelCommand {
     },
     /// The microphone stopped.
     AudioEnded,
-    /// Nothing was heard of an answer for the watch time: what is believed to be under way may be gone, and the next input is
-    /// to get its answer.
+    /// Nothing was heard of an answer for the watch time: the running answer may be lost, and the next input is to get its own answer.
     Resynchronize,
 }
 
 /// One answer as the model reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelToolResponse {
-    /// The provider's own id; `None` where it gave none.
+    /// The provider's own id; `None` if it gave none.
     pub id: Option<Arc<str>>,
     pub name: Arc<str>,
     pub projection: Projection,
-    /// Only where the call was non-blocking and the model profile honours it.
+    /// Only if the call was non-blocking and the model profile honours it.
     pub scheduling: Option<Scheduling>,
 }
 

@@ -234,7 +234,7 @@ enum Kind {
 }
 
 impl Form {
-    /// `None` where a member is missing.
+    /// `None` if a member is missing.
     fn said(self) -> Option<Said> {
         Some(match self.kind {
             Kind::Words => Said::Words {

@@ -36,7 +36,7 @@ pub struct Saved {
     pub(crate) blocks_made: u32,
 }
 
-/// A turn whose question has not been answered in full, with what it has spent.
+/// A turn whose question has not been answered in full, with its spent budget.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OpenTurn {
     pub(crate) number: u64,

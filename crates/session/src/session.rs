@@ -1,5 +1,5 @@
 //! The session itself: one input in, outputs out, and the next deadline. It routes inputs to its two halves, the talk and the calls, and
-//! carries out what needs both: interruptions, connections that are left, the end.
+//! carries out the steps that need both: interruptions, connections that are left, the end.
 
 use crate::approvals::UserAnswer;
 use crate::calls::Calls;

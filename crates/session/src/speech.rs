@@ -272,7 +272,7 @@ impl Speech {
         self.interruption != Interruption::Nothing
     }
 
-    /// Throws away the current answer, where there is one.
+    /// Throws away the current answer, if there is one.
     pub(crate) fn interrupt(&mut self, is_answering: bool, is_complete: bool, step: &mut Step) {
         step.push(Output::DiscardAudio);
         match (is_answering, is_complete) {

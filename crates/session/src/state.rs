@@ -1,5 +1,5 @@
-//! The state controller: the only writer of a session's application state. Tools ask by intents; what it does and what
-//! it refuses goes on the trail.
+//! The state controller: the only writer of a session's application state. Tools ask by intents; its changes and refusals go on the
+//! trail.
 
 use crate::event::StateChange;
 use crate::said::{KeptState, Said};

@@ -78,7 +78,7 @@ impl Turn {
         }
     }
 
-    /// A turn that goes on with what it had spent when its process ended.
+    /// A turn that goes on with the budget that it had spent when its process ended.
     pub(crate) fn restored(
         number: u64,
         started: Timestamp,
@@ -201,7 +201,7 @@ impl Turns {
         turns.find(|turn| turn.number == number)
     }
 
-    /// Whether nobody has anything to say.
+    /// Whether no turn is running.
     pub(crate) fn is_idle(&self) -> bool {
         self.current.is_none()
     }
@@ -398,7 +398,7 @@ impl Turns {
         });
     }
 
-    /// The model has finished what it was saying.
+    /// The model has finished its message.
     pub(crate) fn message_ended(&mut self) {
         self.is_speaking = false;
         if let Some(continued) = &mut self.continues {

@@ -966,7 +966,7 @@ impl NewEffect<'_> {
     }
 }
 
-/// Earlier effects of its key that a question names, and as many of others.
+/// The number of earlier effects of its key that an approval request names, and as many of others.
 const EARLIER_MAX: usize = 16;
 
 /// The oldest are first.

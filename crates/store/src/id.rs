@@ -181,7 +181,7 @@ impl ServerKey {
         Token { question, mac }
     }
 
-    /// The name of a party in rows. Without the key it does not tell whom it means.
+    /// The name of a party in rows. Without the server's key it cannot be traced to the party.
     pub(crate) fn party_hash(&self, parts: &[&str]) -> PartyHash {
         let hash = self.mac("party", parts);
         let mut short = [0; 16];

@@ -161,8 +161,8 @@ pub trait Store: Blocks + Send + Sync {
         wanted: &WantedTasks<'_>,
     ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable>;
 
-    /// Tasks that have ended, or are unknown, and whose end nobody outside has been told: those after `behind`, by the time of the end
-    /// and the id, at most `tasks_max`.
+    /// Tasks that have ended, or are unknown, and whose end was not told outside: the ones after `behind`, by the time of the end and
+    /// the id, at most `tasks_max`.
     fn unsent_tasks(
         &self,
         behind: Option<(u64, &EffectId)>,

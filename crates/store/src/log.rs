@@ -41,7 +41,7 @@ pub enum EntryEvent {
     Replayed(EffectId),
     /// The user wants a running task stopped.
     CancelRequested(EffectId),
-    /// A run without a session of its own asks a session for something.
+    /// An approved run has intents for the session that asked.
     Asked(LegRequest),
     Attached(Mode),
     Gone,

@@ -653,7 +653,7 @@ impl TalkRows<'_> {
         effects.filter(|effect| is_meant(effect)).cloned().collect()
     }
 
-    /// The questions that a test picks, oldest first.
+    /// The approval requests that a test picks, oldest first.
     fn questions(&self, is_meant: impl Fn(&Question) -> bool) -> Vec<Question> {
         let talk = self.talk().into_iter();
         let questions = talk.flat_map(|talk| talk.questions.values());

@@ -116,7 +116,7 @@ counted!(
         UsedInSecondWeek,
         /// The service is asked to repeat an effect that the ledger does not keep any more.
         RepeatedAfterRetention,
-        /// The same, and the ledger still has to know the effect.
+        /// The same after days, while the ledger still has to know the effect.
         RepeatedAfterDays,
         RefusedForNow,
         RefusedBeyondLease,
@@ -139,7 +139,7 @@ counted!(
 );
 
 counted!(
-    /// Every reply of the ledger, and every end that a call, an effect, a question or a session can take.
+    /// Every reply of the ledger, and every end that a call, an effect, an approval request or a session can have.
     State {
         Ran,
         RanApproved,

@@ -39,7 +39,7 @@ pub(crate) enum LedgerNote {
     Denied(QuestionNumber),
     /// The tool differs from the approved one.
     Changed(QuestionNumber),
-    /// This leg does not belong to the ledger any more.
+    /// The ledger does not take commands of this leg any more.
     Gone(LegRef, &'static str),
     Left(LegRef),
     /// A process has the leg from now on, whether or not it hears that.

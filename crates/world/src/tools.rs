@@ -167,7 +167,7 @@ impl Edition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) current: Edition,
-    /// It has the version beside the current one, where there is one.
+    /// It has the version beside the current one, if there is one.
     pub(crate) chooses_beside: bool,
 }
 

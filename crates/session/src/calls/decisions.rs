@@ -384,7 +384,7 @@ impl Calls {
             let rule = DuplicateRule::SameEffectAsked;
             return self.answer_known(call, settled, rule, talk);
         }
-        // The client knows the question by the number of this call.
+        // The client knows the approval request by the number of this call.
         call.refusal = None;
         let slot = match is_other {
             true => ledger::slot_of(&question, call.number(), call.turn(), &talk.step),
@@ -394,8 +394,8 @@ impl Calls {
         self.put(&question, slot, talk);
     }
 
-    /// The ledger asks the user about a call that nobody wants any more. An earlier request goes on. A session that ends withdraws none:
-    /// the next session may show it already.
+    /// The ledger asks the user about a call that is not wanted any more. An earlier request goes on. A session that ends withdraws
+    /// none: the next session may show it already.
     pub(super) fn withdraw(&mut self, asked: OpenQuestion, talk: &mut Talk) {
         let OpenQuestion {
             question,
@@ -436,7 +436,7 @@ impl Calls {
         }
     }
 
-    /// Answers a call, and the deliveries that joined it, with what the ledger knows. It costs nothing but a repeat.
+    /// Answers a call, and the deliveries that joined it, from the ledger's record. It costs nothing but a repeat.
     pub(super) fn answer_known(
         &mut self,
         mut call: Box<Call>,

@@ -85,7 +85,7 @@ impl Families {
         families.any(|family| family.parent.call == parent && family.is_external)
     }
 
-    /// Forgets attempts that nobody waits for any more.
+    /// Forgets attempts that are not waited for any more.
     pub(crate) fn retain(&mut self, is_awaited: impl Fn(CallRef) -> bool) {
         self.0.retain(|family| is_awaited(family.parent));
     }

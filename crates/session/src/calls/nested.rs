@@ -257,7 +257,7 @@ impl Calls {
         }
     }
 
-    /// Forgets attempts that nobody waits for any more, with their calls.
+    /// Forgets attempts that are not waited for any more, with their calls.
     pub(super) fn forget_families(&mut self) {
         let open = &self.open;
         self.families

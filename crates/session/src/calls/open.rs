@@ -47,7 +47,7 @@ pub(crate) struct Call {
     pub(crate) started: Option<Timestamp>,
     /// Whether the model waits for it.
     pub(crate) blocks: bool,
-    /// The call was said to be at work, so that nobody waits for it any more: its end is told separately.
+    /// The call was said to be at work, and is not waited for any more: its end is told separately.
     pub(crate) is_detached: bool,
     /// False once the call was taken back: its result is recorded, and not spoken of.
     pub(crate) spoken: bool,
@@ -189,12 +189,12 @@ impl Call {
         }
     }
 
-    /// Whether it is answered as soon as it has begun. A handler waits for what it calls.
+    /// Whether the call is answered as soon as it has begun. A handler waits for the tools that it calls.
     pub(crate) fn is_task(&self) -> bool {
         self.tool().runs_in_background() && self.nesting().is_none()
     }
 
-    /// Whether a begun attempt goes on even if nobody waits for it: it may change something, or has a row that says how it ends.
+    /// Whether a begun attempt goes on even if it is not waited for: it may change something, or has a row that says how it ends.
     pub(crate) fn runs_on(&self) -> bool {
         self.tool().writes() || self.is_task()
     }
@@ -466,7 +466,7 @@ impl OpenCalls {
         }
     }
 
-    /// The `writes` call of this message that has still to be done before the given one may start, and that nobody waits for.
+    /// The `writes` call of this message that has still to be done before the given one may start, and that is not waited for.
     pub(crate) fn detached_before(&self, delivered: &Delivered) -> Option<&Call> {
         self.iter().find(|call| {
             call.is_detached

@@ -68,7 +68,7 @@ pub(crate) fn denied(tool: &str, question: &Question) -> CallError {
         .with_suggestion("It has not run. Do not call it again unless the user asks for it.")
 }
 
-/// The reason of a denial, quoted, so that nobody takes the user's words for this program's.
+/// The reason of a denial, quoted, so that the user's words are not taken for this program's.
 pub(crate) fn because(question: &Question) -> String {
     match &question.reason {
         Some(reason) => format!(

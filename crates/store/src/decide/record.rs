@@ -88,8 +88,7 @@ impl Step<'_> {
         }
     }
 
-    /// Gives the session that asked the intents of a run that has no session of its own, once. Intents for a leg that is gone are
-    /// rejected.
+    /// Passes the intents of an approved run to the session that asked, once. Intents for a leg that is gone are rejected.
     fn pass_on(&mut self, record: &Record) {
         let asks = record.asks.as_ref();
         let Some(asks) = asks.filter(|asks| !asks.intents.is_empty()) else {

@@ -343,8 +343,8 @@ impl Step<'_> {
         self.ask_or_run(request, key, generation, None)
     }
 
-    /// Rows 9 and 10: an approval request of the key waits. If it is shown it can be answered: within one user turn it stays, whatever
-    /// else is asked for, unless an approval of it would not count.
+    /// Rows 9 and 10: an approval request of the key waits. If it is shown it can be answered: within one user turn it stays, even if
+    /// the arguments differ now, unless an approval of it would not count.
     fn open_question(&mut self, request: &Request, key: EffectKey) -> Option<Reply> {
         let hazards = self.hazards(&request.tool);
         let mut questions = self.questions.iter();
