@@ -28,7 +28,7 @@ pub trait Ledger: Send + Sync {
     fn is_live(&self, conversation: &ConversationRef, leg: &SessionId) -> bool;
 }
 
-/// Whether a command carries facts that no one would repeat: the end of an attempt, words, the reading of external content.
+/// Whether a command carries facts that no one would repeat, such as the end of an attempt, words, or the reading of external content.
 pub fn must_not_be_lost(command: &Command) -> bool {
     match command {
         Command::Open(_)
