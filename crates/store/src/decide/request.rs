@@ -1,4 +1,4 @@
-//! Rows 1 to 19 of the table: what becomes of a request. First match wins.
+//! Rows 1 to 19 of the table: the decision about a request. The first match wins.
 
 use super::{Begin, EARLIER_MAX, NewEffect, Step, await_end, covers, is_of_tool, keep_newest};
 use crate::Hash;
@@ -11,7 +11,7 @@ use crate::question::{Certainty, Earlier, Hazards, Question};
 use sha2::{Digest, Sha256};
 use windlass_tool::id::EffectId;
 
-/// Whether a request is one with what came before of its key, or a new one.
+/// Whether a request belongs with the earlier ones of its key, or is a new one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Same,
@@ -111,7 +111,7 @@ impl Step<'_> {
                 })));
             }
         }
-        // A question that is no longer open is judged by its delivery.
+        // The delivery decides about an approval request that is not open any more.
         let is_open = |question: &&Question| question.is_open(self.now_unix_ms);
         let mut questions = self.questions.iter().filter(is_open);
         let asked = questions.find(|question| question.nonce == request.nonce)?;
@@ -140,7 +140,7 @@ impl Step<'_> {
                     return self.look_up_at(0);
                 }
                 EffectState::Unknown => return Reply::Unknown(Box::new(child.clone())),
-                // An earlier request may still land, and nobody is asked about a nested call.
+                // An earlier request may still land, and the user is not asked about a nested call.
                 EffectState::NotDone if self.may_arrive(child, &request.tool) => {
                     return Reply::Unknown(Box::new(child.clone()));
                 }
@@ -162,7 +162,7 @@ impl Step<'_> {
         request.tool.has_lookup && effect.lookup.is_due(self.now_unix_ms)
     }
 
-    /// Row 4, of an effect: the same message again.
+    /// Row 4, for an effect: the same message again.
     fn delivered_effect(
         &mut self,
         request: &Request,
@@ -176,7 +176,7 @@ impl Step<'_> {
         match state {
             Some(EffectState::Running) => self.attach_to(effect_id),
             Some(EffectState::Done) => self.replay(effect_id, &request.leg.leg),
-            // Of a repeatable tool the same message asks for no further effect.
+            // The same message asks for no further effect of a repeatable tool.
             Some(EffectState::Unknown) if request.tool.repeatable => {
                 self.known_unknown(request, effect_id)
             }
@@ -186,7 +186,7 @@ impl Step<'_> {
         }
     }
 
-    /// A message that is known has an effect whose outcome is unknown.
+    /// A message that is known has an effect of unknown outcome.
     fn known_unknown(&mut self, request: &Request, effect_id: &EffectId) -> Reply {
         let Some(index) = self.place_of(effect_id) else {
             return Reply::Missing;
@@ -198,7 +198,7 @@ impl Step<'_> {
         }
     }
 
-    /// Row 4, of a question.
+    /// Row 4, for an approval request.
     fn delivered_question(
         &mut self,
         request: &Request,
@@ -225,7 +225,7 @@ impl Step<'_> {
     /// Rows 6 to 19.
     fn judge(&mut self, request: &Request, key: EffectKey, turn: Turn, generation: u64) -> Reply {
         let newest = self.newest().cloned();
-        // Row 6. What changes nothing and is at work for longer is at work once.
+        // Row 6. A background tool that changes nothing runs once at a time.
         let is_read_task = request.tool.is_background && !request.tool.writes;
         let runs = |effect: &&Effect| effect.state == EffectState::Running;
         if let Some(running) = newest.as_ref().filter(|_| is_read_task).filter(runs) {
@@ -293,7 +293,7 @@ impl Step<'_> {
         }
     }
 
-    /// Row 16: the newest has not happened, and an older one has, or may have; or what was sent for the newest may still arrive.
+    /// Row 16: the newest effect has not happened, and an older one has, or may have; or the request of the newest may still land.
     fn after_older(&mut self, request: &Request, key: EffectKey, hazards: Hazards) -> Reply {
         if request.can_ask {
             return self.ask_naming(request, key, hazards);
@@ -302,7 +302,7 @@ impl Step<'_> {
         let in_doubt = earlier.find(|earlier| earlier.certainty == Certainty::MayHaveHappened);
         let told = in_doubt.or(hazards.earlier.last());
         let Some(index) = told.and_then(|earlier| self.place_of(&earlier.effect_id)) else {
-            // An effect near the key is not the same for certain.
+            // An effect near the key is not certainly the same.
             return Reply::Refused(Refusal::NobodyToAsk);
         };
         match self.effects[index].state {
@@ -315,7 +315,7 @@ impl Step<'_> {
         }
     }
 
-    /// Row 6: only deliveries are recognised, and what was lost with a connection.
+    /// Row 6: only deliveries are recognised, and requests that were lost with a connection.
     fn repeat(
         &mut self,
         request: &Request,
@@ -343,8 +343,8 @@ impl Step<'_> {
         self.ask_or_run(request, key, generation, None)
     }
 
-    /// Rows 9 and 10: a question of the key waits. One that is shown can be answered: within one user turn it stays, whatever else is
-    /// asked for, unless an approval of it would not count.
+    /// Rows 9 and 10: an approval request of the key waits. If it is shown it can be answered: within one user turn it stays, even if
+    /// the arguments differ now, unless an approval of it would not count.
     fn open_question(&mut self, request: &Request, key: EffectKey) -> Option<Reply> {
         let hazards = self.hazards(&request.tool);
         let mut questions = self.questions.iter();
@@ -368,7 +368,7 @@ impl Step<'_> {
         Some(self.ask_naming(request, key, hazards))
     }
 
-    /// Row 11: the user has said no, and nothing since.
+    /// Row 11: the user has denied it, and nothing has happened since.
     fn denied_before(&mut self, request: &Request, turn: Turn) -> Option<Reply> {
         let last = self.last_entry();
         let mut questions = self.questions.iter();
@@ -402,7 +402,7 @@ impl Step<'_> {
         let lost = self.asked_before_reconnect(request, key, generation);
         let is_near = self.near(&request.tool).next().is_some();
         if (is_near || !lost.is_empty()) && !request.tool.repeatable && request.tool.writes {
-            // It may be the same change in other words, and only a person can tell.
+            // The request may be the same change in other words, and only a person can tell.
             if !request.can_ask {
                 return Reply::Refused(Refusal::NobodyToAsk);
             }
@@ -455,8 +455,8 @@ impl Step<'_> {
         reply
     }
 
-    /// Effects of the same tool that were asked for on another connection, and not heard of: a model that lost its connection
-    /// may ask for the same in other words, and the older request may be decided last.
+    /// Effects of the same tool that were asked for on another connection, and not heard of: a model that lost its connection may ask
+    /// for the same in other words, and the older request may be decided last.
     fn asked_before_reconnect(
         &self,
         request: &Request,
@@ -556,7 +556,7 @@ impl Step<'_> {
             .as_ref()
             .and_then(|effect_id| self.place_of(effect_id))
         {
-            // A new try is this leg's, with the arguments that it was asked for with now.
+            // A new try belongs to this leg, with the arguments of the present request.
             let effect = &mut self.effects[index];
             effect.leg = new.leg.clone();
             effect.generation = generation;
