@@ -22,5 +22,5 @@ pub use modules::Modules;
 pub use verdict::{Flaw, Verdict};
 pub use worker::{WorkerError, serve};
 
-/// What authors' editors know of `context` and of everything else that a handler finds: `types.d.ts`.
+/// The types of `context` and of everything else that a handler finds, for authors' editors: `types.d.ts`.
 pub const TYPES: &str = include_str!("js/types.d.ts");
