@@ -1,6 +1,6 @@
-//! Runs `handler.js` and `handler.ts` files: the JavaScript engine with its limits, what a handler finds around it, and the loop of the worker
-//! process that serves calls. Knows no session, no socket and no file: sources and calls come in as lines, and what a handler
-//! wants from the outside goes out as lines.
+//! Runs `handler.js` and `handler.ts` files: the JavaScript engine with its limits, the surroundings of a handler, and the loop
+//! of the worker process that serves calls. Knows no session, no socket and no file: sources, calls and a handler's requests
+//! travel as lines.
 
 mod call;
 mod code;

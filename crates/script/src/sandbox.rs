@@ -131,7 +131,7 @@ pub(crate) struct Thrown {
     pub(crate) stack: String,
 }
 
-/// The value of an operation of the engine, or what it threw. Nothing stays pending in the context.
+/// The value of an engine's operation, or its exception. Nothing stays pending in the context.
 pub(crate) fn caught<'js, T>(ctx: &Ctx<'js>, result: rquickjs::Result<T>) -> Result<T, Thrown> {
     result.catch(ctx).map_err(|error| match error {
         CaughtError::Exception(exception) => {

@@ -1,5 +1,5 @@
 //! The worker's loop: reads the host's lines, keeps the sources of its tools, and gives each call a thread with a context that
-//! was made ready before. Knows what a call is only by its id.
+//! was made ready before. Knows a call only by its id.
 
 use crate::call::{Ending, Job, REQUEST_BITS, Script, ToCall, serve_one};
 use crate::code::Code;
@@ -286,7 +286,7 @@ impl Threads {
         self.output.send(&match ending {
             Ok(response) => answered(&call.id, &response),
             Err((fault, message)) => {
-                // The host keeps the texts of errors to itself, for they may quote a user. Its log takes what is said here, without
+                // The host keeps the texts of errors to itself, because they may quote a user. Its log takes this output, without
                 // the arguments of calls.
                 self.output.print(&format!("{message}\n"));
                 refused(&call.id, fault, &message)

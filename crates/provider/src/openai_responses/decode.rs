@@ -370,7 +370,7 @@ impl StreamState {
         find(Some(true)).or_else(|| find(None))
     }
 
-    /// A message may begin. Later events without a place belong to it, so open messages without a place are closed.
+    /// A message begins: later events without a place belong to it, so older open messages without one close.
     fn item_begins(&mut self, raw: Option<&RawValue>) {
         let item = raw.and_then(|raw| crate::message::read::<Item<'_>>(raw.get()).ok().flatten());
         let kind = item.as_ref().and_then(|item| item.kind.as_ref());

@@ -116,8 +116,8 @@ impl Visible {
         })
     }
 
-    /// Calls without sensitive arguments. All arguments of a call are left out if they do not fit the tool, or if the tool is
-    /// unknown: their sensitive parts cannot be found.
+    /// Calls without sensitive arguments. A call that does not fit its tool, or has none, loses all its arguments: their
+    /// sensitive parts cannot be found.
     fn calls(&mut self, calls: &[IncomingCall]) -> Option<(Vec<IncomingCall>, ToolId)> {
         let mut shown = calls.to_vec();
         let mut tool_of_sensitive = None;

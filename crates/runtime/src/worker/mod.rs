@@ -43,8 +43,8 @@ pub struct WorkerProgram {
     pub variables: Vec<String>,
 }
 
-/// The variables that every child gets if they are set: programs need them to run and to reach the network. They pass no secret
-/// of the server on.
+/// The variables that every child gets if they are set: programs need them to run and to reach the network. The only secret that
+/// they may hold is a proxy's credentials.
 pub const USUAL_VARIABLES: [&str; 12] = [
     "PATH",
     "HOME",
