@@ -215,8 +215,8 @@ pub(crate) fn is_code(text: &str) -> bool {
     (1..=CODE_CHARACTERS_MAX).contains(&text.len()) && text.bytes().all(fits)
 }
 
-/// The word and the words for a refusal: `{"error": {"message", "errors": [{"reason"}]}}` of Google's APIs, `{"error", "error_description"}` of
-/// OAuth (RFC 6749, section 5.2), `{"code", "message"}` of Zoom.
+/// The word and the words for a refusal: `{"error": {"message", "errors": [{"reason"}]}}` of Google's APIs, `{"error",
+/// "error_description"}` of OAuth (RFC 6749, section 5.2), `{"code", "message"}` of Zoom.
 fn reason(body: &[u8]) -> Reason {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
