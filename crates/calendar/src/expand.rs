@@ -11,9 +11,9 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
-/// Steps that a start costs which is found, for its zone's sake.
+/// Extra steps for each start that is found, because its zone has to be applied.
 const START_STEPS: u64 = 20;
-/// What clocks can differ by, and what a change of a clock moves.
+/// The most that clocks of two zones differ, and that a clock change moves a time.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
 /// One time that an event takes place.
@@ -23,7 +23,7 @@ pub struct Occurrence<'a> {
     pub event: &'a Event,
     pub start: Timestamp,
     pub end: Timestamp,
-    /// Of a series: the start that its rule gives, by which the occurrence is named.
+    /// The start that the rule of the series gives. It identifies the occurrence; `None` outside a series.
     pub of_series: Option<Moment>,
 }
 
@@ -83,7 +83,7 @@ struct Series<'a> {
     instances: BTreeMap<Timestamp, &'a Event>,
 }
 
-/// Events that have a name in common belong together. Of two versions of one thing, the newer counts.
+/// Groups events by their UID. If an event has two versions, the newer counts.
 fn series<'a>(events: &'a [Event], zone: &TimeZone) -> Vec<Series<'a>> {
     let mut all: Vec<Series<'_>> = Vec::with_capacity(events.len());
     let mut named: BTreeMap<&str, usize> = BTreeMap::new();

@@ -130,7 +130,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// Where there is no such calendar, or its file cannot be read.
+    /// The calendar does not exist, or its file cannot be read.
     pub fn calendar(&self, name: &str) -> Result<Arc<Calendar>, FolderError> {
         let path = self.file(name)?;
         let version = match fs::metadata(&path) {

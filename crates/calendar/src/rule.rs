@@ -39,7 +39,7 @@ pub(crate) struct Rule {
     count: Option<u32>,
     pub(crate) until: Option<Until>,
     week_start: i64,
-    /// Of each list: empty where the rule does not restrict. Numbers from the end are negative.
+    /// An empty list does not restrict. Negative numbers count from the end. This holds for each list.
     months: Vec<i16>,
     weeks: Vec<i16>,
     year_days: Vec<i16>,
