@@ -1,5 +1,5 @@
-//! What a key is, and how a structure of the configuration tells its keys: a section writes down the name, the default and
-//! the meaning of each, and the key's type knows what it takes. Knows no section.
+//! A key, and how a structure of the configuration declares its keys: a section gives the name, the default and the meaning of each
+//! key, and the key's type says which values it takes. Knows no section.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ pub struct Key {
     pub choices: &'static [&'static str],
 }
 
-/// What a value looks like, so that the text of a variable or a flag can be read as one.
+/// The form of a value. It says how the text of a variable or a flag is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Text,

@@ -241,7 +241,7 @@ fn find_keys(config: &mut Config, overlay: &mut Overlay) {
     if let Some(variable) = own_variable(&text.api_key_env) {
         fall_back(&mut text.api_key, "text.api_key", &[&variable]);
     }
-    // One that is for a server of one's own opens no provider's, and an ephemeral token opens live sessions alone.
+    // A key for a self-hosted server opens no provider's server, and an ephemeral token opens only live sessions.
     let is_of_company = |key: &&Secret| provider.url.is_none() && !key.is_ephemeral_token();
     let voice = provider.api_key.as_ref().filter(is_of_company);
     let opens_text =

@@ -35,7 +35,7 @@ pub(super) const EDITOR_SCHEMA: &str = "$schema";
 /// Where a service's host says at which port it has to listen.
 const PORT: &str = "PORT";
 
-/// What stands in place of a secret where the configuration is printed.
+/// The text that is printed in place of a secret.
 const MASK: &str = "\"********\"";
 
 /// The environment as it was found.
@@ -308,7 +308,7 @@ impl Overlay {
             let text = format!("{file}:{line}:{column}: {problem}");
             self.problems.push((place(offset), text));
         }
-        // What could be read of a broken file may not be what was meant.
+        // A broken file may be parsed into values that its author did not mean, so none of them counts.
         if errors.is_empty() {
             self.add_table(&mut Vec::new(), tree.into_inner(), &place);
         }
@@ -398,7 +398,7 @@ impl Overlay {
         }
     }
 
-    /// Those who run other people's programs say the port in a variable of this name. Our own variables win over it.
+    /// A hosting service gives the port in this variable. Our own variables win over it.
     fn add_port(&mut self) {
         let is_set = |name: &str| {
             let value = self.environment.get(OsStr::new(name));
@@ -497,7 +497,7 @@ impl Overlay {
         }
     }
 
-    /// Reads a text as the kind of value that the key has. One that is none is left to the key to refuse.
+    /// Reads a text as the kind of value that the key has. The key itself refuses a text of another kind.
     fn add_text(&mut self, path: &[String], text: &str, origin: Origin) {
         let (trimmed, kind) = (text.trim(), self.key(path).map(|key| key.kind));
         let value = match kind.unwrap_or(Kind::Text) {
@@ -670,7 +670,7 @@ fn changed_number(value: &DeValue<'_>) -> Option<(String, &'static str)> {
     }
 }
 
-/// Whether the nearest double is written as these digits. Of a value that is no number, such as `inf`, its key says so.
+/// Whether the nearest double is written as these digits. Also true for a value that is no number, such as `inf`: its key refuses it.
 fn is_kept(written: &str) -> bool {
     let digits = written.strip_prefix('+').unwrap_or(written);
     let exact = digits.parse::<serde_json::Number>();

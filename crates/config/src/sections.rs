@@ -103,9 +103,9 @@ section! {
         text_provider: TextProvider,
         /// Why each mode has its model.
         reasons: Reasons,
-        /// What makes tools stricter.
+        /// The settings that make tools stricter, by tool.
         tightenings: BTreeMap<ToolId, Tightening>,
-        /// Who gets which version of the tools for which something says so.
+        /// Which users get which version of a tool, for tools whose configuration says so.
         rollouts: Rollouts,
         /// The values of `condition_values`, as conditions read them.
         condition_facts: Arc<Values>,
@@ -182,7 +182,7 @@ section! {
     }
 }
 
-/// What a party may have, with the defaults of its kind.
+/// Declares the shares of one kind of party, with their defaults.
 macro_rules! share {
     ($(#[doc = $about:literal])+ $name:ident = $connections:literal, $sessions:literal, $conversations:literal, $body_bytes:literal, $turn_bytes:literal,
      $requests:literal, $turns:literal, $frames:literal, $frame_bytes:literal) => {
@@ -447,7 +447,7 @@ section! {
 }
 
 section! {
-    /// What makes the pictures of [`image_generate`](built-in-tools.md#pictures).
+    /// The service that makes the pictures of [`image_generate`](built-in-tools.md#pictures).
     pub struct Images {
         /// Who makes them. `local` needs no key and has no AI in it: it draws a placeholder that shows nothing of the prompt.
         service: ImageService = "local",
@@ -464,7 +464,7 @@ section! {
 }
 
 section! {
-    /// What searches the web for [`web_search`](built-in-tools.md#web-search).
+    /// The service that searches the web for [`web_search`](built-in-tools.md#web-search).
     pub struct Search {
         /// Who searches. `openai` is a model that searches itself, of OpenAI or of a server compatible with its Chat Completions.
         service: SearchService = "none",
@@ -785,7 +785,7 @@ section! {
 }
 
 section! {
-    /// What is changed of a model's built-in profile.
+    /// Changes to a model's built-in profile.
     pub struct ModelChange {
         /// The row of the profiles in [providers.md](providers.md#model-profiles) that the model has, in place of the one
         /// that its id or its server finds.
@@ -811,7 +811,7 @@ section! {
 }
 
 section! {
-    /// What makes a tool stricter.
+    /// Settings that make a tool stricter.
     pub struct ToolChange {
         /// `true` asks the user before every call.
         requires_confirmation: Option<bool>,
@@ -873,7 +873,7 @@ section! {
 }
 
 section! {
-    /// What the handlers may do that come as files of tools; see [tools.md](tools.md#tools-without-rust).
+    /// Rights of the handlers that come as files of tools; see [tools.md](tools.md#tools-without-rust).
     pub struct Handlers {
         /// Whether a `handler.json` of kind `process` may run its program, with the rights of the server's user.
         processes: bool = false,
@@ -1129,7 +1129,7 @@ pub enum ProviderKind {
     Demo,
 }
 
-/// What decided about the model of each mode, in words that follow "because".
+/// Why each mode has its model, in words that follow "because".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reasons {
     pub voice: String,
@@ -1157,7 +1157,7 @@ pub enum TextProvider {
     Demo,
 }
 
-/// What makes vectors.
+/// The embedder: it makes vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EmbedderKind {
@@ -1338,7 +1338,7 @@ impl Knowledge {
 }
 
 impl Config {
-    /// What the configuration lets handlers have.
+    /// The rights and secrets that the configuration gives handlers.
     pub fn permissions(&self) -> Permissions {
         let secrets = self.handler_secrets().into_iter();
         Permissions {

@@ -1,4 +1,4 @@
-//! What a single value may be: types that hold only what makes sense, each with the words that say so. Knows no key.
+//! Types of single values: each holds only valid values, and has the words that name them. Knows no key.
 
 use super::key::{Kind, Leaf, Named, whole};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ use windlass_tool::rights::Role;
 use windlass_tool::sensitive::Sensitive;
 use windlass_tool::version::Version;
 
-/// A value that its key refuses. What would fit is said by the key.
+/// A value that its key refuses. The key says which values fit.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("does not fit")]
 pub struct Unfit;
@@ -358,7 +358,7 @@ impl TryFrom<String> for McpName {
 }
 
 text!(
-    /// What an authorization server may be asked for (RFC 6749, section 3.3).
+    /// A scope that an authorization server can be asked for (RFC 6749, section 3.3).
     TokenScope,
     "a scope of 1 to 256 characters, without spaces, quotes and backslashes",
     |text| {
@@ -832,7 +832,7 @@ impl Leaf for ListenAddress {
     }
 }
 
-/// What the names of Gemini's ephemeral tokens begin with.
+/// The prefix of the names of Gemini's ephemeral tokens.
 const EPHEMERAL_TOKEN_PREFIX: &str = "auth_tokens/";
 
 /// A key or token, checked for what a header can carry. `Debug` shows none of it.
