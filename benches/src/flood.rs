@@ -22,7 +22,7 @@ const USERS: u64 = 40;
 const TURNS_PER_SECOND: u64 = 15;
 /// Ten times an address's share of requests: 12,000 in a minute.
 const REQUESTS_PER_SECOND: u64 = 2_000;
-/// Of them, one in ten asks for a turn: ten times the share of 1,200 in a minute.
+/// One request in ten asks for a turn: ten times the share of 1,200 in a minute.
 const TURN_EVERY: u64 = 10;
 /// Ten times an address's share of connections, which say half of a head and hold their place.
 const HALF_HEADS: usize = 10_240;

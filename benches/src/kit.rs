@@ -21,7 +21,7 @@ use windlass_tool::registry::Registry;
 /// How many different calls rotate, as in the kit: many more than a session remembers, so that none is a repeat.
 pub(crate) const CALLS: usize = 4_096;
 
-/// What lies beside the workspace for the peers and for us.
+/// The files beside the workspace that the peers and we measure with.
 pub(crate) struct Kit {
     pub(crate) schema: Value,
     pub(crate) arguments: Map<String, Value>,

@@ -21,7 +21,7 @@ pub(crate) fn processor_ns() -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// What one pass took.
+/// The cost of one pass.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) calls: usize,

@@ -140,7 +140,7 @@ pub(crate) fn limits() -> Limits {
     limits
 }
 
-/// What the measured sessions begin with.
+/// The configuration of the measured sessions.
 pub(crate) fn config(registry: Arc<Registry>) -> SessionConfig {
     SessionConfig {
         session_id: SessionId::new("session-1"),
@@ -211,8 +211,8 @@ impl CallPath {
         path
     }
 
-    /// Takes one frame of the model and does everything that follows from it. What the model is sent can be read from
-    /// [`Self::sent`] until the next input.
+    /// Takes one frame of the model and does everything that follows from it. The messages to the model can be read from [`Self::sent`]
+    /// until the next input.
     pub(crate) fn frame(&mut self, frame: &[u8]) {
         self.codec.decode(frame, &mut Inputs(&mut self.inputs));
         self.run();

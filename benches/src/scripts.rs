@@ -44,7 +44,7 @@ pub(crate) fn run() -> Result<(), String> {
     process::goal()
 }
 
-/// What a measurement came to, and its goal.
+/// Prints the figure of a measurement, and its goal.
 pub(crate) fn goal(what: &str, most: f64, unit: &str, figure: f64) {
     print(&json!({
         "bench": "scripts",
@@ -147,7 +147,7 @@ async fn waiting_together(scripts: &Scripts) -> Result<(), String> {
     Ok(())
 }
 
-/// What others notice of a script that computes for as long as it may, again and again.
+/// Measures how a script that computes for as long as it may, again and again, delays others.
 async fn beside_a_loop(scripts: &Scripts) -> Result<(), String> {
     let alone = p99_ms(&scripts.echo).await?;
     let looping = scripts.looping.clone();

@@ -50,7 +50,7 @@ pub(crate) fn run(kit: &Kit) -> Result<(), String> {
     Ok(())
 }
 
-/// What valgrind runs: a talk, and so many saves of it.
+/// The program that valgrind runs: a talk, and `saves` saves of it.
 pub(crate) fn save_often(kit: &Kit, minutes: &str, saves: &str) -> Result<(), String> {
     let number = |text: &str| {
         text.parse::<u32>()
@@ -63,7 +63,7 @@ pub(crate) fn save_often(kit: &Kit, minutes: &str, saves: &str) -> Result<(), St
     Ok(())
 }
 
-/// Of one save; `None` without valgrind.
+/// The instructions of one save; `None` without valgrind.
 fn instructions(minutes: u32) -> Result<Option<u64>, String> {
     let count = |saves: u32| {
         let arguments = ["saves", &minutes.to_string(), &saves.to_string()];

@@ -111,7 +111,7 @@ pub(crate) fn start_once(folder: &str) -> Result<(), String> {
     })
 }
 
-/// What all threads of this process have used so far.
+/// The processor time that all threads of this process have used so far.
 fn processor_ms() -> Result<f64, String> {
     let tasks = std::fs::read_dir("/proc/self/task").map_err(|error| error.to_string())?;
     let nanoseconds: u64 = tasks

@@ -136,7 +136,7 @@ fn beginning(number: u32) -> Batch {
     }
 }
 
-/// What a session asks before a change starts: as the core makes it.
+/// The request that a session makes before a change starts, in the core's form.
 fn request(number: u32) -> Batch {
     let mut nonce = [0; 16];
     nonce[..4].copy_from_slice(&number.to_le_bytes());
