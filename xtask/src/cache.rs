@@ -1,5 +1,5 @@
-//! What is kept once for this machine and not for each clone: tools, downloads, environments. Knows where it lies and how something comes
-//! into it, whole or not at all; knows none of what it holds.
+//! The cache that this machine has for all clones: tools, downloads, environments. Knows where it lies and how an entry is made, whole
+//! or not at all; knows nothing of the entries.
 
 use crate::parts::Missing;
 use std::ffi::OsString;
@@ -26,8 +26,8 @@ impl Cache {
         self.folder.join(name)
     }
 
-    /// What lies under a name. If nothing does, `make` is given the path of what it has to make. Another run that makes the same is waited
-    /// for, and what a run has left unfinished is removed.
+    /// The path of the entry of this name. If it is missing, `make` is given the path to make it at. Waits for another run that makes
+    /// the same entry, and removes the unfinished work of an earlier run.
     pub(crate) fn entry(
         &self,
         name: &str,

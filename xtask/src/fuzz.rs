@@ -12,13 +12,13 @@ const MINUTES: u64 = 3;
 const AT_ONCE: usize = 2;
 const PROGRAM: &str = "windlass-fuzz";
 const TARGET_VARIABLE: &str = "WINDLASS_FUZZ_TARGET";
-/// What was committed: an input or more for each parser, and what was found once.
+/// The committed inputs: one or more for each parser, and earlier finds.
 const SEEDS: &str = "fuzz/seeds";
-/// One input that takes longer hangs.
+/// An input that takes longer counts as a hang.
 const SECONDS_PER_INPUT_MAX: u64 = 10;
 const MEMORY_MIB_MAX: u64 = 2_048;
 const INPUT_BYTES_MAX: u64 = 65_536;
-/// What libFuzzer needs to see which way an input took. These are flags of the stable compiler.
+/// The flags that let libFuzzer see which way an input took. The stable compiler has them.
 const COVERAGE: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -29,7 +29,7 @@ const COVERAGE: &[&str] = &[
     "-Cdebug-assertions",
 ];
 
-/// What a contributor asks for on the command line.
+/// A contributor's request on the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     /// For all parsers together.

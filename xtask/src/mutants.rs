@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 const MINUTES: u64 = 60;
-/// What is mutated.
+/// The list of files that are mutated.
 const PATHS: &str = "xtask/mutants/paths.txt";
 /// Survivors with a reason.
 const SURVIVORS: &str = "xtask/mutants/survivors.txt";
@@ -29,7 +29,7 @@ const TIME_IS_UP: i32 = 124;
 const SOME_SURVIVED: i32 = 2;
 const SOME_TIMED_OUT: i32 = 3;
 
-/// What a contributor asks for on the command line.
+/// A contributor's request on the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     /// For all mutants together.
@@ -120,13 +120,13 @@ fn run(
     for package in ORACLES {
         command.args(["--test-package", package]);
     }
-    // Nobody looks at where they panic.
+    // The tests' debug information is not needed: it only says where a test panics.
     command.env("CARGO_PROFILE_TEST_DEBUG", "0");
     tools::with(workspace, &mut command, tools::MUTANTS);
     command.status().map_err(failed)
 }
 
-/// What is wrong with the outcome of a run: survivors that nobody has accepted.
+/// Problems in the outcome of a run: survivors that are not accepted.
 fn judged(
     output: &Path,
     status: ExitStatus,

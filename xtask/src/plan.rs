@@ -33,7 +33,7 @@ const FIREFOX_TESTS: &[&str] = &[
     "trouble.test.mjs",
 ];
 
-/// What is built on demand, and tested with the rest.
+/// Features that are built on demand, and tested with the rest.
 const FEATURES: &str = "windlass-app/documents,windlass-app/postgres,windlass-app/typescript";
 
 /// How `cargo clippy` itself has packages checked.
@@ -67,7 +67,7 @@ impl Build<'_> {
         command
     }
 
-    /// What is missing is installed where everything is to be tested.
+    /// Missing tools are installed only where everything is to be tested.
     fn tools(self) -> Tools {
         match self {
             Build::Usual => Tools::AsTheyAre,
@@ -76,7 +76,7 @@ impl Build<'_> {
     }
 }
 
-/// What needs nothing beyond the Rust toolchain.
+/// Runs the checks that need only the Rust toolchain.
 pub(crate) fn check(workspace: &Workspace, report: &mut Report) {
     check_build(workspace, report, Build::Usual);
 }
@@ -240,7 +240,7 @@ fn instruction_gate(workspace: &Workspace, report: &mut Report) {
     report.run("instructions of one call", command);
 }
 
-/// What users install, with the program of the tests in place of a release's.
+/// Tests the packages that users install, with the program of the tests in place of a release's.
 pub(crate) fn package_tests(workspace: &Workspace, report: &mut Report) {
     let mut node = workspace.command("node", "");
     node.arg("--version");

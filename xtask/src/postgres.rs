@@ -95,7 +95,7 @@ pub(crate) fn keep(workspace: &Workspace, report: &mut Report) {
 }
 
 impl Running {
-    /// What belongs to the server's user.
+    /// The folder that belongs to the server's user.
     fn state(&self) -> PathBuf {
         self.folder.join("state")
     }

@@ -1,5 +1,5 @@
-//! What is given out: for each kind of machine the program in an archive, the archive's checksum and npm's package of it, and the list
-//! of all parts that the program is built of (SBOM, CycloneDX 1.5). Knows the tools' command lines; decides no version.
+//! The files of a release: for each kind of machine the program in an archive, the archive's checksum and npm's package of it, and the
+//! list of all parts that the program is built of (SBOM, CycloneDX 1.5). Knows the tools' command lines; decides no version.
 
 use crate::parts::Missing;
 use crate::report::{Problem, Report};
@@ -12,7 +12,7 @@ use std::process::Command;
 const PROGRAM: &str = "windlass";
 const PACKAGE: &str = "windlass-app";
 const MANIFEST: &str = "crates/app/Cargo.toml";
-/// What is built on demand elsewhere: whoever takes an archive cannot build it.
+/// Features that are otherwise built on demand: users of an archive cannot build them.
 const FEATURES: &str = "windlass-app/documents,windlass-app/postgres,windlass-app/typescript";
 /// The SBOM's name without its ending. cargo-cyclonedx writes one beside every package's manifest.
 const PARTS: &str = "windlass.cdx";
@@ -25,7 +25,7 @@ const CREATOR: &str = "packaging/npm/create-windlass";
 pub(crate) struct Machine {
     name: &'static str,
     triple: &'static str,
-    /// What links for it on another machine. Static programs need the C library's own archive beside it.
+    /// The linker for this machine on another machine. Static programs need the C library's own archive beside it.
     linker: &'static str,
     npm: &'static str,
 }
@@ -45,7 +45,7 @@ const MACHINES: [Machine; 2] = [
     },
 ];
 
-/// What is asked for on the command line.
+/// A contributor's request on the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     machines: Vec<&'static Machine>,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const SEEDS: u64 = 10_000;
 pub(crate) const PROGRAM: &str = "windlass-soak";
 
-/// What a contributor asks for on the command line.
+/// A contributor's request on the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// One world, with everything that happens in it.
@@ -78,7 +78,7 @@ pub(crate) fn soak(workspace: &Workspace, report: &mut Report, request: &Request
     }
 }
 
-/// What `cargo xtask test` runs, which has built it with everything else.
+/// Runs the seeds for `cargo xtask test`, which has built the program with everything else.
 pub(crate) fn prove(workspace: &Workspace, report: &mut Report) {
     run(workspace, report, &Request::Seeds { seeds: SEEDS });
 }

@@ -25,7 +25,7 @@ const RELEASE_DAYS_MAX: u64 = 30;
 /// The line of `deny.toml` for yanked crates, and its stricter form for a release: daily builds do not ask the index.
 const YANKED: &str = "\nyanked = \"allow\"\n";
 const RELEASE_YANKED: &str = "\nyanked = \"deny\"\n";
-/// What a tool like ours asks of an advisory. Texts and links stay where they are, at <https://rustsec.org>.
+/// The fields of an advisory that a tool like ours needs. Texts and links stay where they are, at <https://rustsec.org>.
 const ADVISORY_FIELDS: &[&str] = &["id", "package", "date", "informational", "withdrawn"];
 const AFFECTED_FIELDS: &[&str] = &["arch", "os"];
 const VERSIONS_FIELDS: &[&str] = &["patched", "unaffected"];

@@ -44,7 +44,7 @@ impl Workspace {
         self.target().join("debug").join(name)
     }
 
-    /// What this machine keeps for all clones.
+    /// The cache that this machine has for all clones.
     pub(crate) fn cache(&self) -> Cache {
         Cache::of_this_machine(&self.target().join("cache"))
     }
@@ -98,7 +98,7 @@ impl Workspace {
     }
 }
 
-/// What a command that is expected to succeed prints.
+/// The output of a command that is expected to succeed.
 pub(crate) fn output_of(mut command: Command, name: &str) -> Result<String, Problem> {
     let output = command
         .output()

@@ -56,7 +56,7 @@ fn check_row(line: &str, read: impl Fn(&str) -> Option<String>) -> Result<(), St
     }
 }
 
-/// What becomes of a test that a row names.
+/// Whether the test that a row names is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Run,
