@@ -12,7 +12,7 @@ pub(crate) struct BadRequest(pub(crate) String);
 ///
 /// # Errors
 ///
-/// What the body is instead, for the client's developer.
+/// The body is no such object. The text says what it is instead, for the client's developer.
 pub(crate) fn object<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
     let said = |error: serde_json::Error| error.to_string();
     match body.trim_ascii_start().first() {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 pub enum Failure {
     /// It was asked rightly and could not do it: exit code 1.
     Failed(String),
-    /// What was wrong has been printed already: exit code 1.
+    /// The problem has been printed already: exit code 1.
     Said,
     /// It was asked wrongly: exit code 2.
     Usage(String),
@@ -16,7 +16,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Of an error whose text is fit for people.
+    /// A failure with the text of this error, which must be fit for people.
     pub fn of(error: impl std::fmt::Display) -> Self {
         Self::Failed(error.to_string())
     }

@@ -16,7 +16,7 @@ const FILE_NAME: &str = "access_keys.json";
 const LOCK_NAME: &str = "access_keys.lock";
 /// Bytes of the file; 100,000 keys take less.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// What every key begins with, so that one is known where it lies about.
+/// The prefix of every key, so that a leaked key is recognized.
 pub(crate) const KEY_PREFIX: &str = "wlk_";
 /// Characters of a key's name.
 const NAME_CHARACTERS_MAX: usize = 64;
@@ -38,7 +38,7 @@ pub(crate) struct StoredKey {
     pub(crate) tenant: Option<TenantId>,
 }
 
-/// What a new key is made with.
+/// The properties of a new key.
 pub(crate) struct NewKey {
     pub(crate) name: String,
     pub(crate) roles: BTreeSet<Role>,

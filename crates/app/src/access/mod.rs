@@ -30,14 +30,14 @@ use windlass_runtime::caller::{Proven, Validity};
 use windlass_runtime::client_key::ClientKey;
 use windlass_tool::kind::Mode;
 
-/// What stands before a ticket in `Sec-WebSocket-Protocol`.
+/// The prefix of a ticket in `Sec-WebSocket-Protocol`.
 const TICKET_PROTOCOL: &str = "ticket.";
 
 /// The address at the other end of a connection, in the extensions of each of its requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SocketPeer(pub(crate) IpAddr);
 
-/// Who may come in to one server.
+/// The rules of one server for who may use it.
 pub(crate) struct Access {
     pub(crate) is_required: bool,
     pub(crate) keys: Arc<KeyRing>,
@@ -49,7 +49,7 @@ pub(crate) struct Access {
     proxy: Option<ProxyRule>,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Voice,
@@ -62,7 +62,7 @@ pub(crate) enum Purpose {
     Other,
 }
 
-/// What a request shows of its caller.
+/// The evidence that a request gives of its caller.
 #[derive(Clone, Copy)]
 pub(crate) struct Showing<'a> {
     pub(crate) headers: &'a HeaderMap,

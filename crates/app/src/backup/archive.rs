@@ -182,7 +182,7 @@ impl Reader {
         }
         let mut hashing = Hashing::new(entry.take(file.bytes.saturating_add(1)));
         io::copy(&mut hashing, target).map_err(|error| match error.kind() {
-            // What the archive's own checksums find.
+            // Errors that the archive's own checksums find.
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other => {
                 damaged(&error.to_string())
             }

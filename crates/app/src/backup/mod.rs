@@ -26,15 +26,15 @@ const AUDIT_OUTSIDE: &str = "audit-outside";
 /// Folders in folders.
 const LEVELS_MAX: usize = 16;
 
-/// What came of a backup.
+/// The result of a backup.
 pub(crate) struct Made {
     pub(crate) files: usize,
     pub(crate) bytes: u64,
-    /// What of the data folder is not in it, each with the reason.
+    /// The parts of the data folder that are not in it, each with the reason.
     pub(crate) left_out: Vec<String>,
 }
 
-/// What came of a restoration.
+/// The result of a restoration.
 pub(crate) struct Restored {
     pub(crate) files: usize,
     pub(crate) made_at: String,
@@ -77,7 +77,7 @@ pub(crate) fn make(config: &Config, target: &Path) -> Result<Made, Failure> {
     let made = match written.and_then(|made| removed.map(|()| made).map_err(failed)) {
         Ok(made) => made,
         Err(failure) => {
-            // What is left of it says that it is no backup, by its name.
+            // A left-over file says by its name that it is no backup.
             let _ = remove_file(&part);
             return Err(failure);
         }
@@ -121,10 +121,10 @@ fn write(config: &Config, file: File, copy: &Path) -> Result<Made, Failure> {
     Ok(made)
 }
 
-/// What becomes of a file or a folder at the top of a data folder.
+/// How a file or a folder at the top of a data folder is treated.
 enum Place {
     Taken,
-    /// It is taken in another way, or says nothing beyond a process.
+    /// It is backed up in another way, or matters to one process only.
     Passing,
     LeftOut(&'static str),
 }
@@ -199,7 +199,7 @@ impl Taking {
             } else if kind.is_file() {
                 match File::open(&path) {
                     Ok(file) => {
-                        // What is written meanwhile is for the next backup.
+                        // Bytes that are written meanwhile belong to the next backup.
                         let bytes = file.metadata().map_err(failed)?.len();
                         self.add(&name, &path, file.take(bytes))?;
                     }
@@ -280,7 +280,7 @@ pub(crate) fn restore(archive: &Path, data: &Path) -> Result<Restored, Failure> 
         Ok(restored)
     });
     if restored.is_err() {
-        // What is left of it says that it is no data folder, by its name.
+        // A left-over folder says by its name that it is no data folder.
         let _ = fs::remove_dir_all(&part);
     }
     drop(lock);
@@ -326,7 +326,7 @@ fn fill(reader: &mut Reader, archive: &Path, part: &Path) -> Result<Restored, Fa
             .extract(file, &mut target)
             .map_err(|error| failure(archive, error))?;
     }
-    // What a server would refuse at its start is refused here, under the archive's name.
+    // Files that a server would refuse at its start are refused here, under the archive's name.
     let usable = check_database(part).map_err(|error| error.to_string());
     let usable = usable.and_then(|()| match ClientKey::open(part).and(ledger_key(part)) {
         Ok(_) => Ok(()),

@@ -1,5 +1,5 @@
-//! What the log of a conversation has of messages that were answered: the form of those entries, how they are written, and how
-//! they are found when a message comes again. Knows no turn.
+//! The entries of a conversation's log for messages that were answered: their form, how they are written, and how they are found when a
+//! message comes again. Knows no turn.
 
 use super::conversation::{AnswerNames, Conversation, Message};
 use super::record::TurnRecord;
@@ -103,11 +103,11 @@ pub(super) fn known_key(
     })
 }
 
-/// What is known of an idempotency key.
+/// Whether an idempotency key was used before, and with the same content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KnownKey {
     New,
-    /// It came with the same before; the answer is in memory where there is one.
+    /// It came with the same before; the answer is in memory if it was kept there.
     Same,
     /// It came with something else.
     Conflict,
@@ -118,7 +118,7 @@ pub(super) fn key_entry(key: &Message) -> NewEntry {
     entry(key.id.clone(), &key.id, content_body(key))
 }
 
-/// What keeps the answer of a turn that is over, under all names of its message. None where nobody can ask for it again.
+/// The entries that keep the answer of a turn that is over, under all names of its message. Empty where no client can ask for it again.
 pub(super) fn answer_entries(
     names: AnswerNames,
     record: &TurnRecord,

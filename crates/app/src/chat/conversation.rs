@@ -1,5 +1,5 @@
-//! One conversation that the server holds: whose it is, whether a turn of it runs, and the turns that can be heard again. What was
-//! said and done is in the store. Knows no model and no HTTP.
+//! One conversation that the server holds: its owner, whether a turn of it runs, and the turns that can be heard again. The store has
+//! its contents. Knows no model and no HTTP.
 
 use super::record::{TurnReader, TurnRecord, TurnWriter};
 use super::whose::Whose;
@@ -46,7 +46,7 @@ struct ConversationState {
     turns: VecDeque<KnownTurn>,
     /// The client's own account of a conversation that the store does not have.
     told: Vec<HistoryEntry>,
-    /// What the session by voice is to answer first.
+    /// The request that the session by voice has to answer first.
     pending_request: Option<String>,
     answers: VecDeque<KnownAnswer>,
     /// Idempotency keys that clients have used, the newest ones.
@@ -66,7 +66,7 @@ struct KnownTurn {
     answers: u32,
 }
 
-/// What the answer of a turn is kept as.
+/// The names under which the answer of a turn is kept.
 pub(super) struct AnswerNames {
     pub(super) message: Option<Message>,
     pub(super) keys: Vec<Message>,
@@ -155,13 +155,13 @@ pub(super) enum RecordedEnd {
     Unanswered,
 }
 
-/// What a message comes to.
+/// The result of a message's arrival.
 pub(crate) enum Claim {
     /// It is answered, or was, and can be heard here.
     Known(TurnReader),
-    /// Another one is being answered, to somebody who listens.
+    /// Another message is being answered, to a client that listens.
     Busy,
-    /// Its turn is to be run, written at the one end and read at the other.
+    /// Its turn has to run, written at the one end and read at the other.
     New {
         record: Arc<TurnRecord>,
         writer: TurnWriter,
@@ -171,10 +171,10 @@ pub(crate) enum Claim {
     },
 }
 
-/// What a client brings to be answered.
+/// A message that a client brings to be answered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
-    /// By what it is known when it comes again.
+    /// The name by which it is known when it comes again.
     pub(crate) message: Option<Message>,
     /// The same, as the client's idempotency key says it.
     pub(crate) key: Option<Message>,
@@ -384,7 +384,7 @@ impl Conversation {
         }
     }
 
-    /// What comes of an answer to a request that was given here; `None` where none was, or memory has it no more.
+    /// The outcome of an approval that was given here; `None` without one, or where memory has lost it.
     pub(super) fn outcome_of(
         &self,
         question: QuestionNumber,
@@ -441,8 +441,8 @@ impl Conversation {
         });
     }
 
-    /// A turn that has ended, while none other runs: one that never ran, or that has no answer, is forgotten, and its message may be sent
-    /// again. One that was broken off before its answer was complete is answered when its message comes again.
+    /// Notes the end of a turn, while no other turn runs. A turn that never ran, or has no answer, is forgotten, and its message may be
+    /// sent again. If a turn was broken off before its answer was complete, it is answered when its message comes again.
     pub(super) fn note_end(&self, record: &Arc<TurnRecord>, end: RecordedEnd) {
         let mut state = self.lock();
         match end {
@@ -488,11 +488,10 @@ impl Conversation {
         }
     }
 
-    /// Whether the same answer to a question is being given already, or was. Of many at once one gives it, and the others hear
-    /// what came of it.
+    /// Claims the right to answer an approval request. The first of several equal answers is given, and the others share its outcome.
     pub(crate) fn claim_answer(&self, question: QuestionNumber, approved: bool) -> AnswerClaim {
         let mut state = self.lock();
-        // An outcome that never came, or that may be another one the next time, is none.
+        // An answer without an outcome, or with one that may change the next time, does not count.
         state
             .answers
             .retain(|known| match &*known.outcome.borrow() {
@@ -516,7 +515,7 @@ impl Conversation {
         AnswerClaim::First(teller)
     }
 
-    /// What the session by voice is to answer first.
+    /// Sets the request that the session by voice has to answer first.
     pub(crate) fn ask_by_voice(&self, pending_request: Option<String>) {
         self.lock().pending_request = pending_request;
     }
@@ -525,7 +524,7 @@ impl Conversation {
         self.lock().pending_request.take()
     }
 
-    /// What the client told of the conversation when it began, once.
+    /// Takes the history that the client gave when the conversation began. Empty after the first time.
     pub(crate) fn take_told(&self) -> Vec<HistoryEntry> {
         std::mem::take(&mut self.lock().told)
     }

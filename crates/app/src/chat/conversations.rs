@@ -81,7 +81,7 @@ impl Conversations {
         }
     }
 
-    /// What was committed last.
+    /// The store, as of the last commit.
     pub(crate) fn store(&self) -> &dyn Store {
         self.shared.ledger.store()
     }
@@ -170,8 +170,8 @@ impl Conversations {
         })
     }
 
-    /// A conversation whose id the server has just made. Nobody else knows the id, so the store is not asked; the first session
-    /// opens the conversation there.
+    /// Makes a conversation whose id the server has just made. No other session knows the id, so the store is not asked; the first
+    /// session opens the conversation there.
     pub(crate) fn make(
         &self,
         id: &ConversationId,
@@ -203,7 +203,7 @@ impl Conversations {
         })
     }
 
-    /// What the session by voice is to answer first, once.
+    /// Takes the request that the session by voice has to answer first.
     pub(crate) fn take_pending_request(
         &self,
         tenant: &TenantId,
@@ -250,8 +250,8 @@ impl Conversations {
         conversation
     }
 
-    /// A turn of a conversation is over: what it takes from now on is counted. Those that rest longest leave memory where all
-    /// take too much.
+    /// A turn of a conversation is over: its memory is counted from now on. If all conversations take too much, those that have rested
+    /// longest leave memory.
     pub(crate) fn comes_to_rest(&self, conversation: &Arc<Conversation>) {
         let reference = &conversation.reference;
         let place = (reference.tenant.clone(), reference.conversation_id.clone());

@@ -31,7 +31,7 @@ pub(crate) struct HeldSession {
     lease: TextLease,
 }
 
-/// What a session of this user is begun with.
+/// The user's part of a session's beginning.
 pub(super) struct SessionMaker {
     pub(super) user_id: UserId,
     pub(super) client_id: ClientId,
@@ -39,7 +39,7 @@ pub(super) struct SessionMaker {
     pub(super) zone: Option<UserZone>,
     /// The page that the user is on, if the client has said.
     pub(super) page: Option<Page>,
-    /// Those of the caller whose request begins it.
+    /// The rights of the caller whose request begins the session.
     pub(super) rights: Rights,
     /// Whether that caller still counts.
     pub(super) validity: Validity,
@@ -54,14 +54,14 @@ pub(super) struct SessionMaker {
     pub(super) shown: Vec<(MessageKey, Vec<Image>)>,
 }
 
-/// What a session is begun with.
+/// Everything that a session begins with.
 pub(super) struct SessionRequest {
     pub(super) maker: SessionMaker,
     pub(super) reference: ConversationRef,
     pub(super) mode: Mode,
     pub(super) limits: Arc<Limits>,
     pub(super) settings: Arc<TextSettings>,
-    /// What the client says was said before, where the log has nothing of it.
+    /// The client's account of what was said before, for a log that has nothing of it.
     pub(super) history: Vec<HistoryEntry>,
     pub(super) past: Past,
     /// Whether there is a client who can be asked for consent.
@@ -131,7 +131,7 @@ impl ChatHost {
         });
         let (model, profile) = match first {
             Some(model) => (Arc::from(model.name.as_str()), model.profile.clone()),
-            // Nobody asks it anything, so that it may be any.
+            // Such a session asks no model, so any profile will do.
             None => {
                 let any = profile::openai_chat("", "").profile.model;
                 (Arc::default(), Arc::new(any))

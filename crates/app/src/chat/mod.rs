@@ -85,11 +85,11 @@ pub(crate) struct ChatHost {
     pub(crate) toolbox: Arc<ArcSwap<Toolbox>>,
     pub(crate) settings: Arc<TextSettings>,
     pub(crate) limits: Arc<Limits>,
-    /// Those of sessions by voice, for answers to questions that one has asked.
+    /// The limits of voice sessions, for answers to approval requests that a voice session has made.
     pub(crate) voice_limits: Arc<Limits>,
     /// Bytes of an entry of the log.
     pub(crate) entry_bytes_max: usize,
-    /// How long a resumable answer goes on that nobody reads.
+    /// How long a resumable answer goes on without a reader.
     pub(crate) resume_patience: Duration,
     pub(crate) world: SharedWorld,
     pub(crate) shared: Shared,
@@ -101,7 +101,7 @@ pub(crate) struct ChatHost {
     pub(crate) metrics: Arc<Metrics>,
     /// Pictures that users have shown.
     pub(crate) pictures: Arc<PictureFiles>,
-    /// What one message may hold of them.
+    /// The limits on the pictures of one message.
     pub(crate) picture_limits: PictureLimits,
     /// For what users do without a session.
     pub(crate) audit: Option<Arc<Audit>>,
@@ -257,7 +257,7 @@ impl ChatHost {
         }
     }
 
-    /// What is written where none of the tokens that were shown counts.
+    /// The answer to a message whose tokens are all invalid.
     fn nothing_answered(&self, conversation: ConversationId) -> Result<Answering, ChatRefusal> {
         let message_id = ids::message_id().map_err(|error| broken(&error))?;
         let (record, writer) = TurnRecord::new();
@@ -276,7 +276,7 @@ impl ChatHost {
         })
     }
 
-    /// What is said of a token that does not count.
+    /// The response to a token that is not valid.
     fn not_valid(&self) -> Arc<ToolResponse> {
         not_valid(&self.toolbox.load().version)
     }
@@ -457,7 +457,7 @@ impl ChatHost {
         if !sink.answers_nothing && !sink.is_broken_off {
             entries.extend(self.kept_answer(conversation, record));
         }
-        // One that was refused would be refused in every later request, too.
+        // A refused picture would be refused in every later request, too.
         if !session.has_refused_pictures() {
             entries.extend(shown);
         }
@@ -466,7 +466,7 @@ impl ChatHost {
             self.keep(conversation).await;
         }
         conversation.note_last_call(session.last_call());
-        // What it has begun comes to its end without it: the next turn opens a session of its own.
+        // The session's running calls end without this turn: the next turn opens a session of its own.
         let program_ends = self.completing.closed();
         let ending = conversation.ending();
         let (conversations, conversation) = (self.conversations.clone(), conversation.clone());
@@ -485,7 +485,7 @@ impl ChatHost {
         wait.min(self.settings.limits.turn_timeout)
     }
 
-    /// What keeps the answer of a turn in the log.
+    /// The entries that keep the answer of a turn in the log.
     fn kept_answer(&self, conversation: &Conversation, record: &Arc<TurnRecord>) -> Vec<NewEntry> {
         let Some(names) = conversation.names_of(record) else {
             return Vec::new();
@@ -586,7 +586,7 @@ impl ChatHost {
     }
 
     async fn past_of(&self, reference: &ConversationRef) -> Result<Past, ChatRefusal> {
-        // What a process that is dead has begun is known as that before the model is told of it.
+        // The calls that a dead process has begun are settled before the model is told of them.
         self.conversations.settle(reference).await;
         let (ledger, reference) = (self.shared.ledger.clone(), reference.clone());
         let read = tokio::task::spawn_blocking(move || Past::read(&*ledger, &reference)).await;
@@ -627,7 +627,7 @@ fn end_without_turn(sink: &mut dyn TurnSink, reason: FinishReason) {
     sink.flush();
 }
 
-/// What is said of a token that does not count.
+/// The response to a token that is not valid.
 fn not_valid(registry_version: &Arc<str>) -> Arc<ToolResponse> {
     let error = CallError::new(
         ErrorType::ConfirmationExpired,
@@ -644,7 +644,7 @@ fn refuse_blocked(user_id: &UserId, world: &dyn World) -> Result<(), ChatRefusal
     match world.blocks().blocked(user_id, clock::now_unix_ms()) {
         Ok(None) => Ok(()),
         Ok(Some(block)) => Err(ChatRefusal::Blocked(block)),
-        // Nobody gets around a block by breaking the store.
+        // A broken store lets no blocked user in.
         Err(error) => {
             tracing::error!(%error, "a chat could not begin");
             Err(ChatRefusal::Internal)

@@ -184,7 +184,7 @@ fn touch(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// What the log says of the pictures of a message.
+/// The log entry that names the pictures of a message.
 pub(super) fn shown_entry(message: MessageKey, names: &[PictureName]) -> NewEntry {
     let pictures = names
         .iter()
@@ -200,7 +200,7 @@ pub(super) fn shown_entry(message: MessageKey, names: &[PictureName]) -> NewEntr
     }
 }
 
-/// The pictures of messages that entries of a log name, oldest first. Those of messages that are known are left out.
+/// The pictures of messages that entries of a log name, oldest first. Known messages are left out.
 pub(super) fn shown(
     entries: &[Entry],
     is_known: impl Fn(&MessageKey) -> bool,
@@ -281,7 +281,7 @@ mod tests {
         let folder = data.path().join(FOLDER);
         let count = || fs::read_dir(&folder).unwrap().count();
         assert_eq!(count(), 2);
-        // What was changed is not shown.
+        // A picture whose file was changed is not shown.
         fs::write(folder.join(&second.hash), [9; 100]).unwrap();
         assert!(files.read(&second).is_none());
         files.remove_old(SystemTime::now() + DAY / 2).unwrap();

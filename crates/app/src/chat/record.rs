@@ -1,4 +1,5 @@
-//! What one turn wrote for its client, kept so that a client that asks again gets the same. Knows bytes, and who still reads them.
+//! The text that one turn wrote for its client, kept so that a client that asks again gets the same. Knows bytes, and who still reads
+//! them.
 
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -95,7 +96,7 @@ impl TurnRecord {
         self.lock().is_over
     }
 
-    /// Of memory.
+    /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.lock().bytes.len()
     }
@@ -170,7 +171,7 @@ impl Drop for TurnWriter {
 }
 
 impl TurnReader {
-    /// What came since the last time; `None` where nothing more comes.
+    /// The text since the last call; `None` at the end of the turn.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             {

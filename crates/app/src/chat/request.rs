@@ -1,6 +1,6 @@
-//! What a chat client sends: the body of `useChat`, and the short form `{"message": "…"}`. Takes of it what the server does
-//! not know better itself: the last message of the user, answers to requests for approval, and for a conversation that
-//! nobody knows its older text. Knows no conversation.
+//! The requests of a chat client: the body of `useChat`, and the short form `{"message": "…"}`. Takes only the parts that the server
+//! does not know better itself: the last message of the user, answers to approval requests, and the older text of a conversation that
+//! the server does not know. Knows no conversation.
 
 use super::picture::{PictureLimits, Pictures};
 use crate::body::BadRequest;
@@ -22,10 +22,10 @@ const MESSAGES_MAX: usize = 1_000;
 /// Bytes of older text that seed a conversation.
 const SEED_BYTES_MAX: usize = 64 * 1024;
 const TEXT_BYTES_MAX: usize = 256 * 1024;
-/// Answers to requests for approval in one body, the newest that are taken.
+/// The most answers to approval requests that are taken of one body: the newest.
 const ANSWERS_MAX: usize = 64;
 
-/// What a client wants.
+/// A client's request.
 #[derive(Clone, Debug)]
 pub(crate) struct ChatRequest {
     /// `None` where the client leaves it to the server.
@@ -38,9 +38,9 @@ pub(crate) struct ChatRequest {
     /// The user's answers to requests for approval, in their order.
     pub(crate) answers: Vec<ApprovalAnswer>,
     pub(crate) kind: RequestKind,
-    /// What was said before the request, as the client has it.
+    /// The conversation before the request, as the client has it.
     pub(crate) earlier: Vec<HistoryEntry>,
-    /// What the user showed before it.
+    /// The pictures that the user showed before it.
     pub(crate) pictures: Vec<(MessageKey, Vec<Image>)>,
     /// The client may leave and come back to the answer.
     pub(crate) is_resumable: bool,
@@ -152,7 +152,7 @@ pub(crate) fn check_id(id: &str) -> Result<(), BadRequest> {
     Ok(())
 }
 
-/// What is wanted, and at which message what was said before it ends.
+/// The request, and the position of its message: the earlier conversation ends there.
 fn kind(body: &Body, limits: PictureLimits) -> Result<(RequestKind, usize), BadRequest> {
     let again = match body.trigger.as_deref() {
         None | Some("submit-message") => false,
@@ -228,7 +228,7 @@ fn earlier_pictures(messages: &[Message], limits: PictureLimits) -> Vec<(Message
         for part in &message.parts {
             let is_file = part.get("type").and_then(Value::as_str) == Some("file");
             if let Some(url) = part.get("url").and_then(Value::as_str).filter(|_| is_file) {
-                // What was refused when it was new is not shown later.
+                // A picture that was refused when it was new is not shown later either.
                 drop(pictures.take(url));
             }
         }
@@ -248,7 +248,7 @@ fn earlier_pictures(messages: &[Message], limits: PictureLimits) -> Vec<(Message
     shown
 }
 
-/// What the user answered since they last said something. Older answers came with what was said after them.
+/// The user's answers since their last message. Older answers came with a later message.
 fn answers(messages: &[Message]) -> Vec<ApprovalAnswer> {
     let since = messages.iter().rposition(|message| message.role == "user");
     let messages = &messages[since.map_or(0, |at| at + 1)..];
@@ -339,7 +339,7 @@ fn earlier(messages: &[Message]) -> Vec<HistoryEntry> {
         let role = match message.role.as_str() {
             "user" => Role::User,
             "assistant" => Role::Assistant,
-            // What a client's system says is not this server's system.
+            // A system text of a client is no system text of this server.
             _ => continue,
         };
         let text = text_of(message);

@@ -54,7 +54,7 @@ impl ChatHost {
         Ok(self.standing_of(&whose, &known, caller))
     }
 
-    /// Those of the caller's in a conversation, for the client that has just given one; empty where the caller has none.
+    /// The caller's standing approvals in a conversation, for the client that has just given one; empty where the caller has none.
     pub(crate) async fn standing_approvals(
         &self,
         caller: &Caller,
@@ -67,7 +67,7 @@ impl ChatHost {
         )
     }
 
-    /// Those of a conversation that are the caller's, and stand now.
+    /// The standing approvals of a conversation that belong to the caller and are valid now.
     pub(super) fn standing_of(
         &self,
         whose: &Whose,
@@ -77,8 +77,8 @@ impl ChatHost {
         standing(whose, known, caller).map(standing_json).collect()
     }
 
-    /// What approval requests offer to have remembered, by the tools as they are now. Which of a tool's versions the user has, the
-    /// sessions know: the one that was asked about is judged.
+    /// The offers of approval requests to remember an approval, by the tools as they are now. Only sessions know which version of a
+    /// tool the user has, so the version of the request is judged.
     pub(super) fn remember_offers(&self) -> impl Fn(&Question) -> Option<RememberOffer> + use<> {
         let toolbox = self.toolbox.load_full();
         let (text, voice) = (self.limits.clone(), self.voice_limits.clone());

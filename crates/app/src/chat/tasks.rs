@@ -57,7 +57,7 @@ impl ChatHost {
                 known.user_id
             }
         };
-        // A client may have named users, whose names follow its own. One that has proven who it is speaks for itself alone.
+        // A client may have named users, whose names follow its own. A client that has proven who it is speaks for itself alone.
         let is_wide = wanted.conversation.is_none() && !is_proven_id(caller.client_id.as_str());
         let prefix = is_wide.then(|| format!("{}/", caller.client_id));
         let (ledger, tenant) = (self.shared.ledger.clone(), caller.tenant.clone());

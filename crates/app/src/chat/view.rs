@@ -1,4 +1,4 @@
-//! What became of an effect, and approval requests that wait, for their client. Knows the JSON of these answers, and no session.
+//! The states of effects, and waiting approval requests, for their client. Knows the JSON of these answers, and no session.
 
 use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, unavailable};
@@ -13,7 +13,7 @@ use windlass_tool::envelope::rfc3339;
 use windlass_tool::id::{CallNumber, EffectId};
 
 impl ChatHost {
-    /// What became of an effect of one of the caller's conversations. For all other callers the effect does not exist.
+    /// The state of an effect of one of the caller's conversations. For all other callers the effect does not exist.
     pub(crate) fn effect(
         &self,
         caller: &Caller,

@@ -166,7 +166,7 @@ mod tests {
                 Err(Foreign::Client),
                 Err(Foreign::Client),
             ),
-            // Who shows no id is nobody's owner; a token speaks for it.
+            // A client that shows no id owns nothing; a token speaks for it.
             ("c1", "c2", Passing, None, Err(Foreign::Client), Ok(())),
             ("c1", "c2", Kept, None, Err(Foreign::Client), Ok(())),
             ("c1/ada", "c1", Shown, Some("ada"), Ok(()), Ok(())),
@@ -179,7 +179,7 @@ mod tests {
                 Err(Foreign::User),
                 Err(Foreign::User),
             ),
-            // Nobody's: any caller may speak in it, and no client that shows itself may answer for another.
+            // A conversation without an owner: any caller may speak in it, and no client that shows itself may answer for another.
             ("*/ada", "c2", Passing, None, Ok(()), Ok(())),
             ("*/ada", "c2", Shown, None, Ok(()), Err(Foreign::Client)),
             (

@@ -179,7 +179,7 @@ fn open_store(arguments: &CallArguments, config: &Config) -> Result<Arc<dyn Stor
     Ok(Arc::new(store))
 }
 
-/// What was proven of the user whose call it is, as far as the command line is believed.
+/// The rights of the user who makes the call. The command line is believed.
 fn rights(user: &str, named: &[String]) -> Result<Rights, Failure> {
     match named.is_empty() && !is_proven_id(user) {
         true => Ok(Rights::Anonymous),

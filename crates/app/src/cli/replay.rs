@@ -68,7 +68,7 @@ fn registry(
     let recorded = |artifact: &Artifact| artifact.version() == header.registry_version;
     let at_hand = Artifact::load(&config.folders.data.join(ARTIFACT_FILE));
     let at_hand = at_hand.ok().filter(recorded);
-    // What the tools of the knowledge base take depends on what is in it, where they have to be built.
+    // If the tools have to be built, the knowledge base decides which arguments its tools take.
     let knowledge = match at_hand {
         Some(_) => nothing()?,
         None => runtime
@@ -185,7 +185,7 @@ fn compare(
     Ok(())
 }
 
-/// What is said of a journal that ends before its session does, as that of a process that was killed.
+/// The note on a journal that ends before its session does, as that of a killed process.
 fn missing_end(journal: &JournalFile, replay: &Replay) -> &'static str {
     match (journal.is_cut, replay.is_over()) {
         (true, false) => "; the last line is cut off, and the session's end is not in the journal",
@@ -262,7 +262,7 @@ fn seconds(at: Timestamp) -> String {
     )
 }
 
-/// What a journal of any version begins with.
+/// The beginning of a journal of any version.
 #[derive(Deserialize)]
 struct Form {
     header: FormHeader,
@@ -277,7 +277,7 @@ struct FormHeader {
 struct JournalFile {
     name: String,
     lines: BufReader<File>,
-    /// Of the line that was read last, from 1.
+    /// The number of the line that was read last, from 1.
     line: u64,
     /// That line has no end, and was not read.
     is_cut: bool,

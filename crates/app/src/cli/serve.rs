@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &ServeArguments, handlers: Handlers) -> Result<(), 
         watch: arguments.watch,
     };
     let outcome = runtime.block_on(serve(setup, first_key, signals));
-    // What a handler still does on a thread for blocking work is not waited for.
+    // Blocking work that a handler still does on its thread is not waited for.
     runtime.shutdown_background();
     outcome
 }
@@ -141,7 +141,7 @@ impl FirstKey {
         );
     }
 
-    /// Nobody has seen the key of a start that failed.
+    /// Revokes the key of a start that failed: it was never shown.
     fn take_back(&self) {
         let revoke = KeyChange::Revoke { name: OPERATOR };
         if let Err(error) = KeyFile::of(&self.data).change(revoke) {

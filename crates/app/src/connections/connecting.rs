@@ -214,7 +214,7 @@ impl ConnectionDesk {
         let (desk, put, unkept) = (self.clone(), slot.clone(), kept.clone());
         let written = blocking(move || desk.vault.put(&put, &kept)).await;
         if let Err(problem) = written.and_then(|put| Ok(put?)) {
-            // Nobody could use the tokens, or end them.
+            // Tokens that are not stored could be neither used nor revoked.
             self.take_back(&slot, &unkept).await;
             return Err(problem);
         }

@@ -140,7 +140,7 @@ impl ConnectionDesk {
     }
 }
 
-/// Those of one tenant's users.
+/// The connections of one tenant's users.
 pub(super) struct TenantsConnections {
     desk: Arc<ConnectionDesk>,
     tenant: TenantId,

@@ -106,7 +106,7 @@ impl Kept {
     }
 }
 
-/// What a list has of a connection.
+/// A connection, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) slot: Slot,
@@ -156,7 +156,7 @@ impl Vault {
         &self.sealer
     }
 
-    /// A connection, if there is one. One that cannot be read is none, and the log says so: the user can connect anew.
+    /// A connection, if there is one. An unreadable connection counts as none, and the log says so: the user can connect anew.
     pub(super) fn read(&self, slot: &Slot) -> Result<Option<Kept>, VaultError> {
         let path = self.path(slot);
         let text = match read_file(&path) {

@@ -1,5 +1,4 @@
-//! What the machine has to have: the right time, a free port, folders that can be used, the weights of the local model. Knows no
-//! service.
+//! Checks of the machine: the right time, a free port, folders that can be used, the weights of the local model. Knows no service.
 
 use super::Finding;
 use super::services::ServiceClock;

@@ -24,14 +24,14 @@ pub(crate) enum Verdict {
     Wrong,
 }
 
-/// What was found about one thing.
+/// The finding of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
-    /// What was looked at, in a word.
+    /// The name of the check, in a word.
     pub(crate) check: &'static str,
     pub(crate) verdict: Verdict,
     pub(crate) what: String,
-    /// What to do; nothing where all is well.
+    /// The fix; `None` where all is well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cure: Option<String>,
 }
@@ -65,7 +65,7 @@ impl Finding {
     }
 }
 
-/// What is examined, and how.
+/// The subject of an examination, and its limits.
 pub(crate) struct Examination<'a> {
     pub(crate) config: &'a Arc<Config>,
     pub(crate) handlers: &'a Handlers,

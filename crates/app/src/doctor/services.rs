@@ -21,7 +21,7 @@ const GEMINI_KEY_HEADER: &str = "x-goog-api-key";
 const BODY_BYTES_MAX: usize = 16 * 1024;
 /// An answer to so small a question that takes longer is worth a word.
 const SLOW: Duration = Duration::from_secs(3);
-/// What the services said, and what time it is for them.
+/// The findings about the services, and the time by their clocks.
 pub(super) struct Asked {
     pub(super) findings: Vec<Finding>,
     pub(super) clocks: Vec<ServiceClock>,
@@ -218,7 +218,7 @@ fn text(config: &Config) -> Plan {
     }))
 }
 
-/// What finds records by meaning, where it is a service.
+/// The plan for the embedder, where it is a service.
 fn knowledge(config: &Config) -> Plan {
     const CHECK: &str = "embedder";
     let knowledge = &config.knowledge;
@@ -413,7 +413,7 @@ impl Service {
         }
     }
 
-    /// What keeps an answer away, and what to do about it.
+    /// The finding about a service that gives no answer, with the fix.
     fn unreachable(&self, error: &HttpError) -> Finding {
         let own = match self.is_own {
             true => "start that server, or correct its address",

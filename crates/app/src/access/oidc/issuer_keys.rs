@@ -29,7 +29,7 @@ pub(super) enum KeyProblem {
     Unavailable,
 }
 
-/// What an issuer publishes of itself.
+/// The metadata that an issuer publishes.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Discovery {
     issuer: String,

@@ -48,7 +48,7 @@ pub(crate) enum TokenProblem {
     KeysUnavailable,
 }
 
-/// What is believed of one provider.
+/// The trusted settings of one provider, and its keys.
 pub(crate) struct Oidc {
     issuer: String,
     audience: String,
@@ -228,7 +228,7 @@ fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
     segments.try_fold(first, |value, segment| value.get(segment))
 }
 
-/// A list of roles, or one text with spaces between them. What cannot be a role is none.
+/// A list of roles, or one text with spaces between them. Skips words that cannot be a role.
 fn roles_of(claim: Option<&Value>) -> Vec<Role> {
     match claim {
         Some(Value::Array(roles)) => roles

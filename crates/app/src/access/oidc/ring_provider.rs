@@ -1,4 +1,4 @@
-//! What checks signatures for the library that reads tokens: ring, as for TLS. Makes no signature. Knows no claim.
+//! Checks signatures for the library that reads tokens: with ring, as for TLS. Makes no signature. Knows no claim.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind, new_error};

@@ -1,5 +1,5 @@
-//! The way of a browser to the provider and back: authorization code with PKCE. What has to be known again travels in a sealed
-//! cookie. Knows no route.
+//! The way of a browser to the provider and back: authorization code with PKCE. A sealed cookie carries the state between the two.
+//! Knows no route.
 
 use super::fetch::FetchLimits;
 use super::issuer_keys::{Discovery, discover, limits_of};
@@ -31,7 +31,7 @@ pub(super) struct SignIn {
     limits: FetchLimits,
 }
 
-/// What has to be known again when the browser comes back.
+/// The state that is needed when the browser comes back.
 #[derive(Serialize, Deserialize)]
 struct Way {
     state: String,
@@ -76,7 +76,7 @@ impl SignIn {
         }))
     }
 
-    /// What the token endpoint is sent.
+    /// The headers and the form for the token endpoint.
     fn exchange(&self, code: &str, way: &Way) -> (Vec<(HeaderName, HeaderValue)>, String) {
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
         let mut headers = vec![(CONTENT_TYPE, kind)];
@@ -216,7 +216,7 @@ fn problem_of(problem: TokenProblem) -> SignInProblem {
     }
 }
 
-/// What the provider sends the browser back with.
+/// The query with which the provider sends the browser back.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Returned {
     #[serde(default)]

@@ -222,7 +222,7 @@ impl TrialFolder {
 
 impl Drop for TrialFolder {
     fn drop(&mut self) {
-        // What is left of it disturbs nobody.
+        // A left-over folder is harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -321,7 +321,7 @@ pub(super) fn step_done(line: &str) {
     }
 }
 
-/// What became of each tool, for programs.
+/// Writes the tools. Returns the outcome for each tool, for programs.
 pub(super) fn write(
     tools: &Path,
     source: &str,

@@ -26,7 +26,7 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     bench.runtime.block_on(bench.maker.demand_model())?;
     let options = Options {
         data: Some(bench.config.folders.data.join(FOLDER)),
-        // What is measured is how well each way finds, so that each is given its time.
+        // Each way to search is given its time, because only the quality is measured.
         patience: Patience {
             voice_ms: 60_000,
             text_ms: 60_000,

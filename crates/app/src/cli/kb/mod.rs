@@ -224,7 +224,7 @@ fn search(arguments: &SearchArguments) -> Result<(), Failure> {
     };
     let answer = bench.runtime.block_on(base.search(request));
     let answer = answer.map_err(|error| match error {
-        // Of what was asked for.
+        // Mistakes in the request itself.
         KnowledgeError::UnknownNamespace { .. } | KnowledgeError::InvalidFilter(_) => {
             Failure::Usage(error.to_string())
         }

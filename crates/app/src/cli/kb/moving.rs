@@ -13,7 +13,7 @@ use windlass_tool::sensitive::Sensitive;
 pub(super) fn run(arguments: &MoveArguments) -> Result<(), Failure> {
     let schemes = ["postgres://", "postgresql://"];
     let is_address = |to: &String| schemes.iter().any(|scheme| to.starts_with(scheme));
-    // What it is instead is not shown: it may hold a password.
+    // The wrong value is not shown: it may hold a password.
     if arguments.to.as_ref().is_some_and(|to| !is_address(to)) {
         return Err(Failure::Usage(
             "--to is no address of a database: write postgres://user:password@host/database"
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &MoveArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What became of a base that was written into a database, as JSON and in words.
+/// Writes a base into a database. Returns the outcome as JSON and in words.
 pub(super) fn publish(
     bench: &Bench,
     address: Sensitive<String>,

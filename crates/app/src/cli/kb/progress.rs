@@ -11,7 +11,7 @@ const BETWEEN: Duration = Duration::from_millis(100);
 pub(super) struct Bar {
     is_shown: bool,
     drawn: Option<Instant>,
-    /// What is counted.
+    /// The noun for the counted items.
     noun: &'static str,
 }
 

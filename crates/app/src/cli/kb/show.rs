@@ -1,4 +1,4 @@
-//! What `windlass kb` prints for people. Knows no file and no search.
+//! The output of `windlass kb` for people. Knows no file and no search.
 
 use crate::printer::Printer;
 use serde_json::{Value, json};

@@ -61,10 +61,10 @@ struct ImportArguments {
     server: Vec<String>,
     #[command(flatten)]
     taking: TakingArguments,
-    /// What stands before the id of each tool, so that it takes no other one's
+    /// The prefix of each tool's id, so that it takes no other tool's id
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     prefix: Option<String>,
-    /// What the server is called in the configuration; without it, a name is made of its address or command
+    /// The server's name in the configuration; without it, a name is made of its address or command
     #[arg(long, value_name = "NAME", value_parser = server_name)]
     name: Option<String>,
     /// A variable of the environment that a command is given; repeatable

@@ -39,7 +39,7 @@ pub(super) struct ServeArguments {
 }
 
 pub(super) fn run(arguments: &ServeArguments, handlers: Handlers) -> Result<(), Failure> {
-    // What is before a slash would be read as whose user it is.
+    // The part before a slash would be read as the client that named the user.
     if !is_user_name(&arguments.user) || arguments.user.contains('/') {
         let problem = "--user has to be a printable id without a slash";
         return Err(Failure::Usage(problem.to_owned()));
