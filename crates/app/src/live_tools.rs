@@ -21,7 +21,7 @@ pub(crate) struct LiveTools {
     pub(crate) workshop: Arc<Workshop>,
     pub(crate) toolbox: Arc<ArcSwap<Toolbox>>,
     changes: Changes,
-    /// Of the knowledge base, as the tools have them.
+    /// The vocabulary of the knowledge base, as the tools have it.
     words: Vocabularies,
 }
 

@@ -1,5 +1,5 @@
-//! The log: to standard error, as text or JSON, and the hook that turns a panic into one line of it. Never logs what users
-//! or models say. What others say, as in the errors of a provider, goes through the redaction on its way.
+//! The log: to standard error, as text or JSON, and the hook that turns a panic into one line of it. Never logs the words of users or
+//! models. External text, as in the errors of a provider, is redacted on its way.
 
 use std::io::{self, Write};
 use tracing_subscriber::filter::LevelFilter;

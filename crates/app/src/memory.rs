@@ -9,7 +9,7 @@ use windlass_tool::handler::{
 };
 use windlass_tool::id::TenantId;
 
-/// What stands before an entry's number in the id of a call.
+/// The prefix of an entry's number in the id of a call.
 const ID: &str = "c-";
 /// Entries that are read at once, and that one request looks at.
 const CHUNK: usize = 200;

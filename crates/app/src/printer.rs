@@ -128,15 +128,14 @@ impl Printer {
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
 
-    /// What is good to know and need not be: nothing where little is to be said.
+    /// Prints a hint: useful, but not needed. With `-q` nothing is printed.
     pub(crate) fn hint(self, line: &str) {
         if self.manner().loudness > Loudness::Quiet {
             self.problem(line);
         }
     }
 
-    /// What is wrong with a tool, with the word for how bad that is in its colour. A note that asks for nothing is for those who
-    /// want to hear everything.
+    /// Prints a problem with a tool, after a coloured word for its severity. A note that needs no action is printed only with `-v`.
     pub(crate) fn finding(self, problem: &Problem) {
         let loudness = self.manner().loudness;
         let least = match problem.severity {

@@ -152,7 +152,7 @@ pub(crate) fn model_of(config: &Config) -> &str {
     }
 }
 
-/// What the model is known to do: its row of the built-in table, with the configuration's changes.
+/// The model's capabilities: its row of the built-in table, with the configuration's changes.
 pub(crate) fn profile_of(config: &Config) -> Arc<ModelProfile> {
     Arc::new(configured(config, model_of(config), found_profile(config)).model)
 }
@@ -171,7 +171,7 @@ fn found_profile(config: &Config) -> FoundProfile {
     }
 }
 
-/// A profile with the configuration's changes of it. What an operator should know of the model goes into the log.
+/// A profile with the configuration's changes. Notes on the model for the operator go into the log.
 pub(crate) fn configured(config: &Config, model: &str, found: FoundProfile) -> Profile {
     let found = changed(config, model, found);
     if let Some(note) = &found.note {
@@ -210,7 +210,7 @@ pub(crate) fn check_provider_tools(
     )))
 }
 
-/// What all sessions with the provider share.
+/// The settings that all sessions with the provider share.
 #[derive(Clone, Debug)]
 pub(crate) enum Settings {
     GeminiLive(Arc<GeminiLiveSettings>),

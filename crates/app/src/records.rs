@@ -155,7 +155,7 @@ pub(crate) fn open_journal(config: &Config) -> Result<Option<Arc<Journal>>, Fail
     Ok(Some(Arc::new(journal)))
 }
 
-/// What a store of this process is opened with.
+/// The settings of this process's store.
 pub(crate) fn store_settings(
     key: ServerKey,
     limits: StoreLimits,
@@ -168,7 +168,7 @@ pub(crate) fn store_settings(
     })
 }
 
-/// What all sessions share, with those that watch them.
+/// The parts that all sessions share, with their subscribers.
 pub(crate) fn shared(
     ledger: Arc<dyn Ledger>,
     audit: Option<Arc<Audit>>,

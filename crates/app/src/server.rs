@@ -63,12 +63,12 @@ pub use windlass_config as config;
 
 /// Connections that wait in the system until they are accepted.
 const CONNECTIONS_WAITING_MAX: u32 = 1_024;
-/// What the sessions' own time to end is exceeded by before they are left to themselves.
+/// The extra time after the sessions' own time to end, before they are left to themselves.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 /// How often it is looked whether the store has been let go of.
 const RELEASE_PAUSE: Duration = Duration::from_millis(2);
 
-/// What a server is started with.
+/// Everything that a server starts with.
 pub struct Setup {
     pub config: Config,
     /// The code of the tools: [`windlass_handlers::builtin()`], and a program's own.
@@ -89,7 +89,7 @@ pub struct Server {
     records: Records,
     shutdown_timeout: Duration,
     sweeping: JoinHandle<()>,
-    /// Nobody else opens its folder while anything of the server holds it.
+    /// The store's folder stays locked while any part of the server holds the store.
     store: Arc<dyn Store>,
     watch: Option<Watch>,
     refresher: Refresher,
@@ -324,7 +324,7 @@ fn open_store(held: HeldFolder) -> Result<Arc<dyn Store>, Failure> {
     Ok(Arc::new(store))
 }
 
-/// What the process before was about when it ended counts as unknown before anybody asks.
+/// Settles the attempts of the process before: they count as unknown before the first request comes.
 fn settle_left(store: &SqliteStore) -> Result<(), StoreUnavailable> {
     loop {
         let lapsed = store.due()?.lapsed;
@@ -342,7 +342,7 @@ fn settle_left(store: &SqliteStore) -> Result<(), StoreUnavailable> {
     }
 }
 
-/// What the store keeps: of conversations nothing for longer than the chat knows them.
+/// The store's limits: a conversation is kept no longer than the chat knows it.
 fn kept(config: &Config) -> StoreLimits {
     let idle_ms = config.text.conversation_idle_seconds.get() * 1_000;
     let limits = config.store.limits(&config.shares, &config.tasks);

@@ -22,7 +22,7 @@ const ANSWER_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// The longest that a tool may wait for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What makes pictures.
+/// The service that makes pictures.
 pub(crate) fn images(config: &Config) -> Arc<dyn Images> {
     let settings = &config.images;
     let bytes_max = settings.picture_bytes_max.count();
@@ -56,7 +56,7 @@ pub(crate) fn images(config: &Config) -> Arc<dyn Images> {
     })
 }
 
-/// What searches the web.
+/// The service that searches the web.
 pub(crate) fn web_search(config: &Config) -> Arc<dyn WebSearch> {
     let settings = &config.search;
     let way = Way {

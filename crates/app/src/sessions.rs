@@ -27,7 +27,7 @@ pub(crate) struct VoiceLease {
     conversation: (TenantId, ConversationId),
 }
 
-/// Those by text.
+/// The open sessions by text.
 #[derive(Default)]
 pub(crate) struct TextSessions(Mutex<HashMap<SessionId, Arc<str>>>);
 

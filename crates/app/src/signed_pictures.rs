@@ -1,5 +1,5 @@
-//! The addresses of pictures that calls bring back: signed, and good for a time. Whoever is given one can follow it until then. Knows no file
-//! and no conversation.
+//! The addresses of pictures that calls bring back: signed, and good for a time. Anyone with an address can follow it until then. Knows
+//! no file and no conversation.
 
 use std::sync::Arc;
 use windlass_runtime::client_key::{ClientKey, Purpose};

@@ -53,7 +53,7 @@ fn distinct(examples: impl Iterator<Item = String>) -> Vec<String> {
     new.take(SUGGESTIONS_MAX).collect()
 }
 
-/// What a user says in the first example of a guide: a line that is bold and in quotation marks.
+/// The user's words in the first example of a guide: a line that is bold and in quotation marks.
 fn first_example(documentation: &str) -> Option<String> {
     let said = documentation.lines().find_map(|line| {
         let bold = line.trim().strip_prefix("**")?.strip_suffix("**")?;

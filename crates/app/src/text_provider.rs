@@ -30,10 +30,10 @@ const VERTEX_VERSION: &str = "v1beta1";
 /// Google's own header for keys, which keeps them out of addresses.
 const GEMINI_KEY_HEADER: &str = "x-goog-api-key";
 
-/// What a conversation holds beside the pictures of one message.
+/// Bytes of a conversation beside the pictures of one message.
 const LOG_BYTES_BESIDE_IMAGES: usize = 1 << 20;
 
-/// What the page and the log say of the provider.
+/// The provider's name on the page and in the log.
 pub(crate) fn name(provider: TextProvider) -> &'static str {
     match provider {
         TextProvider::Gemini => "gemini",

@@ -411,14 +411,14 @@ pub(crate) struct Toolbox {
     pub(crate) version: Arc<str>,
     pub(crate) voice: Arc<ModeKit>,
     pub(crate) text: Arc<ModeKit>,
-    /// Those of the requests that are each a session of its own.
+    /// The tools of requests that are each a session of their own.
     pub(crate) completions: Arc<ModeKit>,
-    /// What the prompts begin with.
+    /// The texts that the prompts begin with.
     texts: Arc<Texts>,
 }
 
 impl Toolbox {
-    /// Has read what the first calls of its tools would have to read first. Nobody waits for it.
+    /// Reads ahead the files that the first calls of its tools would have to read. Runs on a thread of its own.
     pub(crate) fn prepare_handlers(&self) {
         let registry = &self.text.all().registry;
         let preparations = registry.all_versions();
@@ -494,7 +494,7 @@ impl Declared {
 /// with versions adds as many again.
 const VARIANTS_MAX: usize = 64;
 
-/// What a mode's tools are made ready from.
+/// The ingredients of a mode's tools.
 struct Recipe {
     /// Each tool in the version for everybody whom no rule names.
     registry: Registry,
@@ -505,7 +505,7 @@ struct Recipe {
     provider_tools: BTreeSet<ProviderTool>,
     guides_tokens_max: u64,
     retrieval_calls_max: u32,
-    /// What conditions read of the configuration.
+    /// The configuration's values that conditions read.
     values: Arc<Values>,
 }
 
@@ -513,7 +513,7 @@ struct Recipe {
 pub(crate) struct ModeKit {
     recipe: Recipe,
     all: Arc<ModeTools>,
-    /// Those that are not for everybody.
+    /// The tools that only some users get.
     restricted: Vec<Arc<Tool>>,
     variants: Mutex<Variants>,
 }
@@ -556,7 +556,7 @@ impl Variants {
     }
 }
 
-/// What makes the tools of one session others than those of most.
+/// The difference between the tools of one session and the usual ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Variant {
     withheld: BTreeSet<ToolId>,
@@ -581,7 +581,7 @@ impl ModeKit {
         &self.all
     }
 
-    /// What conditions read in a session of a user who lives there, beside who the user is.
+    /// The facts that conditions read in a session of a user who lives there, beside those about the user.
     pub(crate) fn given(&self, zone: Option<&UserZone>) -> Given {
         Given {
             clock: clock::local_clock(zone),
@@ -589,7 +589,7 @@ impl ModeKit {
         }
     }
 
-    /// What a session is offered that begins with these facts.
+    /// The tools of a session that begins with these facts.
     pub(crate) fn offered_to(&self, facts: &Facts<'_>) -> Arc<ModeTools> {
         let choice = self.recipe.choice(facts);
         let usual = self.restricted.iter();
@@ -659,9 +659,9 @@ impl Recipe {
     }
 }
 
-/// What the sessions share that are offered the same tools of one mode.
+/// The state of all sessions that are offered the same tools of one mode.
 pub(crate) struct ModeTools {
-    /// All tools of the mode, those among them that are not offered.
+    /// All tools of the mode, also those that are not offered.
     pub(crate) registry: Arc<Registry>,
     offered: Registry,
     mode: Mode,
@@ -676,7 +676,7 @@ pub(crate) struct ModeTools {
 }
 
 impl ModeTools {
-    /// Those that a model is offered.
+    /// The tools that a model is offered.
     pub(crate) fn offered(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.offered.declared(self.mode)
     }

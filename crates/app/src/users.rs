@@ -3,7 +3,7 @@
 use windlass_runtime::caller::is_proven_id;
 use windlass_tool::id::{ClientId, UserId};
 
-/// What stands before a claim that would look like one of them.
+/// The prefix of a claim that would look like a proven id.
 const CLAIMED: &str = "claimed:";
 /// Characters of a name, as in the client's own claim.
 pub(crate) const NAME_CHARACTERS_MAX: usize = 128;

@@ -49,7 +49,7 @@ impl Host for VoiceHost {
                 true,
             ),
         };
-        // Nobody can know a conversation whose id has just been made.
+        // The id has just been made, so no store knows the conversation.
         let known = match is_new {
             true => None,
             false => self
@@ -202,7 +202,7 @@ impl VoiceHost {
                 until_unix_ms: block.until_unix_ms,
                 farewell_message: block.farewell_message,
             }),
-            // Nobody gets around a block by breaking the store.
+            // A broken store lets no blocked user in.
             Err(error) => {
                 tracing::error!(%error, "a session could not begin");
                 Err(internal())

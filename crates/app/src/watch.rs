@@ -70,8 +70,8 @@ impl Changes {
         KnowledgeChanges::told_to(self.bell.sender.clone())
     }
 
-    /// Takes changes up from now on. `served` are the words with which the host's tools were built. Those of the folder
-    /// count only where it is watched.
+    /// Follows changes from now on. `served` are the words with which the host's tools were built. Changes of the folder count only
+    /// with `is_watching`.
     pub(crate) fn follow(
         self,
         workshop: Arc<Workshop>,

@@ -45,9 +45,9 @@ pub(crate) struct SharedWorld {
     pub(crate) handovers: Option<Arc<HandoverDesk>>,
     /// The accounts that users have connected; a single call has none, and neither has a server without such services.
     pub(crate) connections: Option<Arc<ConnectionDesk>>,
-    /// What keeps tasks; a single call has none.
+    /// The ledger, which keeps tasks; a single call has none.
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
-    /// Whose conversations those are that are asked about.
+    /// The tenant of the conversations that tools may ask about.
     tenant: TenantId,
 }
 

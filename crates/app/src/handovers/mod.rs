@@ -28,7 +28,7 @@ use windlass_tool::sensitive::Sensitive;
 /// The folder in the data folder, and what the names of its files end with.
 const FOLDER: &str = "handovers";
 const ENDING: &str = ".json";
-/// What the name of a file ends with that is still being written.
+/// The ending of a file's name while the file is being written.
 const PART_ENDING: &str = ".part";
 /// Files that are read at the start, and bytes of each: a ticket with as many answers as it takes, of four bytes a character, has
 /// fewer.
@@ -138,7 +138,8 @@ impl HandoverDesk {
         (shown.collect(), left_out)
     }
 
-    /// Takes a person's answer; the ticket with it, and the answer's place. One that says the same as an earlier one is that one.
+    /// Takes a person's answer. Returns the ticket with it, and the answer's position. An answer equal to an earlier one counts as that
+    /// one.
     pub(crate) fn reply(
         &self,
         tenant: &TenantId,
@@ -301,10 +302,9 @@ impl HandoverDesk {
     }
 }
 
-// What the conversations are told.
+// Delivery of answers to the conversations.
 impl HandoverDesk {
-    /// Tickets with answers that their conversations have not been told: the process that took them ended before, or the log took
-    /// nothing.
+    /// Tickets with answers that their conversations have not got: the process that took them ended before, or the log took nothing.
     pub(crate) fn undelivered(&self) -> Vec<Ticket> {
         let tickets = self.lock();
         let undelivered = tickets.values().filter(|ticket| ticket.has_undelivered());
@@ -547,7 +547,7 @@ fn read_all(folder: &Path) -> io::Result<BTreeMap<String, Ticket>> {
     Ok(tickets)
 }
 
-/// What a process that ended has not written to its end.
+/// Removes the unfinished file of an ended process.
 fn remove_part(path: &Path) {
     if let Err(error) = fs::remove_file(path) {
         tracing::warn!(file = %path.display(), %error, "a ticket that was not written to its end cannot be removed");
@@ -718,7 +718,7 @@ mod tests {
             REPLIES_MAX
         );
 
-        // What no windlass has written is left where it is.
+        // A file that no windlass has written is left where it is.
         let path = second.path("big");
         fs::write(
             &path,

@@ -7,7 +7,7 @@ use windlass_tool::handler::{Handover, NewHandover, Urgency};
 use windlass_tool::id::{ConversationId, TenantId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
-/// Of the form in which it is kept.
+/// The version of the stored form.
 const VERSION: u32 = 1;
 /// Characters of an id.
 const ID_CHARACTERS_MAX: usize = 64;
@@ -37,7 +37,7 @@ pub(crate) struct Ticket {
     pub(crate) is_sent: bool,
 }
 
-/// What a person has answered.
+/// A person's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,12 +78,12 @@ impl Ticket {
         }
     }
 
-    /// Nobody has answered.
+    /// Whether it has no answer yet.
     pub(crate) fn is_open(&self) -> bool {
         self.replies.is_empty()
     }
 
-    /// Somebody has answered, and the conversation has every answer.
+    /// Whether it has an answer, and the conversation has every answer.
     pub(super) fn is_settled(&self) -> bool {
         !self.is_open() && !self.has_undelivered()
     }

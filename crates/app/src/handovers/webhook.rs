@@ -22,7 +22,7 @@ pub(crate) struct Webhook {
     way: Arc<dyn Http>,
 }
 
-/// What the configuration says of it.
+/// The configuration of a webhook.
 pub(crate) struct WebhookSettings<'a> {
     /// The part of the configuration.
     pub(crate) section: &'static str,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Beside the tool's own files: what the last import wrote, to tell the source's changes from the author's.
 const ORIGIN_FILE: &str = "imported.json";
 
-/// What the last import of a tool wrote.
+/// The record of a tool's last import.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Origin {
     /// The title of the description.
@@ -45,7 +45,7 @@ impl Origin {
 /// Fields by which an author makes a tool less strict: a tool that is to be reviewed again loses them.
 const LOOSENING: [&str; 2] = ["remember", "repeatable"];
 
-/// What becomes of one tool.
+/// The change that an import makes to one tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// There is no such directory yet.

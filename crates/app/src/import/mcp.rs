@@ -29,7 +29,7 @@ const ORDERS: [&str; 12] = [
     "you must",
 ];
 
-/// What is imported of a server.
+/// The tools to import from a server.
 pub(crate) struct Choice<'a> {
     /// The server's name in the configuration.
     pub(crate) server: &'a str,
@@ -368,7 +368,7 @@ mod tests {
         let headings = tool.guide.lines().filter(|line| line.starts_with('#'));
         let headings: Vec<&str> = headings.collect();
         assert_eq!(headings, ["# add", "## Watch Out"]);
-        // What was imported is kept as it was, for the comparison.
+        // The imported definition is kept as it was, for the comparison.
         assert_eq!(tool.definition.as_ref(), Some(&definition));
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct ToolDirectory {
     pub(crate) definition: Option<Value>,
     /// The secrets that its requests need.
     pub(crate) secrets: Vec<String>,
-    /// What could not be taken over as it was, for the author to read.
+    /// The parts that could not be taken over as they were, for the author to read.
     pub(crate) notes: Vec<String>,
 }
 

@@ -182,7 +182,7 @@ fn has_name(line: &str, name: &str) -> bool {
     })
 }
 
-/// What a line imports, by `import … from '…'`, `import('…')` or `require('…')`.
+/// The module that a line imports, by `import … from '…'`, `import('…')` or `require('…')`.
 fn imported(line: &str) -> Option<String> {
     let trimmed = line.trim_start();
     let behind = if trimmed.starts_with("import ")

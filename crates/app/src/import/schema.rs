@@ -20,7 +20,7 @@ const NUMBER_FORMATS: [&str; 8] = [
     "int8", "int16", "int32", "int64", "uint32", "uint64", "float", "double",
 ];
 
-/// What a keyword's value has to be.
+/// The type that a keyword's value must have.
 #[derive(Clone, Copy, PartialEq)]
 enum Plain {
     Any,
@@ -110,7 +110,7 @@ impl<'d> Converter<'d> {
         }
     }
 
-    /// What could not be taken over as it was.
+    /// The parts that could not be taken over as they were.
     pub(super) fn notes(mut self) -> Vec<String> {
         if self.cut > 0 {
             self.notes.push(format!(
@@ -453,7 +453,7 @@ fn known_type(name: &str) -> Option<Value> {
     }))
 }
 
-/// What a reference within the document leads to.
+/// The target of a reference within the document.
 pub(super) fn resolve<'d>(document: &'d Value, reference: &str) -> Result<&'d Value, String> {
     let Some(pointer) = reference.strip_prefix('#') else {
         return Err(format!(

@@ -34,7 +34,7 @@ const SCHEMAS: [&str; 8] = [
     // Inside the schema of Amazon Bedrock's `toolSpec`.
     "json",
 ];
-/// What OpenAI refuses at the top of a tool's parameters.
+/// The keywords that OpenAI refuses at the top of a tool's parameters.
 const NOT_AT_THE_TOP: [&str; 9] = [
     "allOf", "anyOf", "oneOf", "not", "enum", "const", "if", "then", "else",
 ];

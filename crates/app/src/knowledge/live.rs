@@ -57,8 +57,8 @@ impl LiveKnowledge {
         }
     }
 
-    /// Records of a base in memory that somebody may read, in the order of their ids and behind this one. Of a base in a database, whose
-    /// records are found by searching, none.
+    /// The readable records of a base in memory, in the order of their ids, after the given id. Empty for a base in a database: its
+    /// records are found by searching.
     pub(crate) fn listed(
         &self,
         reader: &KnowledgeReader,

@@ -51,7 +51,7 @@ impl Loading {
             Ok(model) => Ok(Some(
                 Arc::new(Offloaded::new(model, machine)) as Arc<dyn Embedder>
             )),
-            // Nobody asked for the model by name, so that words have to do; what is wrong is said.
+            // The configuration does not name the model, so the search goes on by words alone, with a warning.
             Err(error) if kind == EmbedderKind::Auto => {
                 tracing::warn!(%error, "records are found by their words alone");
                 Ok(None)
@@ -77,7 +77,7 @@ impl Loading {
         }))
     }
 
-    /// Waits until the model is there. One that is named and cannot be had is done without, and the log says why, once.
+    /// Waits until the model is there. If a named model cannot be had, the search goes on without it, and the log says why, once.
     pub(super) async fn at_hand(&self) -> EmbedderPresence {
         match self.loaded().await {
             Ok(Some(embedder)) => EmbedderPresence::Present(embedder),

@@ -150,7 +150,7 @@ impl Maker {
     }
 }
 
-/// What reads HTML pages and PDF files, in a build that has it.
+/// The reader of HTML pages and PDF files, in a build that has it.
 fn documents() -> Result<Option<Arc<dyn DocumentReader>>, Failure> {
     #[cfg(feature = "documents")]
     let reader: Option<Arc<dyn DocumentReader>> = Some(Arc::new(

@@ -52,7 +52,7 @@ impl KnowledgeChanges {
         let _ = self.0.try_send(());
     }
 
-    /// Those of a base that nobody serves.
+    /// The changes of a base that is not served.
     pub(crate) fn unheard() -> Self {
         Self(sync_channel(1).0)
     }
@@ -138,9 +138,9 @@ pub(crate) struct FolderWatch {
 /// Where a folder is, as its watcher saw it last.
 struct WatchedFolder {
     folder: PathBuf,
-    /// What the links on the way to it lead to; `None` where that is nothing.
+    /// The folder that the links on the way lead to; `None` where they lead nowhere.
     real: Mutex<Option<PathBuf>>,
-    /// Whether what was watched is gone: a folder of the same name would be another one.
+    /// Whether the watched folder is gone: a folder of the same name would be another one.
     is_gone: AtomicBool,
 }
 
@@ -224,10 +224,10 @@ impl WatchedFolder {
 }
 
 impl Watched {
-    /// Watches a folder, and in place of what was watched before where that was something. Of the folders that hold links to
-    /// it their own entries alone: a link that is pointed elsewhere is a change of none but them.
+    /// Watches a folder instead of an earlier one at this place. Also watches the folders that hold links to it, without their
+    /// contents: only a change of such a link matters there.
     fn watch(&mut self, folder: &Path) -> notify::Result<()> {
-        // What is gone may not be watched any more as it is.
+        // A watch on a removed folder may be dead, so it is set anew.
         let _ = self.watcher.unwatch(folder);
         for holder in std::mem::take(&mut self.holders) {
             let _ = self.watcher.unwatch(&holder);
@@ -281,7 +281,7 @@ fn is_incomplete(report: &IngestReport) -> bool {
     report.missing > 0 || report.cut > 0
 }
 
-/// What the keeper has to do next.
+/// The keeper's next step.
 enum Next {
     /// Everything is done until something changes.
     Wait,
@@ -310,7 +310,7 @@ impl Keeper {
                 Next::Embed => tokio::select! {
                     biased;
                     change = changes.recv() => match change {
-                        // What is embedded by now is kept, so that nothing is lost by beginning again.
+                        // Finished vectors are kept, so a new beginning loses nothing.
                         Some(()) => self.after_quiet(&mut changes).await,
                         None => Next::End,
                     },
@@ -345,7 +345,7 @@ impl Keeper {
             Ok((base, report)) => {
                 self.live.replace(base.clone());
                 self.changed.tell();
-                // What the log says is served by then.
+                // The log reports a base that is served already.
                 log_report(&self.maker, &base, &report);
                 match is_incomplete(&report) {
                     false => Next::Wait,
@@ -446,7 +446,7 @@ mod tests {
         assert!(thread.unwrap().join().is_ok());
     }
 
-    /// Of the second in which an edit shows, what is waited for leaves the rest to the reading. Time is virtual.
+    /// An edit shows within a second: the pause takes a part, and the reading has the rest. Time is virtual.
     #[tokio::test(start_paused = true)]
     async fn an_edit_is_read_after_three_tenths_of_a_second_and_many_after_seven() {
         let millis = Duration::from_millis;

@@ -21,7 +21,7 @@ const USUAL_DIMENSION: usize = 768;
 /// From a request to the head of its answer.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a named service comes to.
+/// The result of opening a named service.
 pub(super) enum Opened {
     Service(Arc<dyn Embedder>),
     /// It cannot be asked without the key that this variable holds.

@@ -21,7 +21,7 @@ impl File {
     }
 }
 
-/// What a tool's handler is written in.
+/// The language of a tool's handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
     /// In the engine that comes with the program.
@@ -181,7 +181,7 @@ impl Extra {
         }
     }
 
-    /// What its tools are for, as the command line's help says it.
+    /// The purpose of its tools, as the command line's help says it.
     pub(crate) fn purpose(self) -> &'static str {
         match self {
             Self::Calendar => "Free times, events; made, moved and cancelled after the user's yes",
@@ -197,7 +197,7 @@ impl Extra {
         }
     }
 
-    /// What has to be there for it.
+    /// The requirements for it.
     pub(crate) fn needs(self) -> &'static str {
         match self {
             Self::Calendar => "nothing (Google Calendar, Zoom and Meet: credentials)",
@@ -338,7 +338,7 @@ pub(crate) fn beginning(name: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What a new project is made for.
+/// The properties of a new project.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// As the prompts call it.
@@ -348,7 +348,7 @@ pub(crate) struct Plan {
     pub(crate) tools: &'static str,
     /// The directories of tools that an import writes in place of this.
     pub(crate) without: Vec<String>,
-    /// What it has besides the tools of every project.
+    /// The extras besides the tools of every project.
     pub(crate) with: Vec<Extra>,
 }
 
@@ -439,7 +439,7 @@ fn configuration(plan: &Plan) -> String {
     )
 }
 
-/// What a new tool is to be.
+/// The properties of a new tool.
 pub(crate) struct Draft<'a> {
     pub(crate) id: &'a str,
     pub(crate) language: &'a Language,
@@ -449,7 +449,7 @@ pub(crate) struct Draft<'a> {
 
 /// The argument of a tool whose address names none.
 const USUAL_ARGUMENT: &str = "query";
-/// What examples have for an argument.
+/// The value of an argument in examples.
 const EXAMPLE: &str = "A-1001";
 
 /// The names of its arguments: the places of its address, else one.
@@ -538,7 +538,7 @@ pub(crate) fn new_tool(draft: &Draft<'_>) -> Vec<File> {
     files
 }
 
-/// What every tool has to say. `windlass check` prints what is taken for the rest.
+/// The fields that every tool has to have. `windlass check` prints the defaults of the rest.
 fn schema(draft: &Draft<'_>) -> Value {
     let is_remote = matches!(draft.language, Language::Http { .. });
     let names = arguments(draft);
@@ -575,7 +575,7 @@ fn schema(draft: &Draft<'_>) -> Value {
         },
     });
     if draft.writes {
-        // What the user reads before saying yes.
+        // The text that the user reads before approving.
         let places: Vec<String> = names.iter().map(|name| format!("{{{name}}}")).collect();
         let preview = format!("{}: {}", draft.id.replace('_', " "), places.join(", "));
         schema["confirmation"] = json!({ "preview": preview });

@@ -1,4 +1,4 @@
-//! In which order ends of tasks are posted, and when again: one that is refused holds up no other. Pure: time comes in, and nothing is
+//! The order in which ends of tasks are posted, and when again: a refused end holds up no other. Pure: time comes in, and nothing is
 //! posted here.
 
 use crate::handovers::pause_after;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_tool::id::EffectId;
 
-/// Ends that are looked at in one round; the next one goes on behind them, and begins anew behind the last.
+/// Ends of one round. The next round goes on after them, and begins anew after the last end.
 pub(super) const LOOKED_AT_MAX: usize = 256;
-/// Ends of one round that were refused before. What is left of them has its turn when the others had theirs.
+/// Refused ends that one round posts again. The rest has its turn after the other ends.
 const AGAIN_MAX: usize = 8;
-/// Refused ends whose pauses are known. Of one more, one is tried anew without its pause.
+/// Refused ends whose pauses are kept. For one more, the next due one is forgotten and tried anew without its pause.
 const TRIED_MAX: usize = 4_096;
 
 /// An end by its place in the list of all, which is by time and id.
@@ -63,7 +63,7 @@ impl Rounds {
             .filter(|_| found.len() >= LOOKED_AT_MAX)
             .cloned();
         if self.behind.is_none() {
-            // What is not in the list any more is forgotten.
+            // Ends that are no longer in the list are forgotten.
             let cycle = self.cycle;
             self.tried.retain(|_, tried| tried.seen_in == cycle);
             self.cycle += 1;

@@ -70,7 +70,7 @@ pub(super) fn hinted(mut response: Response<Body>) -> Response<Body> {
     }
 }
 
-/// What a ticket is asked for.
+/// The request for a ticket.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TicketRequest {

@@ -48,7 +48,7 @@ const KEY_BYTES_MAX: usize = 256;
 /// Bytes of one of this server's own refusals.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
-/// What a request to a text endpoint has in common with every other.
+/// The common part of all requests to text endpoints.
 pub(super) struct Entrance {
     pub(super) caller: Caller,
     pub(super) body: Bytes,
@@ -56,9 +56,9 @@ pub(super) struct Entrance {
     pub(super) key: Option<Message>,
     minted: Option<MintedClient>,
     standing: Standing,
-    /// Of the caller's shares, until the answer is out.
+    /// A connection of the caller's shares, until the answer is out.
     connection: Option<Holding>,
-    /// The same, until the body is no longer needed.
+    /// The body's bytes of the shares, until the body is no longer needed.
     _body_bytes: Option<Holding>,
 }
 
@@ -94,7 +94,7 @@ async fn answer(state: &ServerState, entrance: &Entrance) -> Result<Answering, R
     Ok(answering)
 }
 
-/// What is answered where no model speaks by text.
+/// The answer of a server without a model for text.
 pub(super) fn no_text_model() -> Response<Body> {
     error(
         StatusCode::SERVICE_UNAVAILABLE,
@@ -109,7 +109,7 @@ struct PostedAnswer {
     conversation_id: String,
     token: Sensitive<String>,
     approved: bool,
-    /// Of a denial.
+    /// The reason of a denial.
     #[serde(default)]
     reason: Option<Sensitive<String>>,
     /// Whether an approval is to stand for calls with the same values.
@@ -320,7 +320,7 @@ fn unread(unread: Unread) -> Response<Body> {
     error(status, code, &unread.to_string())
 }
 
-/// What a client's idempotency key is to its conversation: the hash of the key is the name of a message that says the body.
+/// A client's idempotency key as a message of its conversation: its id is the hash of the key, its content the hash of the body.
 fn key_of(headers: &HeaderMap, body: &[u8]) -> Result<Option<Message>, &'static str> {
     let Some(key) = headers.get(KEY_HEADER) else {
         return Ok(None);
@@ -351,7 +351,7 @@ pub(super) fn stream_of(answering: Answering) -> Response<Body> {
     response
 }
 
-/// What a turn writes, as it writes it.
+/// The output of a turn, as the turn writes it.
 pub(super) fn events(reader: TurnReader) -> Response<Body> {
     let pieces = stream::unfold(reader, |mut reader| async move {
         let piece = reader.next().await?;

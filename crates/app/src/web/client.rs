@@ -19,7 +19,7 @@ const COOKIE_NAME: &str = "windlass_client";
 pub(super) const CLIENT_HEADER: HeaderName = HeaderName::from_static("x-windlass-client");
 /// How the page that sends a request stands to this server, as a browser sees it.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// What stands before it in `Sec-WebSocket-Protocol`: a page sets no headers where it opens a WebSocket.
+/// The prefix of the id in `Sec-WebSocket-Protocol`: a page sets no headers where it opens a WebSocket.
 const CLIENT_PROTOCOL: &str = "client.";
 /// 400 days, the longest that browsers keep a cookie.
 const COOKIE_SECONDS: u32 = 34_560_000;
@@ -31,7 +31,7 @@ pub(super) enum NoCaller {
     Broken(NoRandomness),
 }
 
-/// What a request shows of its caller.
+/// The evidence that a request gives of its caller.
 pub(super) fn showing(head: &Parts, purpose: Purpose) -> Showing<'_> {
     Showing {
         headers: &head.headers,
@@ -142,7 +142,7 @@ pub(super) fn standing(state: &ServerState, peer: Option<&Peer>, caller: &Caller
     Standing::new(state.shares.clone(), parties)
 }
 
-/// The id that this server signed, if it still counts. What a page sends itself is what it means, whatever cookie goes along.
+/// The id that this server signed, if it still counts. An id that the page sends itself wins over the cookie's.
 fn signed(state: &ServerState, headers: &HeaderMap) -> Option<ClientId> {
     let texts = |name: &HeaderName| {
         let values = headers.get_all(name).iter();

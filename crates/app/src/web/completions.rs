@@ -56,7 +56,7 @@ struct Wanted {
     /// Where the user lives: no member of this protocol, and sent as an extra one.
     #[serde(default)]
     time_zone: Option<String>,
-    /// What would need tools of the calling program, or words in a form: refused rather than left out in silence.
+    /// Fields that need tools of the calling program, or a form of the answer: refused rather than ignored in silence.
     #[serde(default)]
     tools: Value,
     #[serde(default)]
@@ -413,10 +413,10 @@ fn failed_response(failed: &Failed) -> Response<Body> {
     response
 }
 
-/// What OpenAI's own clients go by.
+/// The retry header of OpenAI's own clients.
 const SHOULD_RETRY: &str = "x-should-retry";
 
-/// What a request asks for that this server does not do.
+/// Refuses requests for things that this server does not do.
 fn check_wishes(wanted: &Wanted) -> Result<(), String> {
     let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
     if !is_empty(&wanted.tools) || !is_empty(&wanted.functions) {

@@ -100,7 +100,7 @@ fn nothing_to_connect() -> Response<Body> {
     line(StatusCode::NOT_FOUND, "there is no such page here")
 }
 
-/// What a person reads who is not connected.
+/// The page for a person who is not connected.
 fn told(problem: &ConnectProblem) -> Response<Body> {
     let (status, text) = match problem {
         ConnectProblem::BadLink => (

@@ -145,7 +145,7 @@ pub(super) async fn export(
     reading.entrance.finish(response)
 }
 
-/// Of letters, digits and dashes alone, whatever the client has chosen for an id.
+/// The header with a file name of letters, digits and dashes alone, whatever id the client has chosen.
 fn file_name(id: &str) -> Option<HeaderValue> {
     let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
     let id: String = id

@@ -1,4 +1,4 @@
-//! What every request passes before a route sees it: the host that it names, the origin of the page that sends it, and the
+//! The gate that every request passes before a route sees it: the host that it names, the origin of the page that sends it, and the
 //! headers that every answer carries. Knows no route.
 
 use super::chat::error;
@@ -125,7 +125,7 @@ fn secure(headers: &mut HeaderMap, is_shared: bool) {
     }
 }
 
-/// What a stranger sent, so that it can stand in a line of the log.
+/// A stranger's header, escaped and cut for a line of the log.
 fn shown(headers: &HeaderMap, name: &HeaderName) -> String {
     let value = headers.get(name).map_or(&b""[..], HeaderValue::as_bytes);
     let text = String::from_utf8_lossy(value);

@@ -21,7 +21,7 @@ pub(super) struct Within {
     user_id: Option<String>,
 }
 
-/// What became of an effect.
+/// `GET` of an effect: its state.
 pub(super) async fn effect(
     Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
@@ -42,7 +42,7 @@ pub(super) async fn effect(
     entrance.finish(response)
 }
 
-/// What is shown, or why nothing is.
+/// The answer with the shown value, or with the refusal.
 pub(super) fn answered(
     shown: Result<Value, ChatRefusal>,
     unknown: &'static str,

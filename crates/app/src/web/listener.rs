@@ -40,12 +40,12 @@ static REFUSED: RareLine = RareLine::new();
 #[derive(Clone)]
 pub(crate) struct ListenerLimits {
     pub(crate) connections_max: usize,
-    /// Of the head of one request. hyper itself takes no more than 100 headers.
+    /// Bytes of the head of one request. hyper itself takes no more than 100 headers.
     pub(crate) head_bytes_max: usize,
     pub(crate) patience: Patience,
-    /// Proxies, whose connections are those of many.
+    /// Proxies: a connection of theirs carries many clients.
     pub(crate) proxies: Arc<BTreeSet<IpAddr>>,
-    /// What one address may have; `None` where all come from this machine.
+    /// The shares of one address; `None` where all connections come from this machine.
     pub(crate) shares: Option<Arc<Shares>>,
 }
 
@@ -116,7 +116,7 @@ impl Places {
                 "a connection was refused: there is no place for it"
             );
         }
-        // Where there is no time for the answer, the end of the connection says enough.
+        // If there is no time for the answer, the end of the connection says enough.
         let Ok(permit) = self.refusals.clone().try_acquire_owned() else {
             return;
         };
@@ -338,7 +338,7 @@ mod tests {
         client
     }
 
-    /// What the server says until it ends the connection.
+    /// The server's text until it ends the connection.
     async fn rest(mut client: TcpStream) -> String {
         let mut said = String::new();
         client.read_to_string(&mut said).await.unwrap();
@@ -374,7 +374,7 @@ mod tests {
         let said = rest(sent(served.address, &format!("{head}x")).await).await;
         assert!(said.ends_with("too slow"), "{said}");
         assert_eq!(began.elapsed().as_secs(), 10);
-        // One that comes byte by byte ends, too.
+        // A body that comes byte by byte ends, too.
         let (began, mut client) = (Instant::now(), sent(served.address, head).await);
         for _ in 0..12 {
             if client.write_all(b"x").await.is_err() {

@@ -1,5 +1,5 @@
-//! What the server answers over HTTP: the page, facts about the server, its health, its metrics, and the way to a voice
-//! session. Knows no session from the inside.
+//! The server's answers over HTTP: the page, facts about the server, its health, its metrics, and the way to a voice session. Knows no
+//! session from the inside.
 
 pub(crate) mod access;
 mod assets;
@@ -60,7 +60,7 @@ use windlass_runtime::shares::{Exceeded, Shares};
 use windlass_runtime::voice::VoiceService;
 use windlass_session::client::ErrorCode;
 
-/// What the handlers of requests share.
+/// The state that all request handlers share.
 pub(crate) struct ServerState {
     pub(crate) info: Info,
     pub(crate) host_rule: HostRule,
@@ -78,9 +78,9 @@ pub(crate) struct ServerState {
     pub(crate) mcp: Arc<McpHost>,
     /// Whether there is `/mcp`.
     pub(crate) serves_mcp: bool,
-    /// Nobody but programs of this machine can ask, and nobody has to sign in.
+    /// Only programs of this machine can ask, and none has to sign in.
     pub(crate) is_local_alone: bool,
-    /// Of one request to a text endpoint.
+    /// Bytes of one request to a text endpoint.
     pub(crate) request_bytes_max: usize,
     pub(crate) picture_limits: PictureLimits,
     pub(crate) metrics: Arc<Metrics>,
@@ -101,7 +101,7 @@ impl ServerState {
     }
 }
 
-/// What the page shows of the server.
+/// The page's facts about the server.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Info {
     pub(crate) name: &'static str,

@@ -193,7 +193,7 @@ impl HttpBody for ComingBody {
     }
 }
 
-/// What is let go of once an answer has been sent, in the extensions of the answer.
+/// Holdings that are released once an answer has been sent. They travel in the answer's extensions.
 #[derive(Clone)]
 pub(super) struct WhileAnswering {
     _held: Arc<dyn Any + Send + Sync>,

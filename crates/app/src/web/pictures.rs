@@ -1,5 +1,5 @@
-//! `GET /pictures/DIGEST?until=…&signature=…`: a picture that a call brought back, for a client that this server knows, and for anybody who was
-//! given its address until that ends. Nobody guesses the digest of a picture who has not seen it. Knows no conversation.
+//! `GET /pictures/DIGEST?until=…&signature=…`: a picture that a call brought back, for a client that this server knows, and for anybody
+//! who was given its address until that ends. The digest cannot be guessed without the picture. Knows no conversation.
 
 use super::access::refused;
 use super::client::{known, showing};

@@ -17,7 +17,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::sync::{LazyLock, OnceLock};
 
-/// What the page may load and speak to: this server, under the name by which it was asked, and nothing else.
+/// The content policy: the page may load from and speak to this server alone, under the name by which it was asked.
 fn policy(host: &Authority) -> String {
     format!(
         "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; \

@@ -177,7 +177,7 @@ fn parameters(
             }
         }
     }
-    // Those of the path keep their names; others that are called the same get longer ones.
+    // Parameters of the path keep their names; others with the same name get longer ones.
     declared.sort_by_key(|parameter| parameter.get("in").is_none_or(|place| place != "path"));
     for parameter in declared {
         add_parameter(parameter, converter, request)?;
@@ -366,7 +366,7 @@ impl Request {
             argument = format!("{}{ending}", cut(&again, &ending));
             number += 1;
         }
-        // What the runtime fills in, a model need not be asked for.
+        // The runtime fills in defaults, so a model need not give them.
         let is_asked_for = need == Need::Required && schema.get("default").is_none();
         self.properties.insert(argument.clone(), schema);
         if is_asked_for {
@@ -546,7 +546,7 @@ fn description(operation: &Operation<'_>) -> String {
     one_line(&whole, DESCRIPTION_CHARACTERS_MAX)
 }
 
-/// What a model reads besides the declaration. Text of the description never begins a line, so that it makes no heading.
+/// The guide that a model reads besides the declaration. Text of the description never begins a line, so it makes no heading.
 fn guide(id: &str, description: &str, request: &Request, writes: bool) -> String {
     let summary = one_line(&plain(description), SUMMARY_CHARACTERS_MAX);
     let mut guide = format!("# {id}\n\n{summary}\n");

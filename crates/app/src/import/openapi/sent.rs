@@ -1,4 +1,4 @@
-//! What the tools of a description send: compiled, with validated arguments, up to the request. Nothing is sent.
+//! The requests of a description's tools: compiled, with validated arguments, up to the request. Nothing is sent.
 
 use super::{Choice, import, parse};
 use crate::import::folder;
@@ -14,7 +14,7 @@ use windlass_tool::handler_file::{Filling, HandlerFile, HttpHandler, Permissions
 use windlass_tool::problem::Severity;
 use windlass_tool::validate::Validator;
 
-/// What becomes of one call.
+/// The outcome of one call.
 enum Outcome {
     Sent(Box<Rendered>),
     Invalid,

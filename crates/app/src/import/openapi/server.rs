@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(super) struct Servers {
     /// In place of every server that is named.
     base_url: Option<String>,
-    /// Of the whole description, without a slash at its end, or what is wrong with it.
+    /// The server of the whole description, without a slash at its end, or the problem with it.
     main: Result<String, String>,
 }
 

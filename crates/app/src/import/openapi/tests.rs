@@ -1,4 +1,4 @@
-//! What is made of OpenAPI descriptions, and what is left out with a reason.
+//! Tools that are made of OpenAPI descriptions, and parts that are left out with a reason.
 
 use super::*;
 use crate::import::{Code, ToolDirectory};

@@ -26,11 +26,11 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;mar
     pre{white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid;padding:.75rem}\
     button{font:inherit;padding:.5rem 1.25rem;margin-right:1rem}";
 
-/// What a caller may answer.
+/// The approval request that a caller may answer.
 struct Waiting {
     caller: Caller,
     place: ConversationRef,
-    /// `None` where nothing waits any more.
+    /// `None` where no request waits any more.
     open: Option<OpenQuestion>,
 }
 
@@ -102,7 +102,7 @@ pub(in crate::web) async fn answer(
     }
 }
 
-/// What waits in a conversation, for whoever may answer it. Anybody else learns nothing.
+/// The request that waits in a conversation, for a caller who may answer it. Other callers learn nothing.
 async fn waiting(
     state: &Arc<ServerState>,
     head: &Parts,

@@ -83,7 +83,7 @@ pub(super) fn check(
     let name = only(headers, &NAME).map_err(mismatch)?.map(decoded);
     let is_same = match (name, named) {
         (Some(Some(name)), Some(named)) => name == named,
-        // Of a body that names nothing the method says what is missing.
+        // If the body names nothing, the method itself reports the missing name.
         (None, None) => true,
         _ => false,
     };

@@ -8,10 +8,10 @@ use http::Response;
 use serde_json::json;
 use std::sync::Arc;
 
-/// Where it is: the path of what it describes stands behind the usual one.
+/// The path: that of the described resource stands behind the usual one.
 pub(super) const PATH: &str = "/.well-known/oauth-protected-resource/mcp";
 
-/// What `/mcp` is to whoever makes tokens.
+/// The description of `/mcp` for servers that make tokens.
 pub(in crate::web) async fn resource(
     Extract(state): Extract<Arc<ServerState>>,
     request: Request,

@@ -44,12 +44,12 @@ use windlass_tool::id::ClientId;
 const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Messages of one stream that wait for its reader.
 const OUTLET_MAX: usize = 64;
-/// Who between the two takes a connection for dead that says nothing.
+/// Pause between signs of life: a middlebox takes a silent connection for dead.
 const STILL_THERE: Duration = Duration::from_secs(15);
-/// Who asks where nobody has to sign in: whoever is at this machine.
+/// The caller's id where no one has to sign in: a user of this machine.
 const LOCAL: &str = "mcp-local";
 
-/// What a message has in common with every other.
+/// The common part of all messages.
 struct Entrance {
     host: Arc<McpHost>,
     peer: Peer,
@@ -328,7 +328,7 @@ async fn take_request(
     };
     let wanted = Wanted {
         revision: Revision::Handshake,
-        // What this server asks goes out on the stream.
+        // Requests of this server to the client go out on the stream.
         elicitation: match headers::takes_events(&head.headers) {
             true => session.elicitation,
             false => Elicitation::default(),
@@ -461,7 +461,7 @@ async fn whole(
     let is_stateless = running.exchange.revision == Revision::Stateless;
     // In a task of its own: a change that has begun runs to its end.
     let answered = tokio::spawn(running.answer()).await;
-    // Nobody reads what was told meanwhile.
+    // Messages that were queued meanwhile have no reader.
     drop((leaving, messages));
     match answered {
         Ok(Some((message, code))) => {
