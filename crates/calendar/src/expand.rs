@@ -19,7 +19,7 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// One time that an event takes place.
 #[derive(Clone, Debug)]
 pub struct Occurrence<'a> {
-    /// The event, or the instance that stands for this occurrence.
+    /// The event, or the instance that replaces this occurrence.
     pub event: &'a Event,
     pub start: Timestamp,
     pub end: Timestamp,
@@ -41,7 +41,7 @@ pub enum ExpandError {
 ///
 /// # Errors
 ///
-/// Where the whole takes more work or memory than a query may.
+/// The query takes more work or memory than it may.
 pub fn expand<'a>(
     calendar: &'a Calendar,
     zone: &TimeZone,
@@ -195,7 +195,7 @@ impl<'a> Expansion<'a, '_> {
         }
     }
 
-    /// The range by a clock on the wall, with room for what lasts into it and for changes of the clock.
+    /// The range by a clock on the wall, with room for events that last into it and for changes of the clock.
     fn local_range(&self, zone: &TimeZone, length: SignedDuration) -> (DateTime, DateTime) {
         let from = zone.to_datetime(self.from);
         let to = zone.to_datetime(self.to);
@@ -334,7 +334,7 @@ impl<'a> Expansion<'a, '_> {
     }
 }
 
-/// An instance that stands for all later ones, too.
+/// An instance that also replaces all later ones.
 struct Later<'a> {
     after: Timestamp,
     shift: SignedDuration,
