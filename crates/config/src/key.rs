@@ -14,12 +14,12 @@ pub struct Key {
     /// The values that fit, as in "a whole number from 1 to 10".
     pub takes: String,
     pub meaning: String,
-    /// `None` where the key is not set unless somebody sets it.
+    /// `None` for a key that has no value by default.
     pub default: Option<Value>,
     pub is_secret: bool,
     /// The least and the greatest number that fit, where they are the whole rule.
     pub bounds: Option<(u64, u64)>,
-    /// The words that fit, where no others do; of a list, those of its items.
+    /// The words that fit, if no other value does; of a list, the words for its items.
     pub choices: &'static [&'static str],
 }
 

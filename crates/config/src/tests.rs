@@ -746,7 +746,7 @@ fn a_key_never_goes_to_another_company() {
             "{kind} {environment:?}"
         );
     }
-    // Others speak OpenAI's protocol, too.
+    // Other companies speak OpenAI's protocol, too.
     for (url, expected) in [
         ("https://api.x.ai/v1", None),
         ("https://r.services.ai.azure.com/voice-live/realtime", None),
