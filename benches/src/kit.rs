@@ -30,14 +30,14 @@ pub(crate) struct Kit {
 /// How the ids of calls look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ids {
-    /// As Gemini Live sends them: long enough to be trusted.
+    /// Ids like those of Gemini Live: long enough to be trusted.
     Gemini,
-    /// As the kit sends them: so short that the call's identity is a hash of what it asks for.
+    /// Ids like those of the kit: so short that the call's identity is a hash of its request.
     Short,
 }
 
 impl Kit {
-    /// Where the kit lies: beside the workspace.
+    /// The kit's folder, beside the workspace.
     pub(crate) fn folder() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/bench/peers/shared")
     }
