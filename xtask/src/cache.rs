@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where a contributor may name another folder for it.
+/// The variable with which a contributor names another folder for the cache.
 pub(crate) const VARIABLE: &str = "WINDLASS_CACHE";
 
 pub(crate) struct Cache {
@@ -81,7 +81,7 @@ fn folder_of(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     caches.map(|caches| caches.join("windlass"))
 }
 
-/// A link goes, and what it points to stays.
+/// Removes a file, a folder or a link, but not a link's target. A missing path is no error.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let removed = if path.is_dir() && !path.is_symlink() {
         fs::remove_dir_all(path)

@@ -1,5 +1,5 @@
-//! Which crate may depend on which, and which may reach the asynchronous runtime. Reads cargo's own view of the graph;
-//! knows nothing of the code inside a crate.
+//! The allowed dependencies between crates, and the crates that may reach the asynchronous runtime. Reads cargo's own view of the
+//! graph; knows nothing of the code inside a crate.
 
 use crate::report::Problem;
 use crate::workspace::{Workspace, output_of};
@@ -216,7 +216,7 @@ fn graph(workspace: &Workspace, features: &[&str]) -> Result<Graph, Problem> {
     output_of(tree, "cargo tree").map(|text| Graph::parse(&text))
 }
 
-/// The packages, and what each needs when it is built for use (not for its tests).
+/// The packages, and the needs of each when it is built for use (not for its tests).
 struct Graph {
     members: BTreeSet<String>,
     needs: BTreeMap<String, BTreeSet<String>>,
@@ -252,7 +252,7 @@ impl Graph {
         graph
     }
 
-    /// The graph of what everybody builds.
+    /// The graph of the default build.
     fn without_opt_in_engines(mut self) -> Self {
         for (package, needs) in &mut self.needs {
             for (fenced, brought) in OPT_IN_ENGINES {

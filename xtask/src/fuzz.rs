@@ -1,5 +1,5 @@
 //! Every parser that strangers reach, under a coverage-guided fuzzer (libFuzzer), two at a time. Knows how to build and start it, and
-//! what becomes of a finding; the parsers are in `fuzz`.
+//! how to keep a finding; the parsers are in `fuzz`.
 
 use crate::report::{Problem, Report};
 use crate::workspace::{Workspace, output_of};
@@ -32,7 +32,7 @@ const COVERAGE: &[&str] = &[
 /// A contributor's request on the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// For all parsers together.
+    /// Minutes for all parsers together.
     minutes: u64,
     /// One parser alone.
     target: Option<String>,
@@ -127,7 +127,7 @@ fn build(workspace: &Workspace, report: &mut Report, folder: &Path) -> Option<Pa
     };
     let mut build = workspace.cargo(&["build", "--release", "--package", PROGRAM]);
     build.args(["--features", "engine", "--bin", PROGRAM]);
-    // With a target the flags are not those of build scripts and macros.
+    // With a target the flags do not apply to build scripts and macros.
     build
         .args(["--target", &host])
         .arg("--target-dir")
@@ -140,7 +140,7 @@ fn build(workspace: &Workspace, report: &mut Report, folder: &Path) -> Option<Pa
         .then(|| folder.join(host).join("release").join(PROGRAM))
 }
 
-/// Lets the fuzzer at one parser. Answers its last line of figures.
+/// Runs the fuzzer on one parser. Returns its last line of figures.
 fn run(
     workspace: &Workspace,
     program: &Path,

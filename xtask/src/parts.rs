@@ -138,7 +138,7 @@ pub(crate) fn download(
     file.ok_or_else(|| Missing(format!("{} is empty: remove it", folder.display())))
 }
 
-/// A Python environment with what a requirements file lists. Answers its interpreter.
+/// A Python environment with the packages of a requirements file. Returns its interpreter.
 pub(crate) fn python_environment(
     workspace: &Workspace,
     report: &mut Report,
@@ -186,7 +186,7 @@ fn link(target: &Path, place: &Path) -> Result<(), Missing> {
     linked.map_err(|error| Missing(format!("{}: {error}", place.display())))
 }
 
-/// A browser: the one that its variable names, else one that is installed, else, as root, the system's package.
+/// A browser: the one that its variable names, else an installed one, else, as root, the system's package.
 pub(crate) fn browser(
     workspace: &Workspace,
     report: &mut Report,

@@ -49,12 +49,12 @@ const MACHINES: [Machine; 2] = [
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     machines: Vec<&'static Machine>,
-    /// Made to be tried and not to be given out: nothing is refused for what its parts are.
+    /// Made to be tried and not to be given out: its parts are not checked.
     is_trial: bool,
 }
 
 impl Request {
-    /// The machines that are named; this one where none is. `None` where a name is none of ours.
+    /// The named machines; this one where none is named. `None` for an unknown name.
     pub(crate) fn parse(arguments: &[String]) -> Option<Self> {
         let (is_trial, names) = match arguments {
             [first, names @ ..] if first == "--trial" => (true, names),
@@ -256,13 +256,13 @@ fn take_parts(workspace: &Workspace) -> Result<String, Problem> {
         if manifest == MANIFEST {
             program_parts = fs::read_to_string(&file).ok();
         }
-        // Not every manifest is a package's.
+        // Some manifests belong to no package.
         drop(fs::remove_file(&file));
     }
     let parts = program_parts.ok_or_else(|| {
         Problem::general(format!("cargo-cyclonedx wrote no list beside {MANIFEST}"))
     })?;
-    // Where the program was built concerns nobody, and would make each list another one.
+    // The path of the build is private, and would make each list another one.
     Ok(parts.replace(&workspace.path("").display().to_string(), "/windlass/"))
 }
 
@@ -320,7 +320,7 @@ mod tests {
         let file = Workspace::of_this_program().path(&format!("{CREATOR}/package.json"));
         let manifest = fs::read_to_string(file).unwrap();
         let version = format!("\": \"{}\"", env!("CARGO_PKG_VERSION"));
-        // Its own, and that of a package for each machine.
+        // The package's own version, and that of a package for each machine.
         assert_eq!(manifest.matches(&version).count(), 1 + MACHINES.len());
     }
 }

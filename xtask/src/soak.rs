@@ -1,5 +1,5 @@
-//! Worlds of faults around the session core, servers that are killed, and churn around one, as much as is asked for. Knows how to start them, and
-//! nothing of what they do.
+//! Worlds of faults around the session core, servers that are killed, and churn around one, in the requested number. Knows how to start
+//! them, and nothing of their work.
 
 use crate::report::Report;
 use crate::workspace::Workspace;

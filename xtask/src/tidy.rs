@@ -1,5 +1,5 @@
-//! The rules of the house that no other tool checks, over every file that is or could be committed. Reports all breaches
-//! at once; knows nothing of what a file is for.
+//! The rules of the house that no other tool checks, over every file that is or could be committed. Reports all breaches at once; knows
+//! nothing of a file's purpose.
 
 mod code;
 mod links;
@@ -74,8 +74,8 @@ fn check_file(file: &str, content: &str, known: &BTreeSet<&str>) -> Vec<Problem>
     problems
 }
 
-/// Whether a Markdown file is about the project. Tools' guides, prompts and the knowledge base are the product's data,
-/// and may name what is not a file.
+/// Whether a Markdown file is about the project. Tools' guides, prompts and the knowledge base are the product's data, and may name
+/// things that are no files.
 fn is_document(file: &str) -> bool {
     !file.contains('/')
         || file.starts_with("docs/")

@@ -1,5 +1,4 @@
-//! Where the project lies on this machine: its root, its files, its build directory, and commands started there. Knows no
-//! rule about any of them.
+//! The project on this machine: its root, its files, its build directory, and commands started there. Knows no rule about any of them.
 
 use crate::cache::Cache;
 use crate::report::Problem;

@@ -1,8 +1,8 @@
-//! The architecture as it should be, and what is refused beside it.
+//! The architecture as it should be, and refused changes of it.
 
 use super::*;
 
-/// The architecture as it should be, one line for each edge's user and what it needs.
+/// The architecture as it should be, one line for each edge: its user and its target.
 fn sound() -> Vec<(&'static str, &'static str)> {
     let mut edges: Vec<(&str, &str)> = PLACES
         .iter()
