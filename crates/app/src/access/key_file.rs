@@ -31,7 +31,7 @@ pub(crate) struct StoredKey {
     pub(crate) created_at_unix_ms: u64,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) roles: BTreeSet<Role>,
-    /// Whose key it is. A key of nobody is a program's, which may name users.
+    /// The owner of the key. A key without an owner is a program's, which may name users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) user: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,7 +130,7 @@ impl KeyFile {
             }
         };
         let unreadable_json = |error: serde_json::Error| unreadable(error.to_string());
-        // Before the rest, which another version may write otherwise.
+        // Checked before the rest, which another version may write otherwise.
         let form: Form = serde_json::from_slice(&text).map_err(unreadable_json)?;
         if form.version > VERSION {
             return Err(KeyFileError::Newer {
@@ -154,14 +154,14 @@ impl KeyFile {
             path: self.path.clone(),
             source,
         };
-        // Before anything is made.
+        // Checked before anything is made.
         if let KeyChange::Add { key, .. } = &change
             && !is_name(&key.name)
         {
             let name = key.name.clone();
             return Err(KeyFileError::BadName { name });
         }
-        // Until it is dropped, nobody else changes the file.
+        // Until the lock is dropped, no other process changes the file.
         let _lock = self.lock().map_err(unwritable)?;
         let mut keys = self.read()?;
         let made = match change {

@@ -33,7 +33,7 @@ struct HeldKey {
     is_withdrawn: watch::Sender<bool>,
 }
 
-/// By what a file is known to be the same.
+/// The marks by which an unchanged file is recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     changed: Option<SystemTime>,

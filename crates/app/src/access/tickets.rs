@@ -24,7 +24,7 @@ const TEXT_BYTES_MAX: usize = 8 * 1024;
 /// How often used tickets are forgotten whose time is over, where there is no room.
 const SWEEP_MS: u64 = 1_000;
 
-/// By what a caller is known.
+/// The means by which a caller is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Means {
     Key,
@@ -34,7 +34,7 @@ pub(crate) enum Means {
     Proxy,
 }
 
-/// Who somebody is, in writing.
+/// The identity of a caller, in writing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Grant {
     pub(crate) tenant: TenantId,
@@ -44,7 +44,7 @@ pub(crate) struct Grant {
     /// The name of the zone in which the user lives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) zone: Option<Arc<str>>,
-    /// The key that stands behind it: with it, the grant ends.
+    /// The key behind the grant: if the key ends, the grant ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<KeyId>,
 }
@@ -276,7 +276,7 @@ pub(super) fn cookie(
     )
 }
 
-/// Something in a form that travels, and that nobody else can make.
+/// Encodes a value in a form that can travel and that only this server can make.
 pub(super) fn seal(key: &ClientKey, purpose: Purpose, value: &impl Serialize) -> String {
     let text = serde_json::to_vec(value).expect("grants are plain JSON");
     let mut sealed = base64_simd::URL_SAFE_NO_PAD.encode_to_string(text);

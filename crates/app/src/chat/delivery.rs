@@ -33,14 +33,14 @@ pub(super) fn question_of(
     };
     let asked = match whose.owner {
         Some(_) => None,
-        // In a conversation that belongs to nobody it may be another client's.
+        // In a conversation without an owner it may be another client's.
         None => asked_client(reference, store, question.number)?,
     };
     let admitted = whose.admits_answer(caller, named, asked.as_ref());
     Ok(admitted.is_ok().then_some(question))
 }
 
-/// Says which client was asked, in a conversation that belongs to nobody.
+/// The entry that names the client of an approval request, in a conversation without an owner.
 pub(super) fn asked_entry(question: QuestionNumber, client: &ClientId) -> NewEntry {
     let body = json!({"kind": "asked", "client": client.as_str()});
     NewEntry {

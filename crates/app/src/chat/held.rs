@@ -35,7 +35,7 @@ pub(crate) struct HeldSession {
 pub(super) struct SessionMaker {
     pub(super) user_id: UserId,
     pub(super) client_id: ClientId,
-    /// Where the user lives, if the client has said.
+    /// The user's time zone, if the client has said it.
     pub(super) zone: Option<UserZone>,
     /// The page that the user is on, if the client has said.
     pub(super) page: Option<Page>,
@@ -44,7 +44,7 @@ pub(super) struct SessionMaker {
     /// Whether that caller still counts.
     pub(super) validity: Validity,
     pub(super) world: Arc<dyn World>,
-    /// By whom a new conversation is begun.
+    /// The party that begins a new conversation.
     pub(super) beginner: Beginner,
     /// The content of its conversation's log, where that begins with the same request and need not be read.
     pub(super) past: Option<Past>,
@@ -68,7 +68,7 @@ pub(super) struct SessionRequest {
     pub(super) can_ask: bool,
 }
 
-/// When a session begins, and what conditions read in it.
+/// The time at which a session begins, and the facts that conditions read in it.
 struct Beginning {
     unix_ms: u64,
     given: Given,
@@ -187,7 +187,7 @@ impl HeldSession {
         drop(self.lease);
     }
 
-    /// The same where nobody comes back to its conversation.
+    /// The same for a conversation that no client comes back to.
     pub(super) async fn end_for_good(self) {
         Box::pin(self.session.end_for_good()).await;
         drop(self.lease);

@@ -1,5 +1,5 @@
-//! Pictures that clients of the chat send along: their types, their number and their size. Fetches nothing that a client
-//! names, and does not look at what a picture shows.
+//! Pictures that clients of the chat send along: their types, their number and their size. Fetches no address that a client names, and
+//! does not look at a picture's content.
 
 use crate::body::BadRequest;
 use std::sync::Arc;

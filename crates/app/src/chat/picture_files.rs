@@ -21,7 +21,7 @@ use windlass_tool::sensitive::Sensitive;
 
 /// The folder's name in the data folder.
 pub(crate) const FOLDER: &str = "pictures";
-/// How often those are looked for whose time is up.
+/// How often expired pictures are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 
 pub(crate) struct PictureFiles {
@@ -33,7 +33,7 @@ pub(crate) struct PictureFiles {
     written: AtomicU64,
 }
 
-/// A picture by what the log says of it.
+/// A picture's name in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PictureName {
     mime_type: String,
@@ -67,7 +67,7 @@ impl PictureFiles {
         })
     }
 
-    /// The same by its data alone; its digest.
+    /// The same by its data alone. Returns its digest.
     pub(crate) fn keep_data(&self, data: &[u8]) -> Option<String> {
         let hash = hex(&ids::digest(data));
         match self.write(&hash, data) {
@@ -105,7 +105,7 @@ impl PictureFiles {
         Ok(true)
     }
 
-    /// A picture, where its file is there and is what it was.
+    /// A picture, if its file exists and is unchanged.
     pub(crate) fn read(&self, name: &PictureName) -> Option<Image> {
         let data = self.read_data(&name.hash, name.bytes)?;
         Some(Image {
@@ -134,7 +134,7 @@ impl PictureFiles {
         Some(data)
     }
 
-    /// Removes what nobody was shown for too long, and counts the rest.
+    /// Removes pictures that were not used for too long, and counts the rest.
     fn remove_old(&self, now: SystemTime) -> io::Result<()> {
         let mut bytes = 0;
         for entry in fs::read_dir(&self.folder)? {
@@ -173,7 +173,7 @@ impl PictureFiles {
     }
 }
 
-/// Says that a file is needed now. False where there is none.
+/// Marks a file as needed now. False if it does not exist.
 fn touch(path: &Path) -> io::Result<bool> {
     let file = match private::options().open(path) {
         Ok(file) => file,
@@ -233,7 +233,7 @@ fn is_hash(hash: &str) -> bool {
     hash.len() == 64 && hash.bytes().all(is_digit)
 }
 
-/// Reads pictures, the newest that fit into what one message may hold, and gives them oldest first.
+/// Reads pictures, the newest that fit into one message. Returns them oldest first.
 pub(super) fn read_shown(
     files: &PictureFiles,
     named: Vec<(MessageKey, Vec<PictureName>)>,
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(count(), 0);
         assert!(files.read(&first).is_none());
         assert!(files.keep(&image(3, 100)).is_some());
-        // The next process counts what is there.
+        // The next process counts the existing files.
         let files = PictureFiles::open(data.path(), 150, DAY).unwrap();
         assert_eq!(files.keep(&image(4, 100)), None);
     }

@@ -32,10 +32,10 @@ const LISTED_AT_ONCE: usize = 50;
 /// Entries that one search looks at, of one conversation and of all. Where it ends before its limit, it goes on at its cursor.
 const SEARCHED_OF_ONE_MAX: usize = 2_000;
 const SEARCHED_MAX: usize = 20_000;
-/// How long a deletion waits for what turns before have begun.
+/// How long a deletion waits for the running calls of earlier turns.
 const SETTLING_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Which conversations are asked for.
+/// The wanted page of the list of conversations.
 #[derive(Clone, Debug)]
 pub(crate) struct ListRequest {
     pub(crate) conversations_max: usize,
@@ -72,7 +72,7 @@ impl ListCursor {
     }
 }
 
-/// Which messages of a conversation are asked for: the newest, or the newest before an entry.
+/// The wanted messages of a conversation: the newest, or the newest before an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageRequest {
     pub(crate) messages_max: usize,
@@ -82,7 +82,7 @@ pub(crate) struct PageRequest {
 /// Why a conversation is not deleted.
 #[derive(Debug)]
 pub(crate) enum NotDeleted {
-    /// An answer is being written, a session by voice is live, or what was begun has not ended.
+    /// An answer is being written, a session by voice is live, or a call has not ended.
     InUse,
     Refused(ChatRefusal),
 }
@@ -159,7 +159,7 @@ impl ChatHost {
         .await
     }
 
-    /// The whole of a conversation as far as the log has it, without what answers approval requests.
+    /// The whole conversation from the log, without the tokens of approval requests.
     pub(crate) async fn export(
         &self,
         caller: &Caller,
@@ -267,7 +267,7 @@ impl ChatHost {
     }
 }
 
-/// Reads where it holds nobody up.
+/// Reads on a thread where it blocks no task.
 async fn reading<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, StoreUnavailable> + Send + 'static,
 ) -> Result<T, ChatRefusal> {
@@ -352,7 +352,7 @@ fn is_meant(
     Ok(searched.is_found)
 }
 
-/// `questions` are those that are open, and those of them whose tokens are shown.
+/// `questions` are the open approval requests; some of them are shown with their tokens.
 fn read_page(
     store: &dyn Store,
     reference: &ConversationRef,
@@ -394,7 +394,7 @@ fn read_page(
     let all = shown.len();
     shown.drain(..all.saturating_sub(page.messages_max));
     let is_cut = !is_whole || shown.len() < all;
-    // An answer stays with its message: what it begins with may be further back, and what it ends with names the message.
+    // An answer stays with its message: its beginning may be further back, and its end names the message.
     if is_cut && shown.len() > 1 && !shown[0].is_users() {
         shown.remove(0);
     }
@@ -420,7 +420,7 @@ fn approvals(
         })
         .collect();
     let mut asked = BTreeMap::new();
-    // The newest about a call is the one that counts.
+    // The newest approval request of a call counts.
     for number in numbers {
         let Some(question) = store.question_of_number(reference, number)? else {
             continue;

@@ -31,7 +31,7 @@ pub(crate) struct ChatRequest {
     /// `None` where the client leaves it to the server.
     pub(crate) conversation: Option<String>,
     pub(crate) user: Option<String>,
-    /// Where the user lives, as the client says.
+    /// The user's time zone, from the client.
     pub(crate) zone: Option<UserZone>,
     /// The page that the user is on, as the client says.
     pub(crate) page: Option<Page>,
@@ -51,7 +51,7 @@ pub(crate) enum RequestKind {
     Say {
         /// The client's id of the message, by which a repeat is known.
         message: Option<String>,
-        /// The hash of what it says and shows: a client that edits a message keeps its id.
+        /// The hash of its text and pictures: a client that edits a message keeps its id.
         content: [u8; 32],
         input: UserInput,
         /// The user wants another answer to a message that had one.
@@ -67,7 +67,7 @@ pub(crate) struct ApprovalAnswer {
     pub(crate) token: Sensitive<String>,
     pub(crate) approved: bool,
     pub(crate) reason: Option<Sensitive<String>>,
-    /// Whether an approval is to stand for calls with the same values.
+    /// Whether an approval covers later calls with the same values.
     pub(crate) remember: bool,
 }
 
@@ -212,13 +212,13 @@ fn kind(body: &Body, limits: PictureLimits) -> Result<(RequestKind, usize), BadR
     Ok((kind, at))
 }
 
-/// By what a message is known. An edited one is a request of its own.
+/// The key of a message. An edited message is a request of its own.
 fn key_of(id: &str, content: &[u8; 32]) -> MessageKey {
     MessageKey::of(&format!("{id} {}", json::hex(content)))
 }
 
-/// Pictures that the user showed earlier, the newest that fit into what one message may hold. The log does not keep them, so that they
-/// are the client's to send again.
+/// Pictures that the user showed earlier, the newest that fit into one message. The log does not keep them, so the client has to send
+/// them again.
 fn earlier_pictures(messages: &[Message], limits: PictureLimits) -> Vec<(MessageKey, Vec<Image>)> {
     let (mut number, mut bytes) = (0, 0);
     let mut shown = Vec::new();
@@ -331,7 +331,8 @@ fn input_of(message: &Message, limits: PictureLimits) -> Result<UserInput, BadRe
     })
 }
 
-/// The text of older messages, the newest that fit. Parts of tools are left out: what tools did is known here or not true.
+/// The text of older messages, the newest that fit. Parts of tools are left out: this server knows its calls itself, and others cannot
+/// be believed.
 fn earlier(messages: &[Message]) -> Vec<HistoryEntry> {
     let mut entries = Vec::new();
     let mut bytes = 0;

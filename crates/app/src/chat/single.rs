@@ -27,7 +27,7 @@ pub(crate) struct Completion<'a> {
     pub(crate) conversation: Option<ConversationId>,
     /// The user for whom the program says it speaks.
     pub(crate) named: Option<&'a str>,
-    /// Where that user lives, if the program knows.
+    /// That user's time zone, if the program knows it.
     pub(crate) zone: Option<UserZone>,
     /// The conversation so far.
     pub(crate) history: Vec<HistoryEntry>,

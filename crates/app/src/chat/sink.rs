@@ -1,5 +1,5 @@
-//! Where a turn of a conversation is written: the record that its client reads, and the one answer that a confirmation waits
-//! for. Knows no format.
+//! The outlets of a conversation's turn: the record that its client reads, and the one answer that a confirmation waits for. Knows no
+//! format.
 
 use super::confirm::asked_json;
 use super::conversation::{Confirmation, Conversation};

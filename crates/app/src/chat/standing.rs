@@ -1,5 +1,5 @@
-//! Standing approvals of a conversation for its client: which there are, what an approval request offers, and how one is revoked without a
-//! socket. Knows no HTTP; which call one covers is the ledger's to say.
+//! Standing approvals of a conversation for its client: their list, the offers in approval requests, and revoking without a socket.
+//! Knows no HTTP; the ledger decides which calls one covers.
 
 use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, unavailable};
@@ -21,8 +21,8 @@ pub(crate) struct WantedRevocation {
 }
 
 impl ChatHost {
-    /// Ends a standing approval; gives those that are left. [`ChatRefusal::Unknown`] where the caller has no such one: who asks for
-    /// another's learns nothing of it.
+    /// Ends a standing approval. Returns the remaining ones. [`ChatRefusal::Unknown`] where the caller has no such one: a caller who
+    /// asks for another's learns nothing of it.
     pub(crate) async fn revoke(
         &self,
         caller: &Caller,
@@ -109,7 +109,7 @@ impl ChatHost {
     }
 }
 
-/// In a conversation that belongs to nobody, another client's are nobody else's.
+/// In a conversation without an owner, a standing approval belongs to its client alone.
 fn standing<'k>(
     whose: &Whose,
     known: &'k Conversation,

@@ -34,7 +34,7 @@ impl ChatHost {
     }
 }
 
-/// Whether the caller shows that it knows the conversation, where that is what makes it its own.
+/// Whether the caller shows that it knows the conversation, where that knowledge makes the conversation its own.
 pub(super) fn knows(whose: &Whose, reference: &ConversationRef, named: Option<&str>) -> bool {
     let id = reference.conversation_id.as_str();
     match named {

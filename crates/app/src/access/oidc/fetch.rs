@@ -1,4 +1,4 @@
-//! Fetches what a provider publishes, within a time and a size. Follows no redirection. Knows no key.
+//! Fetches a provider's documents, within a time and a size. Follows no redirection. Knows no key.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, HeaderName, HeaderValue};

@@ -15,7 +15,7 @@ use windlass_runtime::client_key::{ClientKey, Purpose};
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_tool::sensitive::Sensitive;
 
-/// Where the provider sends the browser back to.
+/// The path to which the provider sends the browser back.
 const CALLBACK: &str = "/auth/callback";
 /// The cookie of a browser that is on its way.
 pub(crate) const SIGN_IN_COOKIE: &str = "windlass_sign_in";
@@ -106,7 +106,7 @@ impl Oidc {
         self.sign_in.is_some()
     }
 
-    /// Where a browser goes to sign in, and the cookie that it takes along.
+    /// The address at which a browser signs in, and the cookie that it takes along.
     pub(crate) async fn begin_sign_in(
         &self,
         key: &ClientKey,
@@ -157,7 +157,7 @@ impl Oidc {
         Ok((format!("{endpoint}{joint}{query}"), cookie))
     }
 
-    /// Who has come back, and whether over HTTPS. `cookies` are those of the way.
+    /// The user who has come back, and whether over HTTPS. `cookies` are those of the way.
     pub(crate) async fn end_sign_in<'c>(
         &self,
         key: &ClientKey,
@@ -227,7 +227,7 @@ pub(crate) struct Returned {
     error: Option<String>,
 }
 
-/// The cookie that takes that of the way away.
+/// The cookie that removes the cookie of the way.
 pub(crate) fn no_way_cookie() -> String {
     cookie(SIGN_IN_COOKIE, "", "/auth", "Lax", 0, false)
 }
