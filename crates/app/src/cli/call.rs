@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &CallArguments, handlers: &Handlers) -> Result<(), 
     if arguments.user.is_empty() || arguments.user.chars().any(char::is_control) {
         return Err(Failure::Usage("--user has to be a printable id".to_owned()));
     }
-    // Before anything is opened or made.
+    // Checked before anything is opened or made.
     roles(&arguments.role)?;
     let flags = flags([
         ("--tools", "folders.tools", &arguments.tools),

@@ -1,5 +1,5 @@
-//! `windlass chat`: the conversation of the page's chat in a terminal, with a server's tools and rules and without its
-//! sockets. Owns what is printed; knows no model.
+//! `windlass chat`: the conversation of the page's chat in a terminal, with a server's tools and rules and without its sockets. Owns
+//! the printed text; knows no model.
 
 use super::line_editor::{Lines, Typed};
 use super::question::{details, is_yes, reason as reason_of};
@@ -35,12 +35,12 @@ const HISTORY_FILE: &str = "chat_history";
 
 pub(super) fn run(arguments: &ChatArguments, handlers: Handlers) -> Result<(), Failure> {
     arguments.flags.check()?;
-    // Before anything is opened.
+    // Checked before anything is opened.
     roles(&arguments.role)?;
     let quiet = Some("error".to_owned());
     let anywhere = Some("127.0.0.1:0".to_owned());
     let mut keys = arguments.flags.keys();
-    // The log would run into the conversation, and nobody connects.
+    // The log would run into the conversation, and no client connects.
     keys.extend(flags([
         ("windlass chat", "log.level", &quiet),
         ("windlass chat", "server.listen", &anywhere),
@@ -173,7 +173,7 @@ fn is_command(line: &str) -> bool {
     name.is_some_and(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase()))
 }
 
-/// Does what a command says; false where it says that this is the end.
+/// Carries out a command; false if the command ends the program.
 fn run_command(command: &str, session: &HeldSession) -> bool {
     match command {
         "/exit" => return false,
@@ -236,7 +236,7 @@ async fn converse(
     }
 }
 
-/// Who types, for as long as nobody ends the program.
+/// The user at the terminal, until the program is ended.
 struct Person {
     lines: Lines,
     interrupt: Interrupt,
@@ -254,7 +254,7 @@ impl Person {
         }
     }
 
-    /// The answer to a question; `None` where there is none.
+    /// The answer to a request; `None` where there is no user.
     async fn answer(&mut self, question: &str) -> Option<String> {
         if !self.lines.is_terminal() {
             Printer.problem(question);
@@ -362,7 +362,7 @@ struct Question {
 }
 
 impl Question {
-    /// Prints what there is to know, on standard error as all that is no answer. Returns what is asked then.
+    /// Prints the details on standard error, like all text that is no answer. Returns the question for the prompt.
     fn print(&self) -> String {
         for line in &self.details {
             Printer.problem(&format!("  {line}"));
@@ -448,7 +448,7 @@ impl TurnSink for Terminal {
         if let ClientUpdate::ConfirmationResult { call, response } = update
             && is_replaced(response.expose())
         {
-            // The one that takes its place follows.
+            // Its replacement follows.
             self.questions
                 .retain(|question| Some(question.call) != *call);
         }

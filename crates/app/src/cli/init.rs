@@ -1,4 +1,4 @@
-//! `windlass init` and `windlass tool new`: write files for a beginning, never over any, and say what to do next.
+//! `windlass init` and `windlass tool new`: write the first files, never over existing ones, and print the next steps.
 
 use super::{
     AddToolsArguments, InitArguments, LanguageName, NewToolArguments, ToolArguments, ToolCommand,
@@ -76,7 +76,7 @@ impl ValueEnum for Extra {
     }
 }
 
-/// The tools that are asked for besides those of every project, each once.
+/// The extra tools that are asked for, each once.
 fn extras(names: &[Extra]) -> Vec<Extra> {
     let each: BTreeSet<Extra> = names.iter().copied().collect();
     each.into_iter().collect()
@@ -188,7 +188,7 @@ fn lead_on(folder: &Path, plan: &Plan, node: Option<&NodeProject>, kept: &[File]
     lines
 }
 
-/// Where the libraries of a program in Rust are, and the versions of all that they are made of.
+/// The libraries of a program in Rust, and the versions of all their dependencies.
 fn rust_of(sources: &Path) -> Result<Language, Failure> {
     let unfit = |problem: String| {
         let shown = sources.display();
@@ -339,7 +339,7 @@ fn language(arguments: &NewToolArguments) -> Result<Language, Failure> {
     }
 }
 
-/// Writes all files or none: one that is there already stays, and is named.
+/// Writes all files or none: an existing file stays, and is named.
 fn write_all(folder: &Path, files: &[File]) -> Result<(), Failure> {
     let present: Vec<&str> = files
         .iter()

@@ -1,5 +1,5 @@
-//! Lines of standard input. A terminal has editing and a history; other input is read as it comes. Reading blocks, so that it has a
-//! thread. Knows nothing of what is said.
+//! Lines of standard input. A terminal has editing and a history; other input is read as it comes. Reading blocks, so it has a thread.
+//! Knows no meaning of a line.
 
 use crate::failure::Failure;
 use rustyline::config::{Behavior, Config};
@@ -27,7 +27,7 @@ pub(super) enum Typed {
 /// A line that is asked for.
 struct Asked {
     prompt: String,
-    /// Whether it is a line that somebody may want again.
+    /// Whether the line goes into the history.
     is_kept: bool,
 }
 
@@ -77,7 +77,7 @@ impl Lines {
         self.next(prompt, true).await
     }
 
-    /// The answer to a question, which nobody will want to give again.
+    /// The answer to a question, which does not go into the history.
     pub(super) async fn answer(&mut self, prompt: &str) -> Typed {
         self.next(prompt, false).await
     }
@@ -135,12 +135,12 @@ fn terminal(history: PathBuf) -> Result<Terminal, Failure> {
         Editor::with_history(config, lines)
     });
     let mut editor = editor.map_err(Failure::of)?;
-    // The first time there is none; and a conversation goes on without it.
+    // The first time there is no history file; a conversation goes on without it.
     let _ = editor.load_history(&history);
     Ok(Terminal { editor, history })
 }
 
-/// Ends when nobody asks any more, or nothing is left.
+/// Ends when the asking side is gone, or the input is at its end.
 fn read(mut reader: Reader, asked: &mpsc::Receiver<Asked>, typed: &answers::Sender<Typed>) {
     while let Ok(asked) = asked.recv() {
         let line = match &mut reader {

@@ -1,5 +1,4 @@
-//! The command line: what can be asked for, and how asking ends. Knows each command's arguments; what it does is in a file
-//! of its own.
+//! The command line: its commands, their arguments and their exit codes. The work of each command is in a file of its own.
 
 mod audit;
 mod backup;
@@ -167,7 +166,7 @@ struct ServeArguments {
     first_key: bool,
 }
 
-/// Where a server listens.
+/// The address at which a server listens.
 #[derive(Debug, Args)]
 struct ListenFlags {
     /// Where to listen, as in 127.0.0.1:8080; port 0 takes a free one
@@ -937,7 +936,8 @@ struct SimulatorArguments {
     script: Option<PathBuf>,
 }
 
-/// Does what the command line asks for, with these handlers of tools: [`windlass_handlers::builtin()`], and a program's own. Exit code 0: done; 1: failed, with one line on standard error; 2: asked wrongly.
+/// Carries out the command line, with these handlers of tools: [`windlass_handlers::builtin()`], and a program's own. Exit code 0:
+/// done; 1: failed, with one line on standard error; 2: wrong arguments.
 pub fn main(handlers: Handlers) -> ExitCode {
     logging::catch_panics();
     let cli = match parse(std::env::args_os().collect()) {
@@ -996,7 +996,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     let color = match named.as_deref() {
         Some("always") => clap::ColorChoice::Always,
         Some("never") => clap::ColorChoice::Never,
-        // Whether the word is one that there is, is told in a moment.
+        // Clap judges the word in a moment.
         Some(_) | None => clap::ColorChoice::Auto,
     };
     let matches = Cli::command()
@@ -1067,7 +1067,7 @@ fn end(outcome: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// Reads the configuration and sets up the log as it says; `usual` is its level where nobody says any.
+/// Reads the configuration and sets up the log as it says; `usual` is the level if none is set.
 fn load(file: &ConfigFile, mut flags: Vec<Flag>, usual: LogLevel) -> Result<Loaded, Failure> {
     let working_directory = std::env::current_dir().map_err(|error| {
         Failure::Failed(format!("the working directory cannot be told: {error}"))
@@ -1113,23 +1113,23 @@ fn load(file: &ConfigFile, mut flags: Vec<Flag>, usual: LogLevel) -> Result<Load
     Ok(loaded)
 }
 
-/// Refuses to begin what reaches services where the way out is not as the operator says.
+/// Refuses to begin a command that reaches services while the network settings of the process are wrong.
 fn expect_network() -> Result<(), Failure> {
     Network::of_process().map(|_| ()).map_err(Failure::of)
 }
 
-/// The configuration of a command that ends by itself, whose log says what is wrong. Folders that flags name have to be there.
+/// The configuration of a command that ends by itself, whose log has only problems. Folders that flags name must exist.
 fn load_config(file: &ConfigFile, flags: Vec<Flag>) -> Result<Config, Failure> {
     expect_folders(&flags)?;
     load(file, flags, LogLevel::Warn).map(|loaded| loaded.config)
 }
 
-/// The same of a command that makes the folder of tools.
+/// The same for a command that makes the folder of tools.
 fn load_config_to_write_tools(file: &ConfigFile, flags: Vec<Flag>) -> Result<Config, Failure> {
     load(file, flags, LogLevel::Warn).map(|loaded| loaded.config)
 }
 
-/// Refuses a flag that names a folder where there is none.
+/// Refuses a flag that names a missing folder.
 fn expect_folders(flags: &[Flag]) -> Result<(), Failure> {
     for Flag { name, key, value } in flags {
         let path = Path::new(value);
@@ -1152,7 +1152,7 @@ fn expect_folders(flags: &[Flag]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses the name of a file that is not there. `cure` says what to name.
+/// Refuses the name of a missing file. `cure` says which file to name.
 fn expect_file(path: &Path, cure: &str) -> Result<(), Failure> {
     let shown = path.display();
     match std::fs::metadata(path) {

@@ -33,7 +33,7 @@ pub(super) fn reason(line: &str) -> Option<Sensitive<String>> {
     (!said.is_empty()).then(|| Sensitive(said.to_owned()))
 }
 
-/// JSON with everything escaped that could hide or reorder what stands beside it: a terminal obeys what it is sent.
+/// JSON with every character escaped that could hide or reorder the text beside it: a terminal obeys control characters.
 fn shown(value: &Value) -> String {
     plain(&value.to_string())
 }

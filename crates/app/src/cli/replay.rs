@@ -24,9 +24,9 @@ use windlass_tool::registry::Registry;
 use windlass_tool::rollout::Rollout;
 use windlass_tool::template::escaped;
 
-/// Bytes of one line; a longer one is none of ours.
+/// Bytes of one line; windlass writes no longer one.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Days that a session lasts at most; one that lasts longer is none of ours.
+/// Days that a session lasts at most; windlass writes no longer one.
 const DAYS_MAX: u64 = 36_500;
 
 pub(super) fn run(arguments: &ReplayArguments, handlers: Handlers) -> Result<(), Failure> {
@@ -310,7 +310,7 @@ impl JournalFile {
 
     fn header(&mut self) -> Result<Header, Failure> {
         let text = self.text()?;
-        // Before the rest, which another version writes otherwise.
+        // Read before the rest, which another version writes otherwise.
         let form: Option<Form> = text
             .as_ref()
             .and_then(|text| serde_json::from_slice(text).ok());

@@ -85,7 +85,8 @@ fn say_ready(server: &Server) {
     for line in server.models() {
         tracing::info!("{line}");
     }
-    // The address itself, also where it is every one of the machine: a loopback address would say that nobody else gets in.
+    // The address itself, also where the server listens on all addresses: a loopback address would suggest that other machines cannot
+    // connect.
     Printer.outcome(
         &format!("windlass is ready at http://{address}"),
         &json!({ "ready": format!("http://{address}") }),
@@ -127,7 +128,7 @@ impl FirstKey {
         }))
     }
 
-    /// The page takes what stands behind `#ticket=`, and a browser sends a fragment to no server.
+    /// The page reads the ticket after `#ticket=`, and a browser sends a fragment to no server.
     fn say(&self, address: SocketAddr) {
         let place = match &self.host {
             Some(host) => format!("https://{host}"),

@@ -100,7 +100,7 @@ impl Interrupt {
     }
 }
 
-/// The one that no user at a terminal sends; never where the system has none.
+/// The signal that asks a program to end, and that no user at a terminal sends; never arrives on a system without it.
 pub(super) struct Terminate {
     #[cfg(unix)]
     terminate: Signal,

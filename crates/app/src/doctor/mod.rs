@@ -1,5 +1,5 @@
-//! Looks for what keeps an agent from working: keys, folders, ports, weights, clock, certificates, proxies and tools. Says what
-//! is wrong and what to do; changes nothing.
+//! Looks for obstacles of an agent: keys, folders, ports, weights, clock, certificates, proxies and tools. Names each problem and its
+//! fix; changes nothing.
 
 mod built_in_services;
 mod machine;
@@ -19,7 +19,7 @@ use windlass_tool::problem::Severity;
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
     Good,
-    /// Worth knowing, and in nobody's way.
+    /// Worth knowing, but no obstacle.
     Note,
     Wrong,
 }

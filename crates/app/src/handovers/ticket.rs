@@ -1,4 +1,4 @@
-//! One ticket: what it says, what people have answered, and the forms in which it is kept and shown.
+//! One ticket: its content, people's answers, and the forms in which it is kept and shown.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub(crate) struct Ticket {
     pub(crate) changed_at_unix_ms: u64,
     #[serde(default)]
     pub(crate) replies: Vec<Written>,
-    /// How many of them, from the first on, the conversation has been told.
+    /// The number of answers, from the first on, that the conversation has got.
     #[serde(default)]
     pub(crate) delivered_count: usize,
     /// The webhook has accepted the ticket.
@@ -66,7 +66,7 @@ impl Ticket {
         }
     }
 
-    /// As it was kept under an id.
+    /// Reads the kept form of the ticket with this id.
     pub(super) fn read(text: &[u8], id: &str) -> Result<Self, String> {
         let ticket: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if ticket.version > VERSION {
@@ -100,7 +100,7 @@ impl Ticket {
         }
     }
 
-    /// For the people who answer it.
+    /// The form for the people who answer it.
     pub(crate) fn json(&self) -> Value {
         let replies = self.replies.iter().map(|reply| {
             json!({

@@ -35,7 +35,7 @@ pub(super) enum KbCommand {
     Extract(ExtractArguments),
 }
 
-/// Where the records and what is kept of them lie.
+/// The places of the records and of the kept data about them.
 #[derive(Debug, Args)]
 pub(super) struct KnowledgeFolder {
     #[command(flatten)]

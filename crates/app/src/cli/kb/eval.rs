@@ -9,7 +9,7 @@ use std::time::Instant;
 use windlass_knowledge::eval::{Collection, CollectionFiles, Evaluation, Measures, evaluate};
 use windlass_knowledge::{KnowledgeBase, Observer, Options, Patience};
 
-/// The vectors of collections are kept apart from those of the records, which they would crowd out.
+/// Vectors of collections have a folder of their own, because they would crowd out those of the records.
 const FOLDER: &str = "evaluation";
 
 pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {

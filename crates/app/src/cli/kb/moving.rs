@@ -1,5 +1,5 @@
-//! `windlass kb move`: the records and their vectors into a database. Knows no table; what was written once is not written
-//! again, so that a move that was interrupted is gone on with by the same command.
+//! `windlass kb move`: the records and their vectors into a database. Knows no table; written records are not written again, so the
+//! same command continues an interrupted move.
 
 use super::arguments::MoveArguments;
 use super::progress::Bar;
@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &MoveArguments) -> Result<(), Failure> {
             ));
         }
     };
-    // Without its vectors the base would take those of the database away.
+    // A base without vectors would remove those of the database.
     bench.runtime.block_on(bench.maker.demand_model())?;
     let base = bench.at_hand()?;
     let (json, words) = publish(&bench, address, &base)?;

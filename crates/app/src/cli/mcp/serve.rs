@@ -44,14 +44,14 @@ pub(super) fn run(arguments: &ServeArguments, handlers: Handlers) -> Result<(), 
         let problem = "--user has to be a printable id without a slash";
         return Err(Failure::Usage(problem.to_owned()));
     }
-    // Before anything is opened.
+    // Checked before anything is opened.
     let caller = caller(arguments)?;
     let anywhere = Some("127.0.0.1:0".to_owned());
     let keys = flags([
         ("--tools", "folders.tools", &arguments.tools),
         ("--kb", "folders.knowledge", &arguments.kb),
         ("--data", "folders.data", &arguments.data),
-        // The page on which people approve calls is there, at a port that nobody else has.
+        // The page on which people approve calls is there, at a port of its own.
         ("windlass mcp serve", "server.listen", &anywhere),
     ]);
     let setup = Setup {

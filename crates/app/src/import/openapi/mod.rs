@@ -226,7 +226,7 @@ fn some_ids(operations: &[Operation<'_>]) -> String {
     format!("there are {}{more}", shown.join(", "))
 }
 
-/// The tags that there are, for somebody who has mistyped one.
+/// The existing tags, for a user who has mistyped one.
 fn all_tags(operations: &[Operation<'_>]) -> String {
     const SHOWN: usize = 60;
     let lists = operations
