@@ -1,4 +1,4 @@
-//! Reads the JSON object that a request's body has to be, and says what else it is. Knows no field of any.
+//! Reads the JSON object that a request's body has to be, and names the problem of another body. Knows no field.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

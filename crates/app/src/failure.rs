@@ -1,4 +1,4 @@
-//! How a command ends where it did not do what it was asked to: one line for people and an exit code.
+//! The failure of a command: one line for people and an exit code.
 
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ impl Failure {
 
     pub(crate) fn line(&self) -> Option<String> {
         match self {
-            // One line, whatever an error of somebody else's looks like.
+            // One line, even if a foreign error has several.
             Self::Failed(text) | Self::Usage(text) => Some(text.replace('\n', " ")),
             Self::Said | Self::SaidMisuse => None,
         }

@@ -47,7 +47,7 @@ impl LiveTools {
         })
     }
 
-    /// Keeps them current for the host's sessions, for as long as what this returns is held.
+    /// Keeps the tools current for the host's sessions, for as long as the returned value is held.
     pub(crate) fn follow(
         self,
         host: &Arc<VoiceHost>,
@@ -59,7 +59,7 @@ impl LiveTools {
     }
 }
 
-/// The base as it can be searched at once, and what completes it and keeps it current.
+/// The base as it can be searched at once, and the task that completes it and keeps it current.
 async fn serve_knowledge(
     config: &Config,
     changes: KnowledgeChanges,

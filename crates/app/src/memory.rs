@@ -17,7 +17,7 @@ const ENTRIES_MAX: usize = 2_000;
 
 pub(crate) struct LoggedCalls {
     pub(crate) store: Arc<dyn Store>,
-    /// Whose conversations those are that are asked about.
+    /// The tenant of the conversations that tools may ask about.
     pub(crate) tenant: TenantId,
 }
 

@@ -113,7 +113,8 @@ async fn open_all(setup: Setup) -> Result<Server, Failure> {
     let held = hold_folder(&config)?;
     SqliteStore::tighten_folder(&config.folders.data).map_err(Failure::of)?;
     let client_key = Arc::new(ClientKey::open(&config.folders.data).map_err(Failure::of)?);
-    // Before the store: opening that settles what the process before left, which is for a server alone that has its tools.
+    // The tools come before the store: opening the store settles the attempts of the process before, which only a server that has its
+    // tools may do.
     let tools = LiveTools::open(&config, setup.handlers).await?;
     let store = open_store(held)?;
     let (knowledge, toolbox) = (tools.knowledge.clone(), tools.toolbox.clone());
@@ -233,7 +234,7 @@ fn hold_conversations(
     conversations
 }
 
-/// Settles what nobody tells of, from now until the server is over.
+/// Settles the lost attempts, from now until the server is over.
 fn sweep(
     records: &Records,
     shared: &Shared,
@@ -368,7 +369,7 @@ fn origin_rule(config: &Config, address: SocketAddr) -> OriginRule {
     }
 }
 
-/// Whether nothing says that a proxy or another name stands before the server, so that who asks is on this machine.
+/// Whether all callers are on this machine: no setting names a proxy or another name in front of the server.
 fn is_local(config: &Config, address: SocketAddr) -> bool {
     let server = &config.server;
     address.ip().is_loopback()
@@ -406,7 +407,7 @@ fn listener_limits(server: &config::Server, shares: Arc<Shares>) -> ListenerLimi
 }
 
 impl Server {
-    /// Where it listens, with the port that it was really given.
+    /// The address at which it listens, with the real port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -421,7 +422,7 @@ impl Server {
         &self.state.mcp
     }
 
-    /// Whether this user can approve calls on the page: they can sign in there, or nobody has to.
+    /// Whether this user can approve calls on the page: they can sign in there, or no one has to.
     pub(crate) fn approves(&self, caller: &Caller) -> bool {
         self.state.is_local_alone || is_proven_id(caller.client_id.as_str())
     }
@@ -436,7 +437,7 @@ impl Server {
         self.demo_notice.as_deref()
     }
 
-    /// Which models speak by voice and by text, and why: a line each.
+    /// A line for each mode, voice and text: its model, and why.
     pub fn models(&self) -> &[String] {
         &self.models
     }
@@ -493,7 +494,7 @@ pub(crate) async fn open_knowledge(config: &Config) -> Result<LiveKnowledge, Fai
     Ok(LiveKnowledge::new(base))
 }
 
-/// A port that is taken early, so that one that is not to be had is said at once, and at which nobody is let in yet.
+/// A port that is taken early, so that a taken one is reported at once. It accepts no connection yet.
 struct Port {
     socket: TcpSocket,
     wanted: SocketAddr,

@@ -106,7 +106,7 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// The service at its own address or at the one that is configured; none where it cannot be asked without a key.
+    /// The service at its own address or at the configured one; `None` if its key is missing.
     fn open<S: ?Sized>(
         &self,
         usual_address: &str,
@@ -132,7 +132,7 @@ impl Way<'_> {
     }
 }
 
-/// A service that cannot be asked; the text says what to set.
+/// A service that cannot be asked; the text names the setting that is missing.
 struct Off(&'static str);
 
 impl Images for Off {

@@ -11,7 +11,7 @@ const DAY_SECONDS: u64 = 86_400;
 #[derive(Clone)]
 pub(crate) struct PictureAddresses {
     key: Arc<ClientKey>,
-    /// For which an address is good, beyond the day on which it is made.
+    /// How long an address is good, beyond the day on which it is made.
     seconds: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The questions that the page offers where nothing was said yet: those of the demo's knowledge base where it is served, else one for
-//! each tool that only looks things up. Knows no session.
+//! The questions that the page offers in an empty conversation: those of the demo's knowledge base where it is served, otherwise one
+//! for each tool that only reads. Knows no session.
 
 use crate::knowledge::LiveKnowledge;
 use crate::provider::Choice;
@@ -12,10 +12,10 @@ use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::rights::Rights;
 
 const SUGGESTIONS_MAX: usize = 6;
-/// A longer example is none that people click.
+/// A longer example is not offered: people would not click it.
 const CHARACTERS_MAX: usize = 120;
 
-/// The demo's own questions are answered by the records of its knowledge base alone.
+/// Only the records of the demo's knowledge base answer the demo's own questions.
 pub(crate) async fn suggestions(
     choice: Choice,
     knowledge: &LiveKnowledge,

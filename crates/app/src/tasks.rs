@@ -1,5 +1,5 @@
-//! Tasks out of the ledger: for the tools that tell of them, for their users over HTTP, and for the webhook that is told of their ends
-//! until it has taken them. Knows whose a task is, and no rule about it.
+//! Tasks out of the ledger: for the tools that report them, for their users over HTTP, and for the webhook that gets each end until it
+//! has taken it. Knows the owner of a task, and no rule about it.
 
 mod rounds;
 
@@ -146,7 +146,7 @@ fn unavailable(error: &StoreUnavailable) -> TasksUnavailable {
     TasksUnavailable(error.to_string())
 }
 
-/// Has a task stopped where it can be; `None` where there is none.
+/// Has a task stopped, if that is possible; `None` for an unknown task.
 pub(crate) async fn cancel(
     ledger: &dyn Ledger,
     conversation: ConversationRef,
@@ -243,7 +243,7 @@ pub(crate) fn task_json(conversation: &ConversationRef, effect: &Effect) -> Valu
     })
 }
 
-/// The same with what it has brought.
+/// The same with the task's results.
 pub(crate) fn whole_task_json(conversation: &ConversationRef, effect: &Effect) -> Value {
     let mut shown = task_json(conversation, effect);
     shown["response"] = response(effect).unwrap_or_default();
@@ -314,7 +314,7 @@ impl TaskEnds {
                         conversation: conversation.clone(),
                         commands: vec![Command::TasksSent(vec![SentTask::of(effect)])],
                     });
-                    // Where it is not stored it is posted once more, under the same id.
+                    // If this is not stored, the end is posted once more, under the same id.
                     drop(replies.await);
                 }
                 Err(problem) => {

@@ -138,12 +138,12 @@ pub(crate) fn compile(
     })
 }
 
-/// Where the tools are and what is done with them.
+/// The place of the tools, and everything that builds them.
 pub(crate) struct Workshop {
     pub(crate) config: Arc<Config>,
     pub(crate) handlers: Handlers,
     pub(crate) profile: Arc<ModelProfile>,
-    /// Whose words the tools are given.
+    /// The knowledge base whose words the tools use.
     pub(crate) knowledge: Arc<LiveKnowledge>,
 }
 
@@ -152,8 +152,7 @@ impl Workshop {
         self.config.folders.data.join(ARTIFACT_FILE)
     }
 
-    /// The tools as they are now, compiled first where the artifact is missing, is not what was written, or is of other
-    /// sources.
+    /// The tools as they are now. Compiles them first where the artifact is missing, was changed, or is of other sources.
     pub(crate) fn open(&self) -> Result<Toolbox, ToolboxError> {
         self.open_with(&self.knowledge.vocabularies())
     }
@@ -164,8 +163,8 @@ impl Workshop {
         self.activate(artifact)
     }
 
-    /// The tools that are served, with other words than those that they have. Nothing else that was changed in their folder
-    /// since, or in that of the prompts, is taken up: the one is an error, the other waits for the next start.
+    /// The served tools with new words of the knowledge base. Other changes are not taken up: a change in the folder of tools is an
+    /// error, and one in the folder of prompts waits for the next start.
     pub(crate) fn reworded(
         &self,
         served: &Toolbox,
@@ -173,7 +172,7 @@ impl Workshop {
         others: &Vocabularies,
     ) -> Result<Toolbox, ToolboxError> {
         let reworded = self.compile(others);
-        // Read after what is to be served, so that a change in between shows as well.
+        // Compiled after the served tools were read, so that a change in between shows as well.
         let as_served = self.compile(words).artifact;
         if as_served.is_none_or(|artifact| artifact.version() != &*served.version) {
             return Err(ToolboxError::Changed {
@@ -218,7 +217,7 @@ impl Workshop {
         compile(&self.config, &self.artifact_path(), &self.handlers, words)
     }
 
-    /// Writes the artifact of what was compiled.
+    /// Writes the artifact of a compilation.
     fn write(&self, compilation: Compilation) -> Result<Artifact, ToolboxError> {
         let (path, tools) = (self.artifact_path(), &self.config.folders.tools);
         let Some(artifact) = compilation.artifact else {
@@ -332,7 +331,7 @@ impl Workshop {
         Ok(toolbox)
     }
 
-    /// Who runs what `handler.json` files declare.
+    /// The executors of handlers that `handler.json` files declare.
     fn declared_handlers(&self) -> DeclaredHandlers {
         let config = &self.config;
         let folder = self.artifact_path().parent().map(Path::to_path_buf);
@@ -384,7 +383,7 @@ impl Workshop {
     }
 }
 
-/// The MCP servers of a configuration. None is started or asked yet.
+/// The MCP servers of a configuration. No server is started or asked yet.
 pub(crate) fn mcp_servers(config: &Config) -> McpServers {
     let surroundings = McpSurroundings {
         secrets: config.handler_secrets(),
@@ -521,7 +520,7 @@ pub(crate) struct ModeKit {
 /// A set of tools that is made by the first session that is offered it, while others wait for it and for no other one.
 type MadeOnce = Arc<OnceLock<Arc<ModeTools>>>;
 
-/// Sets that are kept ready, those that were used last.
+/// Sets that are kept ready, the most recently used ones.
 struct Variants {
     kept: BTreeMap<Variant, (MadeOnce, u64)>,
     kept_max: usize,
@@ -538,7 +537,7 @@ impl Variants {
         }
     }
 
-    /// The place of a set. The one that was not used for longest makes room.
+    /// The place of a set. The least recently used set makes room.
     fn place(&mut self, variant: Variant) -> MadeOnce {
         self.uses += 1;
         if let Some((made, used)) = self.kept.get_mut(&variant) {
@@ -560,7 +559,7 @@ impl Variants {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Variant {
     withheld: BTreeSet<ToolId>,
-    /// Versions in place of those that most have.
+    /// Versions in place of the usual ones.
     choice: Choice,
 }
 
@@ -612,7 +611,7 @@ impl ModeKit {
 }
 
 impl Recipe {
-    /// Versions in place of those that most have, by the rules.
+    /// Versions in place of the usual ones, by the rules.
     fn choice(&self, facts: &Facts<'_>) -> Choice {
         let chosen = self.rollouts.iter().filter_map(|(id, rollout)| {
             let chosen: &Version = rollout.choose(id, facts)?;
@@ -622,8 +621,8 @@ impl Recipe {
         chosen.collect()
     }
 
-    /// The tools without some of them, and some in other versions. Sessions are pinned to all: a call of one that is left out is
-    /// refused as that.
+    /// The tools without some of them, and some in other versions. Sessions are pinned to all: a call of a withheld tool is refused as
+    /// withheld.
     fn make(&self, variant: &Variant) -> ModeTools {
         let mode = self.mode;
         let mut registry = self.registry.choosing(&variant.choice);
@@ -738,7 +737,7 @@ mod tests {
         let second = variants.place(variant(1));
         (2..VARIANTS_MAX).for_each(|number| drop(variants.place(variant(number))));
         assert!(Arc::ptr_eq(&first, &variants.place(variant(0))));
-        // One more takes the place of the one that was not used for longest.
+        // One more set replaces the least recently used one.
         variants.place(variant(VARIANTS_MAX));
         assert_eq!(variants.kept.len(), VARIANTS_MAX);
         assert!(Arc::ptr_eq(&first, &variants.place(variant(0))));

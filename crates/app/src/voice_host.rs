@@ -1,4 +1,4 @@
-//! Decides what session a voice client gets: its user, its conversation, its tools and its model. Knows no socket.
+//! Decides the session that a voice client gets: its user, its conversation, its tools and its model. Knows no socket.
 
 use crate::chat::ChatHost;
 use crate::chat::whose::{self, Whose};
@@ -35,7 +35,7 @@ pub(crate) struct VoiceHost {
     pub(crate) limits: Arc<Limits>,
     pub(crate) world: SharedWorld,
     pub(crate) metrics: Arc<Metrics>,
-    /// Where a conversation by text leaves what is to be answered first.
+    /// The text chat, where a conversation leaves the request that has to be answered first.
     pub(crate) chat: Arc<ChatHost>,
 }
 

@@ -30,7 +30,7 @@ impl LiveKnowledge {
         vocabularies(self.facets(), self.default_namespace())
     }
 
-    /// The namespace that is searched where nobody names one.
+    /// The namespace of a search that names none.
     pub(crate) fn default_namespace(&self) -> String {
         match self {
             Self::Memory(base) => base.load().default_namespace().to_owned(),

@@ -13,7 +13,7 @@ use windlass_config::{Config, EmbedderKind};
 use windlass_knowledge::embed::{Embedder, LocalModel, ModelError, Protocol};
 use windlass_knowledge::{EmbedderPresence, Offloaded};
 
-/// None where records are found by their words alone.
+/// `None` where records are found by their words alone.
 pub(super) type Loaded = Option<Arc<dyn Embedder>>;
 
 pub(super) struct Loading {
@@ -23,7 +23,7 @@ pub(super) struct Loading {
 
 enum LoadState {
     Running(JoinHandle<Result<Loaded, ModelError>>),
-    /// With the one line that says what is wrong.
+    /// The error is one line that names the problem.
     Done(Result<Loaded, String>),
 }
 
@@ -91,7 +91,7 @@ impl Loading {
         }
     }
 
-    /// The same for callers that cannot go on without it.
+    /// The same for callers that need the model.
     pub(super) async fn embedder(&self) -> Result<Loaded, Failure> {
         self.loaded().await.map_err(Failure::Failed)
     }

@@ -165,7 +165,7 @@ impl Extra {
         Self::Tasks,
     ];
 
-    /// As the command line calls it.
+    /// The name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Calendar => "calendar",
@@ -341,7 +341,7 @@ pub(crate) fn beginning(name: &str) -> Vec<(String, String)> {
 /// The properties of a new project.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// As the prompts call it.
+    /// The name in the prompts.
     pub(crate) name: String,
     pub(crate) language: Language,
     /// The folder of tools. One of another program's keeps its own.
@@ -354,7 +354,7 @@ pub(crate) struct Plan {
 
 /// The usual folder of tools.
 pub(crate) const TOOLS: &str = "tools";
-/// The same where another program has one of that name.
+/// The folder of tools where another program has one of the usual name.
 pub(crate) const OTHER_TOOLS: &str = "agent-tools";
 
 /// A project that serves and chats at once.
@@ -474,7 +474,7 @@ pub(crate) fn example_arguments(draft: &Draft<'_>) -> String {
     format!("{{{}}}", members.join(", "))
 }
 
-/// A tool's directory. Its code answers each call with what it was asked, until somebody writes more.
+/// A tool's directory. Its code answers each call with the call's arguments, until the author writes more.
 pub(crate) fn new_tool(draft: &Draft<'_>) -> Vec<File> {
     let Draft {
         id,
@@ -581,7 +581,7 @@ fn schema(draft: &Draft<'_>) -> Value {
         schema["confirmation"] = json!({ "preview": preview });
     }
     if is_remote {
-        // Text that others wrote: what it says is data and no order.
+        // External text: its content is data and no order.
         schema["reach"] = "external".into();
     }
     schema

@@ -17,7 +17,7 @@ const TRIED_MAX: usize = 4_096;
 /// An end by its place in the list of all, which is by time and id.
 pub(super) type Place = (u64, EffectId);
 
-/// Where the rounds are.
+/// The state of the rounds.
 #[derive(Default)]
 pub(super) struct Rounds {
     behind: Option<Place>,
@@ -26,7 +26,7 @@ pub(super) struct Rounds {
     cycle: u64,
 }
 
-/// How often an end was posted in vain.
+/// The failed attempts to post an end.
 #[derive(Clone, Copy, Debug)]
 struct Tried {
     attempts: u32,
@@ -35,13 +35,12 @@ struct Tried {
 }
 
 impl Rounds {
-    /// Behind which end the next round looks.
+    /// The end after which the next round looks.
     pub(super) fn behind(&self) -> Option<Place> {
         self.behind.clone()
     }
 
-    /// Which of the ends that were found are to be posted now, by their places among them: those that were never posted, and then a few of
-    /// those whose pause was over first.
+    /// The ends to post now, as positions in `found`: those that were never posted, and then a few of those whose pause was over first.
     pub(super) fn due(&mut self, found: &[Place], now: Instant) -> Vec<usize> {
         let (mut new, mut again) = (Vec::new(), Vec::new());
         for (index, (_, id)) in found.iter().enumerate() {
@@ -75,7 +74,7 @@ impl Rounds {
         self.tried.remove(id);
     }
 
-    /// After which pause it is posted again.
+    /// Notes a refusal. Returns the pause before the next attempt.
     pub(super) fn refused(&mut self, id: &EffectId, now: Instant) -> Duration {
         let attempts = self.tried.get(id).map_or(0, |tried| tried.attempts);
         let pause = pause_after(attempts);

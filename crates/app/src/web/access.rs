@@ -57,7 +57,7 @@ pub(super) fn refused(no_caller: &NoCaller) -> Response<Body> {
     hinted(error(status, code, &message))
 }
 
-/// Adds what a refusal has to say in its head.
+/// Adds the headers that a refusal needs.
 pub(super) fn hinted(mut response: Response<Body>) -> Response<Body> {
     match response.status() {
         StatusCode::UNAUTHORIZED => {

@@ -1,5 +1,5 @@
-//! Which client a request comes from: who it has proven to be, or the id that this server signed. The server's own page keeps it as a
-//! cookie; pages of other origins, which no cookie reaches, and programs keep the same text and send it in a header. Knows no session.
+//! The client of a request: its proven identity, or the id that this server signed. The server's own page keeps the id as a cookie;
+//! pages of other origins, which no cookie reaches, and programs keep the same text and send it in a header. Knows no session.
 
 use super::peer::Peer;
 use super::{ServerState, origin};
@@ -50,7 +50,7 @@ pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
 #[derive(Debug)]
 pub(super) struct MintedClient {
     cookie: HeaderValue,
-    /// For clients that the cookie does not reach.
+    /// The text for clients that the cookie does not reach.
     token: Option<HeaderValue>,
 }
 
@@ -63,8 +63,7 @@ impl MintedClient {
     }
 }
 
-/// Who the caller has proven to be, or the id that this server signed for the client, or a new one. Browsers are known by their
-/// origin.
+/// The caller's proven identity, or the id that this server signed for the client, or a new one. Browsers are known by their origin.
 pub(super) async fn client(
     state: &ServerState,
     showing: Showing<'_>,
@@ -83,7 +82,7 @@ pub(super) async fn client(
     let caller = Caller::unproven(minted.client_id, acquaintance);
     let given = MintedClient {
         cookie: cookie(&minted.text, COOKIE_SECONDS, is_secure),
-        // No script of the server's own page is to read what its cookie holds.
+        // Scripts of the server's own page must not read the content of its cookie.
         token: (!is_of_own_page(headers)).then_some(text),
     };
     Ok((caller, Some(given)))
@@ -115,7 +114,7 @@ pub(super) fn end(
     Ok(cookie("", 0, false))
 }
 
-/// The same where nobody is to be given a new id.
+/// The same, but never makes a new id.
 pub(super) async fn known(
     state: &ServerState,
     showing: Showing<'_>,
@@ -127,7 +126,7 @@ pub(super) async fn known(
     })
 }
 
-/// Whose shares a client uses: those of its address, of itself where it has shown who it is, and of its tenant.
+/// The parties whose shares a client uses: its address, itself if it has shown its identity, and its tenant.
 pub(super) fn standing(state: &ServerState, peer: Option<&Peer>, caller: &Caller) -> Standing {
     let tenant = caller.tenant.clone();
     let mut parties: Vec<Party> = peer

@@ -1,5 +1,5 @@
-//! Pages of other origins: what they may ask, and what a browser lets them read of the answers. Knows no route; which origins may ask
-//! at all is decided elsewhere.
+//! Pages of other origins: the requests that they may send, and the parts of answers that a browser lets them read. Knows no route;
+//! another module decides which origins may ask at all.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -37,7 +37,7 @@ pub(super) fn is_preflight(request: &Request) -> bool {
         && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// A page may send what headers it likes: the SDKs have many of their own.
+/// A page may send any headers: the SDKs have many of their own.
 pub(super) fn preflight(asked: &HeaderMap) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;

@@ -36,7 +36,7 @@ static CROWDED: RareLine = RareLine::new();
 #[derive(Clone)]
 pub(super) struct ServedHost(pub(super) Authority);
 
-/// Lets a request in, or refuses it in words that the page which sent it can read.
+/// Lets a request in, or refuses it with a text that its page can read.
 pub(super) async fn pass(
     Extract(state): Extract<Arc<ServerState>>,
     mut request: Request,
@@ -44,7 +44,7 @@ pub(super) async fn pass(
 ) -> Response<Body> {
     let origin = request.headers().get(ORIGIN).cloned();
     let mut response = match judge(&state, &request) {
-        // A page that may not send its request is told so when it does, in words: of a preflight it can read none.
+        // Every preflight is answered: a refused page can read the refusal of its request, but none of a preflight.
         _ if cors::is_preflight(&request) => cors::preflight(request.headers()),
         Ok(host) => {
             request.extensions_mut().insert(ServedHost(host));

@@ -1,5 +1,5 @@
-//! `GET /api/effects/{id}`: what became of a change, for the client whose it is. Knows statuses and query parameters; what is shown
-//! is the chat's.
+//! `GET /api/effects/{id}`: the state of an effect, for the client that owns it. Knows statuses and query parameters; the chat has the
+//! content.
 
 use super::chat::{Entrance, error, refused};
 use super::{ServerState, typed};

@@ -67,8 +67,8 @@ impl Default for ListenerLimits {
     }
 }
 
-/// A connection's place among those that the server holds, in the extensions of each of its requests. A connection that becomes
-/// another protocol's is counted for as long as somebody has its place.
+/// A connection's place among those that the server holds, in the extensions of each of its requests. A connection that changes to
+/// another protocol counts for as long as its place is held.
 #[derive(Clone)]
 pub(crate) struct ConnectionSlot {
     _of_all: Arc<OwnedSemaphorePermit>,
@@ -106,7 +106,7 @@ impl Places {
         })
     }
 
-    /// Tells a client why it is not served, and when to come back, without reading what it wants.
+    /// Tells a client why it is not served, and when to come back, without reading its request.
     fn refuse(&self, stream: TcpStream, full: &Full) {
         if let Some(left_out) = REFUSED.due() {
             let all = matches!(full, Full::Server);
@@ -153,7 +153,7 @@ async fn say_and_close(mut stream: TcpStream, answer: &str) {
     if stream.write_all(answer.as_bytes()).await.is_err() || stream.shutdown().await.is_err() {
         return;
     }
-    // A socket that is closed with unread bytes in it takes back what was said.
+    // A socket that is closed with unread bytes in it discards the answer.
     let mut rest = stream.take(REFUSED_BYTES_MAX);
     let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
     let _ = rest.get_mut().read(&mut []).await;
@@ -199,7 +199,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// Waits until the value is true, or nobody is left to say so.
+/// Waits until the value is true, or the sender is gone.
 async fn over(shutdown: &mut watch::Receiver<bool>) {
     // Whether it was said or the sender is gone: it is over either way.
     let _ = shutdown.wait_for(|over| *over).await;
@@ -283,7 +283,7 @@ mod tests {
 
     struct Served {
         address: SocketAddr,
-        /// Lets `/slow` answer.
+        /// The signal that lets `/slow` answer.
         gate: Arc<Notify>,
         shutdown: watch::Sender<bool>,
         accepting: JoinHandle<()>,

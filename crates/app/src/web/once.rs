@@ -67,7 +67,7 @@ pub(super) enum Found {
     Reused,
 }
 
-/// An answer that somebody waits for.
+/// An answer that a client waits for.
 pub(super) struct Reading {
     head: watch::Receiver<Option<Head>>,
     reader: TurnReader,
@@ -121,7 +121,7 @@ impl Answer {
 }
 
 impl Writing {
-    /// For the client that asked first.
+    /// The reader for the client that asked first.
     pub(super) fn reading(&self) -> Reading {
         Reading {
             head: self.head.subscribe(),

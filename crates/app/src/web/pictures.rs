@@ -14,7 +14,7 @@ use http::{HeaderValue, Response, StatusCode};
 use std::sync::Arc;
 use windlass_tool::handler::picture_type;
 
-/// A longer one is none of those that are kept.
+/// The longest picture that is kept, in bytes.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
 pub(super) async fn serve(

@@ -1,5 +1,4 @@
-//! `/api/tasks`: the tasks of a client, one of them, and having one stopped. Knows statuses and query parameters; what is shown is the
-//! chat's.
+//! `/api/tasks`: the tasks of a client, one task, and stopping one. Knows statuses and query parameters; the chat has the content.
 
 use super::chat::{error, refused};
 use super::ledger::answered;

@@ -1,4 +1,4 @@
-//! The metadata by which clients find out where a token for `/mcp` is made (RFC 9728). Says what the configuration says.
+//! The metadata by which clients find out where a token for `/mcp` is made (RFC 9728), from the configuration.
 
 use super::super::{ServerState, typed};
 use super::{not_served, page_origin};

@@ -1,5 +1,5 @@
 //! `/mcp`: the Model Context Protocol over streamable HTTP, in the revision without sessions and in those that begin with a handshake.
-//! Knows headers, statuses and streams; what is answered is the host's.
+//! Knows headers, statuses and streams; the host answers.
 
 mod approval;
 mod headers;
@@ -182,7 +182,7 @@ async fn enter(
     })
 }
 
-/// Who sends a message. The page's cookie is none of the ways: a page that a browser has open is no client of this protocol.
+/// The sender of a message. The page's cookie does not count here: a page that a browser has open is no client of this protocol.
 async fn caller(state: &ServerState, head: &Parts) -> Result<Caller, Box<Response<Body>>> {
     let showing = Showing {
         headers: &head.headers,
@@ -219,8 +219,8 @@ fn unauthorized(state: &ServerState, head: &Parts, refused: &Refused) -> Respons
     response
 }
 
-/// The origin under which people and clients reach this server: what the configuration says, or the name in the request, which is one of
-/// this server's own.
+/// The origin under which people and clients reach this server: the configured one, or the name in the request, which is one of this
+/// server's own.
 fn page_origin(host: &McpHost, head: &Parts) -> String {
     if let Some(resource) = &host.resource {
         let rest = resource.find("://").map_or(0, |index| index + 3);
