@@ -318,8 +318,8 @@ impl Files {
         }
     }
 
-    /// With title and guests as the change names them, whatever others have written into the event since: their texts are shown where events
-    /// are listed.
+    /// The event with the title and the guests of the change, whatever texts others have written into it since: those are shown in
+    /// lists of events.
     fn changed(&self, found: Found, kind: &CalendarChangeKind) -> CalendarEvent {
         let (title, attendees) = match kind {
             CalendarChangeKind::Create {

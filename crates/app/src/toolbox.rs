@@ -580,7 +580,7 @@ impl ModeKit {
         &self.all
     }
 
-    /// The facts that conditions read in a session of a user who lives there, beside those about the user.
+    /// The facts that conditions read in a session of a user in this zone, beside those about the user.
     pub(crate) fn given(&self, zone: Option<&UserZone>) -> Given {
         Given {
             clock: clock::local_clock(zone),

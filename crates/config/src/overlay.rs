@@ -1,5 +1,5 @@
-//! One overlay of all sources: defaults, file, environment, flags, the later one winning. Knows which keys there are, where
-//! each value came from, and every mistake that was found; what a value means is for the sections.
+//! One overlay of all sources: defaults, file, environment, flags, the later one winning. Knows the keys, the source of each value, and
+//! every mistake that was found; the sections know the meaning of a value.
 
 use super::FILE_NAME;
 use super::key::{Key, Kind, is_name};

@@ -1,5 +1,5 @@
-//! The file of API keys in the data folder: named keys as hashes, with what each lets its holder do. A writer holds
-//! its lock and puts a whole new file in its place. Knows no request.
+//! The file of API keys in the data folder: named keys as hashes, with the rights of each key's holder. A writer holds the file's lock
+//! and puts a whole new file in its place. Knows no request.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! The API keys as a running server has them: found by their hashes, and read anew when their file changes, so that a revoked
-//! one ends what it began. Knows no request.
+//! The API keys as a running server has them: found by their hashes, and read anew when their file changes, so that the sessions of a
+//! revoked key end. Knows no request.
 
 use super::key_file::{KeyFile, KeyFileError, StoredKey};
 use arc_swap::ArcSwap;

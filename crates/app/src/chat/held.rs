@@ -61,7 +61,7 @@ pub(super) struct SessionRequest {
     pub(super) mode: Mode,
     pub(super) limits: Arc<Limits>,
     pub(super) settings: Arc<TextSettings>,
-    /// The client's account of what was said before, for a log that has nothing of it.
+    /// The client's account of the earlier conversation, for a log that has nothing of it.
     pub(super) history: Vec<HistoryEntry>,
     pub(super) past: Past,
     /// Whether there is a client who can be asked for consent.

@@ -586,7 +586,7 @@ impl ChatHost {
     }
 
     async fn past_of(&self, reference: &ConversationRef) -> Result<Past, ChatRefusal> {
-        // The calls that a dead process has begun are settled before the model is told of them.
+        // The calls of a dead process are settled before the model reads the log.
         self.conversations.settle(reference).await;
         let (ledger, reference) = (self.shared.ledger.clone(), reference.clone());
         let read = tokio::task::spawn_blocking(move || Past::read(&*ledger, &reference)).await;

@@ -1,6 +1,6 @@
-//! Pictures that users have shown and that calls have brought back, as files of the data folder: one file for one content, under its hash, bounded in bytes together,
-//! and removed once no model was shown it for as long as a conversation is kept. The log of a conversation names them. Knows no
-//! session.
+//! Pictures that users have shown and that calls have brought back, as files of the data folder: one file for one content, under its
+//! hash, bounded in bytes together. A picture is removed once no model was shown it for as long as a conversation is kept. The log of a
+//! conversation names them. Knows no session.
 
 use serde_json::{Value, json};
 use std::fs::{self, File};

@@ -269,7 +269,7 @@ mod tests {
         let (record, mut writer) = TurnRecord::new();
         let mut reader = record.reader();
         writer.send(&mut written.clone().into_bytes());
-        // They take no room of what may be kept.
+        // They take no room of the bytes that are kept.
         assert_eq!(record.kept(whole.len()), Some(whole.clone()));
         drop(writer);
         assert_eq!(reader.next().await.unwrap(), written);

@@ -149,8 +149,7 @@ impl ConnectionDesk {
     }
 
     /// Ends an authorization by its response. Returns the title of the service that its user has connected, and the cookie that removes
-    /// the authorization's.
-    /// `cookie_of` gives what the browser holds under a cookie's name.
+    /// the authorization's. `cookie_of` gives the browser's value of a cookie.
     pub(crate) async fn arrive(
         self: &Arc<Self>,
         connection: &str,

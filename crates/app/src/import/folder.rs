@@ -1,5 +1,5 @@
-//! Puts imported tools into a folder of tools, and treats a second import of the same source with care: what the author has
-//! reviewed stays, and what the source has changed is taken up only on demand and needs a review again.
+//! Puts imported tools into a folder of tools, and treats a second import of the same source with care: reviewed text of the author
+//! stays, and changes of the source are taken up only on demand and need a review again.
 
 use super::{Code, ToolDirectory};
 use serde::{Deserialize, Serialize};

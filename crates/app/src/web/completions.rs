@@ -1,5 +1,6 @@
-//! `POST /v1/chat/completions` and `GET /v1/models`: any program that speaks OpenAI's protocol gets an answer of this server,
-//! whose tools run here. Each request is a session of its own, and each idempotency key one turn. Knows that protocol's requests and statuses.
+//! `POST /v1/chat/completions` and `GET /v1/models`: any program that speaks OpenAI's protocol gets an answer of this server, whose
+//! tools run here. Each request is a session of its own, and each idempotency key one turn. Knows that protocol's requests and
+//! statuses.
 
 use super::access::refused as refused_entry;
 use super::chat::{Entrance, crowded, events, no_text_model};

@@ -15,7 +15,7 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// From now on the library checks with ring. A second call changes nothing.
+/// Makes the library check signatures with ring. A second call changes nothing.
 pub(super) fn install() {
     let _ = PROVIDER.install_default();
 }
