@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// Extra steps for each start that is found, because its zone has to be applied.
 const START_STEPS: u64 = 20;
-/// The most that clocks of two zones differ, and that a clock change moves a time.
+/// The margin for a difference between clocks, and for a clock change.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
 /// One time that an event takes place.
