@@ -1,4 +1,4 @@
-//! What the in-process path costs, measured; one JSON object a line. Only the measurement of scripts knows its goals.
+//! Measures the costs of the in-process path; one JSON object a line. Only the measurement of scripts knows its goals.
 
 #![expect(
     clippy::print_stdout,

@@ -1,5 +1,5 @@
-//! Measures what one call costs a server that comes over MCP, beside one that a model makes in a turn of the chat. The server is a process of
-//! its own; its model and the clients are this one.
+//! Measures a server's cost of one call over MCP, beside one that a model makes in a turn of the chat. The server is a process of its
+//! own; its model and the clients are this one.
 
 use crate::measure::{print, rounded};
 use crate::pieces::{ask, in_a_server, model, post_with, processor};

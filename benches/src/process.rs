@@ -1,4 +1,4 @@
-//! Measures a call of a worker: what it costs here, the process itself left out. Knows nothing of the pipeline around it.
+//! Measures this side's cost of a call of a worker, without the process itself. Knows nothing of the pipeline around it.
 
 use crate::measure::{PASS, cost, print, rounded};
 use crate::path;
@@ -34,7 +34,7 @@ pub(crate) fn goal() -> Result<(), String> {
     Ok(())
 }
 
-/// Calls, and what one costs in microseconds.
+/// The number of calls, and the cost of one in microseconds.
 fn measured() -> Result<(usize, f64), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,5 +1,6 @@
-//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges`, `database`, `soak`, `fuzz`, `mutants`, `supply`, `advisories`, `release`, `firefox` and `packages`. Knows the project's
-//! rules and the tools that enforce them; knows nothing of what the product does.
+//! The contributor's commands: `cargo xtask check`, `test`, `tidy`, `edges`, `database`, `soak`, `fuzz`, `mutants`, `supply`,
+//! `advisories`, `release`, `firefox` and `packages`. Knows the project's rules and the tools that enforce them; knows nothing of the
+//! product's work.
 
 #![expect(
     clippy::print_stdout,

@@ -1,5 +1,5 @@
-//! Worlds of faults around the session core, servers that are killed, and churn around one, as much as is asked for. Knows how to start them, and
-//! nothing of what they do.
+//! Worlds of faults around the session core, servers that are killed, and churn around one, in the requested number. Knows how to start
+//! them, and nothing of their work.
 
 use crate::report::Report;
 use crate::workspace::Workspace;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const SEEDS: u64 = 10_000;
 pub(crate) const PROGRAM: &str = "windlass-soak";
 
-/// What a contributor asks for on the command line.
+/// A contributor's request on the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// One world, with everything that happens in it.
@@ -78,7 +78,7 @@ pub(crate) fn soak(workspace: &Workspace, report: &mut Report, request: &Request
     }
 }
 
-/// What `cargo xtask test` runs, which has built it with everything else.
+/// Runs the seeds for `cargo xtask test`, which has built the program with everything else.
 pub(crate) fn prove(workspace: &Workspace, report: &mut Report) {
     run(workspace, report, &Request::Seeds { seeds: SEEDS });
 }

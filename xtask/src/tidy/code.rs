@@ -1,12 +1,12 @@
-//! Rules for source code: how it opens, how long it may be, what it may not be called, how a comment begins, and no sign of unfinished work.
-//! Relies on rustfmt's layout instead of parsing.
+//! Rules for source code: its opening, its length, its names, its comments, and no sign of unfinished work. Relies on rustfmt's layout
+//! instead of parsing.
 
 use crate::report::Problem;
 
 const FILE_LINES_ADVISED: usize = 500;
 const FUNCTION_LINES_ADVISED: usize = 70;
 
-/// Names that say nothing of what is inside.
+/// Names that say nothing of the content.
 const EMPTY_NAMES: &[&str] = &["common", "helper", "helpers", "manager", "util", "utils"];
 
 /// Openers of comments that hide the subject of their sentence: it is a noun.

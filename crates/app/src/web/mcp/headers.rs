@@ -34,7 +34,7 @@ pub(super) fn version(headers: &HeaderMap) -> Result<Option<&str>, &'static str>
     only(headers, &VERSION)
 }
 
-/// Whether a body is JSON by what its head says.
+/// Whether the head declares a body of JSON.
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let kind = only(headers, &CONTENT_TYPE)
         .ok()
@@ -54,7 +54,7 @@ pub(super) fn takes_events(headers: &HeaderMap) -> bool {
         .any(|kind| kind.eq_ignore_ascii_case("text/event-stream"))
 }
 
-/// Judges the head of a request of the stateless revision by its body. `version` is what the head names.
+/// Judges the head of a request of the stateless revision by its body. `version` is the version in the head.
 pub(super) fn check(
     headers: &HeaderMap,
     version: Option<&str>,
@@ -83,7 +83,7 @@ pub(super) fn check(
     let name = only(headers, &NAME).map_err(mismatch)?.map(decoded);
     let is_same = match (name, named) {
         (Some(Some(name)), Some(named)) => name == named,
-        // Of a body that names nothing the method says what is missing.
+        // If the body names nothing, the method itself reports the missing name.
         (None, None) => true,
         _ => false,
     };
@@ -93,7 +93,7 @@ pub(super) fn check(
     }
 }
 
-/// A value as it was meant: one that a header cannot carry comes in base64.
+/// The meaning of a value: text that a header cannot carry comes in base64.
 fn decoded(value: &str) -> Option<String> {
     let encoded = value
         .strip_prefix("=?base64?")
