@@ -162,7 +162,7 @@ fn success(Made { made, kept }: Made, count: usize, context: &Context) -> Outcom
     })
 }
 
-/// The note for the model beside the pictures: a placeholder, or missing pictures.
+/// The note for the model beside the pictures, if any.
 fn note(
     made: &GeneratedImages,
     count: usize,

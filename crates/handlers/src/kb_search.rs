@@ -107,7 +107,7 @@ fn search(invocation: Invocation) -> Outcome<Execution> {
     ))
 }
 
-/// The fields, the count and the note of one answer.
+/// The shape of one answer.
 struct Shape {
     fields: Vec<Field>,
     results_max: usize,

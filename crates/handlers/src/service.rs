@@ -38,7 +38,7 @@ pub(crate) fn service_report(error: &ServiceError, task: Task, context: &Context
             if let Err(closed) = mark_external(context) {
                 return closed;
             }
-            // The quotation marks are replaced, so that the service's text cannot end the quotation.
+            // The service's text cannot end the quotation.
             let reason = reason.replace(['\u{201c}', '\u{201d}'], "'");
             Box::new(Report {
                 suggestion: Some(

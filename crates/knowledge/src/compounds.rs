@@ -16,7 +16,7 @@ const PART_LETTERS_MIN: usize = 4;
 const UNKNOWN_LETTERS_MIN: usize = 4;
 /// The fewest letters of a part beside an unknown rest.
 const LONE_PART_LETTERS_MIN: usize = 5;
-/// The most letters of a compound; longer words are no language.
+/// The most letters of a compound.
 const COMPOUND_LETTERS_MAX: usize = 64;
 /// The most compounds of one part that are examined, and that are taken.
 const LOOKED_AT_MAX: usize = 256;

@@ -108,7 +108,7 @@ impl Questions {
         self.embedder.model()
     }
 
-    /// The tokens of a text, counted as when passages are cut.
+    /// Counts tokens as for passages.
     pub(crate) fn token_count(&self, text: &str) -> usize {
         self.embedder.token_count(text)
     }

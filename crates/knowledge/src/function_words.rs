@@ -79,7 +79,7 @@ const MARKERS: &str = "aber auch auf aus bei beim das dass dem der durch ein ein
     ihre ihrem ihren ihrer ist kann konnen mein meine meinen mit mussen nach nicht nur oder sich sie sind uber und unser vom \
     von vor wenn werden wie wird wir zu zum zur";
 
-/// The lists of function words; a list's index stands for its language.
+/// A list's index stands for its language.
 static LANGUAGES: [&str; 8] = [
     ENGLISH,
     GERMAN,

@@ -412,7 +412,7 @@ impl FolderReader<'_> {
         self.warn(name, line, message);
     }
 
-    /// Counts the files without records. A file that a record shows does not count.
+    /// A file that a record shows is not counted.
     fn count_other_files(&mut self) {
         for record in &self.records {
             if let Some(AssetPlace::File(path)) = asset(record).map(|asset| asset.place) {

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// The most different endings with their own count.
 const ENDINGS_MAX: usize = 32;
-/// The most letters of an ending; a longer one does not count as an ending.
+/// The most letters of an ending; a longer one is none.
 const ENDING_BYTES_MAX: usize = 12;
 /// The key for names without an ending, and for endings beyond the limit.
 const NO_ENDING: &str = "";

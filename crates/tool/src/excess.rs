@@ -69,7 +69,7 @@ pub fn shorten_intents(intents: &mut Vec<Intent>, characters_max: usize) -> Opti
     (!left_out.is_nothing()).then(|| format!("of state changes, {}", left_out.words()))
 }
 
-/// Shortens an intent to the room left; `false` where it does not fit.
+/// `false` where there is no room for it.
 fn shorten_intent(intent: &mut Intent, room: &mut usize, left_out: &mut LeftOut) -> bool {
     /// The characters reserved around each of its texts, so that many short ones are not free.
     const AROUND: usize = 64;
@@ -93,7 +93,7 @@ fn shorten_intent(intent: &mut Intent, room: &mut usize, left_out: &mut LeftOut)
         }
         Intent::SetPendingMessage { message } => shorten_text(message, room, left_out),
         Intent::SuppressAudio { .. } | Intent::SuppressTranscript { .. } => {}
-        // Half a value has no meaning, so the value goes whole.
+        // Half a value has no meaning.
         Intent::SetState { key, value } => {
             if cap::is_long(value.expose(), *room) {
                 return false;

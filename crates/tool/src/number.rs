@@ -308,7 +308,7 @@ impl Decimal {
     }
 }
 
-/// Reads an exponent. One that exceeds every integer becomes larger than any that is used.
+/// Reads an exponent. An exponent beyond every integer becomes larger than any in use.
 fn exponent_of(text: &str) -> i64 {
     const LARGEST: i64 = 1 << 60;
     let is_negative = text.starts_with('-');

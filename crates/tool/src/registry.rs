@@ -168,7 +168,7 @@ impl Tool {
         self.timeout_ms.min(LOOKUP_MS_MAX)
     }
 
-    /// How the arguments that identify an effect are compared: those that [`Tool::effect_key`] names; where it is empty, all arguments
+    /// How the arguments that identify an effect are compared: the arguments in [`Tool::effect_key`]; if it is empty, all arguments
     /// that differ from their default.
     pub fn key_spec(&self) -> &Arc<KeySpec> {
         self.parameters.key_spec(&self.effect_key)

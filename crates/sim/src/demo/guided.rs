@@ -347,7 +347,7 @@ impl Parameter<'_> {
                 .filter(|number: &f64| number.is_finite())
                 .or_else(|| times::number(word)),
         };
-        // The number beside the parameter's name, or the only number.
+        // A number beside its name, or the only one.
         let names = names_words(self.name);
         let near = words.iter().enumerate().find_map(|(index, word)| {
             let value = number(word).filter(fits)?;

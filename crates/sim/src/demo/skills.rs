@@ -27,7 +27,7 @@ impl Heard<'_> {
         self.messages.last().map_or("", String::as_str)
     }
 
-    /// The first value that `read` finds, from the newest message to the oldest.
+    /// The newest message's value, as `read` finds it.
     pub(super) fn find<T>(&self, read: impl Fn(&str) -> Option<T>) -> Option<T> {
         self.messages.iter().rev().find_map(|message| read(message))
     }

@@ -542,7 +542,7 @@ impl Reader<'_> {
         ["today", "tomorrow", "now"].contains(&word) || weekday(word).is_some()
     }
 
-    /// Whether `sat` and `sun` are days here: they are other words, too.
+    /// `sat` and `sun` are also other words.
     fn is_short_day(&self) -> bool {
         let leads = ["on", "this", "next", "coming", "until", "by"].contains(&self.before(1));
         let next = self.word(1);

@@ -162,7 +162,7 @@ fn declares(tools: Option<&Value>, kind: &str) -> bool {
     tools.any(|tool| tool["type"] == kind)
 }
 
-/// Reads the tools, whose function declarations are flat here.
+/// Function declarations are flat here.
 fn read_tools(tools: Option<&Value>) -> Result<Vec<Declaration>, Refusal> {
     let tools = tools
         .and_then(Value::as_array)

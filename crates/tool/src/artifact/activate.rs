@@ -1,4 +1,4 @@
-//! From an artifact to a registry: each tool with its handler, and with what the configuration tightens. Knows no file.
+//! Makes a registry of an artifact: each tool with its handler and the configuration's settings. Knows no file.
 
 use super::{Artifact, Entry, HandlerCode};
 use crate::envelope::{self, RESPONSE_VERSION, RESPONSE_VERSION_BEFORE};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Makes handlers of `handler.js` files.
 pub trait ScriptLoader {
-    /// The error's text says what is wrong with the script.
+    /// The error's text is the problem of the script.
     fn load(&self, script: &Script<'_>) -> Result<Arc<dyn Handler>, String>;
 }
 
@@ -40,7 +40,7 @@ pub struct Script<'a> {
 
 /// Makes handlers of what `handler.json` files declare.
 pub trait FileLoader {
-    /// The error's text says what the handler lacks.
+    /// The error's text names the missing part of the handler.
     fn load(&self, declared: DeclaredTool<'_>) -> Result<Arc<dyn Handler>, String>;
 }
 
@@ -317,7 +317,7 @@ pub struct Clamp {
 }
 
 impl Registry {
-    /// The registry for callers whom no rule names, and the rules, each with the registry's version.
+    /// The registry for callers without a rule, and the rules, each with the registry's version.
     ///
     /// # Errors
     ///
@@ -474,7 +474,7 @@ fn declared(
     })
 }
 
-/// Applies the settings; `Err` names the setting that would be looser.
+/// `Err` names the setting that would be looser.
 fn tighten(manifest: &mut Manifest, tightening: &Tightening) -> Result<(), String> {
     match tightening.requires_confirmation {
         Some(false) if manifest.requires_confirmation => {
@@ -573,7 +573,7 @@ fn tighten(manifest: &mut Manifest, tightening: &Tightening) -> Result<(), Strin
     Ok(())
 }
 
-/// Adds the tools that the handler may call to the preview that a user approves.
+/// The preview with the tools that the handler may call.
 fn with_calls(preview: String, handler: &HandlerCode) -> String {
     let called: Vec<String> = handler.called_tools().into_iter().collect();
     match called.is_empty() {

@@ -1,4 +1,4 @@
-//! Reads an artifact back, and refuses one that is not what the compiler wrote.
+//! Reads an artifact back, and refuses any text that the compiler did not write.
 
 use super::{
     Artifact, ArtifactVersion, DeclaredKind, Entry, FileForm, HandlerCode, HandlerForm,

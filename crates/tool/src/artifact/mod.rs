@@ -1,4 +1,4 @@
-//! The registry artifact `tool_registry.json`: what the compiler makes and the runtime loads. Knows its JSON form and its
+//! The registry artifact `tool_registry.json`: the compiler makes it and the runtime loads it. Knows its JSON form and its
 //! version; knows no tool directory.
 
 mod activate;

@@ -24,7 +24,7 @@ pub fn write_artifact(artifact: &Artifact, path: &Path) -> Result<(), WriteError
     })
 }
 
-/// Resolves a path through its links to a regular file, or to a file that does not exist yet.
+/// Follows a path's links to a regular file, or to a free place.
 fn destination(path: &Path) -> std::io::Result<PathBuf> {
     /// As many as Linux follows.
     const LINKS_MAX: usize = 40;

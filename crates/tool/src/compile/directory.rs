@@ -43,7 +43,7 @@ pub(super) struct Snapshot {
     pub(super) tools: Vec<ToolFiles>,
     /// The files that every script may import. Read only where there is a script.
     pub(super) shared: ScriptFiles,
-    /// Problems with files and folders that could not be read.
+    /// Problems of reading the folder.
     pub(super) problems: Vec<Problem>,
 }
 

@@ -1,5 +1,5 @@
-//! A tool's script: the files that it may import, and the question to the engine whether it can run. The engine itself is
-//! somebody else's.
+//! A tool's script: the files that it may import, and the question to the engine whether it can run. Does not know the
+//! engine itself.
 
 use super::Source;
 use super::directory::{self, File, ScriptFiles, ToolFiles};
@@ -30,7 +30,7 @@ pub struct ScriptSources<'a> {
 pub struct ScriptVerdict {
     /// The files that the script is made of.
     pub used: Vec<String>,
-    /// The reasons why the script cannot run; empty where it can.
+    /// Empty if the script can run.
     pub flaws: Vec<ScriptFlaw>,
     /// The version of the response contract that the script declares.
     pub response_version: Option<String>,

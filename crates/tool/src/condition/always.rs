@@ -59,7 +59,7 @@ enum Subject {
     Place(String),
     /// A role that a user may have.
     Role(Arc<str>),
-    /// A comparison of which only the text is known.
+    /// A comparison with an unknown meaning.
     Opaque(String),
 }
 

@@ -14,7 +14,7 @@ use crate::wording::pointer;
 use merge::{is_null_alone, narrow_kinds, without};
 use serde_json::{Map, Number, Value, json};
 
-/// Keywords with the same meaning in JSON Schema and in `Schema`.
+/// Keywords with the same meaning in both.
 const SAME: [&str; 11] = [
     "title",
     "default",
@@ -293,7 +293,7 @@ impl Conversion<'_, '_> {
             unknown if !is_keyword(unknown) => {}
             _ => {
                 self.notes.dropped(name, &here);
-                // A quoted schema cannot hold references, so they are written out.
+                // A quoted schema cannot hold references.
                 let written_out = (name == "additionalProperties")
                     .then(|| self.inline(value.as_object()?, &here))
                     .flatten()

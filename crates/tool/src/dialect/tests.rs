@@ -1,4 +1,4 @@
-//! Each row of the conversion to Gemini's schema, and what the declarations look like.
+//! Each row of the conversion to Gemini's schema, and the form of the declarations.
 
 use super::*;
 use expect_test::{Expect, expect};

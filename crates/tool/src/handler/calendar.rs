@@ -175,7 +175,7 @@ pub enum CalendarError {
     },
     #[error("{0}")]
     NotFound(String),
-    /// The event differs from the one that was named.
+    /// The event differs from the named one.
     #[error("{0}")]
     Different(String),
     #[error("the time is taken")]

@@ -142,7 +142,7 @@ pub struct Glance {
     pub ok: Option<bool>,
 }
 
-/// Reads the facts as far as the text can be read.
+/// Reads as far as possible.
 pub fn glance(text: &[u8]) -> Glance {
     let mut seen = Seen::default();
     // An error says that the rest cannot be read.

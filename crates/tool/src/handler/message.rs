@@ -20,7 +20,7 @@ pub enum HandlerMessage {
         message: String,
         fraction: Option<f64>,
     },
-    /// `output`: a piece of what the call is going to bring, for the client. No model reads it.
+    /// `output`: a piece of the call's later result, for the client. No model reads it.
     Output(Value),
     /// A capability gave the call external content. The call's result counts as external content.
     External,

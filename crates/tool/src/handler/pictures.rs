@@ -133,7 +133,7 @@ impl Taker<'_> {
         (format!("[{noun} {name}, {kilobytes} kB, {fate}]"), is_shown)
     }
 
-    /// Replaces the files in a value; whether there were any.
+    /// Whether any file was replaced.
     fn replace(&mut self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => match self.replaced(text) {

@@ -31,7 +31,7 @@ pub enum HandlerFile {
     Mcp(McpHandler),
 }
 
-/// A handler that sends one HTTP request for each call.
+/// One HTTP request for each call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpHandler {
     pub request: HttpTemplate,

@@ -94,7 +94,7 @@ impl PieceReader {
         }
     }
 
-    /// Takes a piece; `false` for an empty one or the end mark.
+    /// Whether the text is a piece.
     fn take_piece(&mut self, piece: Vec<u8>, give: &mut dyn FnMut(Value)) -> bool {
         if piece.is_empty() || piece == DONE {
             return false;

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 /// waits for it, too.
 const BYTES_MAX: usize = 20 * 1024 * 1024;
 
-/// The patterns of a schema, in the order in which they are found.
+/// The judged patterns of a schema.
 #[derive(Debug)]
 pub(super) struct Patterns<'s> {
-    /// The judgement of each pattern; a repeated pattern costs nothing.
+    /// A repeated pattern costs nothing.
     judged: BTreeMap<&'s str, Result<(), BadPattern>>,
     bytes_left: usize,
     is_spent: bool,
