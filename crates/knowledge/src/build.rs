@@ -164,7 +164,7 @@ impl Words {
         Ok((base, report))
     }
 
-    /// The dense part of the base; `None` without any vector, so that no answer claims a search by meaning.
+    /// The dense part of the base; `None` if passages lack all vectors, so that no answer claims a search by meaning.
     fn dense(
         &self,
         vectors: VectorIndex,

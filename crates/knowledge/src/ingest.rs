@@ -52,7 +52,7 @@ impl Default for IngestLimits {
 pub struct IngestReport {
     /// The number of records in the base.
     pub records: usize,
-    /// In the order of the paths. The place that each one names was left out.
+    /// In the order of the paths. The file or record that each one names was left out.
     pub problems: Vec<Problem>,
     /// The number of further problems that are not listed.
     pub problems_untold: usize,

@@ -45,7 +45,7 @@ pub enum SideEffects {
     Writes,
 }
 
-/// Whether the model waits for the result, and whether anybody does.
+/// Whether the model, and whether the session, waits for the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Behavior {

@@ -128,7 +128,7 @@ pub(crate) const TIMEOUT_MS_MAX: u64 = 86_400_000;
 const LONG_TIMEOUT_MS_MAX: u64 = 600_000;
 /// The default timeout of background work: an hour.
 const BACKGROUND_TIMEOUT_MS: u64 = 3_600_000;
-/// The longest timeout of a tool whose model waits for its end.
+/// The longest timeout of a blocking tool that does not write.
 const WAITED_TIMEOUT_MS_MAX: u64 = 60_000;
 const TIMEOUT_MS_MIN: u64 = 1_000;
 

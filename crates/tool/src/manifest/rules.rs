@@ -108,7 +108,7 @@ fn check_parameters(manifest: &Readable, parameters: &Value, report: &mut Report
     }
 }
 
-/// Allows timeouts of minutes only where the model need not wait.
+/// Refuses a timeout above the limit for tools of this kind.
 fn check_timeout(manifest: &Readable, object: &Map<String, Value>, report: &mut Report<'_>) {
     let is_read = manifest.side_effects.is_some()
         && (manifest.behavior.is_some() || !object.contains_key("behavior"));
