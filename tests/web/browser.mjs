@@ -55,7 +55,7 @@ export function launch({ microphone = true, speechFile = null, more = [] } = {})
  * sound that starts at once, or the Tab key to come back from the browser's own buttons.
  */
 export function testInChromium(name, steps) {
-  if (!IS_FIREFOX) test(name, steps);
+  if (!IS_FIREFOX || process.env.PROBE) test(name, steps);
 }
 
 /** Firefox as the system has it, over WebDriver BiDi. Without a device for sound it plays nothing, so it gets one that nobody hears. */
@@ -147,8 +147,15 @@ export function untilState(page, wanted) {
 /** The lowest contrast (WCAG 2) of all text that can be seen, with the text, for 4.5 of normal and 3 of large type. */
 export function lowContrasts(page) {
   return page.evaluate(() => {
+    // One canvas of one pixel for all colours: a canvas for each text is thousands of them.
+    const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+    const known = new Map();
     const channels = (colour) => {
-      const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+      if (!known.has(colour)) known.set(colour, read(colour));
+      return known.get(colour);
+    };
+    const read = (colour) => {
+      canvas.clearRect(0, 0, 1, 1);
       canvas.fillStyle = colour;
       canvas.fillRect(0, 0, 1, 1);
       return [...canvas.getImageData(0, 0, 1, 1).data];

@@ -5,7 +5,7 @@ import { after, before, test } from "node:test";
 import { ask, DESK, IS_FIREFOX, launch, testInChromium, visit } from "./browser.mjs";
 import { VoiceEndpoint, servePage } from "./scripted.mjs";
 
-const IN_OSLO = IS_FIREFOX ? DESK : { ...DESK, locale: "en-GB", timezoneId: "Europe/Oslo" };
+const IN_OSLO = IS_FIREFOX && !process.env.PROBE ? DESK : { ...DESK, locale: "en-GB", timezoneId: "Europe/Oslo" };
 const EVENT = { event_id: "e1", calendar: "primary", title: "Dentist", start: "2026-11-30T14:00:00+01:00", end: "2026-11-30T15:30:00+01:00", all_day: false, status: "confirmed", attendees: [] };
 
 let files;
