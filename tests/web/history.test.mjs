@@ -143,7 +143,7 @@ test("a conversation is renamed and deleted by keyboard alone", async () => {
     assert.equal(await page.evaluate(() => document.activeElement.textContent), "Keep it");
     await page.keyboard.press("Shift+Tab");
     await page.keyboard.press("Enter");
-    await item(page, "Ships").waitFor({ state: "detached" });
+    await page.locator(".history-item", { hasText: "Ships" }).waitFor({ state: "detached" });
     assert.deepEqual([...stored.keys()], ["tea"]);
   });
 });
