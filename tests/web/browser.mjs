@@ -104,7 +104,8 @@ export async function visit(browser, url, { context = DESK, prepare = async () =
       const isWrong = message.type() === "error" || message.type() === "warning";
       if (isWrong && !excused.test(message.text())) wrong.push(`${message.text()} ${message.location().url}`);
     });
-    page.on("pageerror", (error) => wrong.push(String(error.stack)));
+    // Firefox reports so, too, what Chromium says on the console.
+    page.on("pageerror", (error) => excused.test(error.message) || wrong.push(String(error.stack)));
     page.on("request", (request) => {
       if (new URL(request.url()).host !== new URL(url).host) wrong.push(`a request to ${request.url()}`);
     });

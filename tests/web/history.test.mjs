@@ -91,7 +91,7 @@ test("an earlier conversation is opened with its calls, their results and times,
     await page.locator(".line.assistant").getByText("Yes.").waitFor();
     assert.equal(posts[0].id, "ships");
     await openList(page);
-    assert.equal(await item(page, "Who built it?").getAttribute("aria-current"), "true");
+    await page.locator(".history-open[aria-current=true]", { hasText: "Who built it?" }).waitFor();
     await page.locator("#history-new").click();
     assert.deepEqual(await words(page), []);
     await ask(page, "Another thing");

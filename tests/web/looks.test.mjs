@@ -100,7 +100,7 @@ async function goThrough(page, endpoint, show) {
     document.querySelectorAll(".call-result").forEach((result, at) => (result.open = at % 2 === 0));
   });
   await show("results");
-  await page.getByRole("button", { name: "How the tools do" }).click();
+  await page.getByRole("button", { name: "Tool statistics" }).click();
   await page.locator("#tool-stats").getByRole("row").nth(3).waitFor();
   await show("tool-stats");
   await page.keyboard.press("Escape");

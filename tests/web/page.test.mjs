@@ -50,7 +50,7 @@ test("the panel on the tools counts the calls of this server", async () => {
   await visit(browser, server.url, {}, async (page) => {
     await ask(page, QUESTION);
     await untilAnswered(page);
-    await page.getByRole("button", { name: "How the tools do" }).click();
+    await page.getByRole("button", { name: "Tool statistics" }).click();
     const row = page.locator("#tool-stats").getByRole("row", { name: "kb_search" });
     await row.waitFor();
     const [name, calls, worked] = await row.locator("th, td").allTextContents();
