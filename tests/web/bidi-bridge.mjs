@@ -4,8 +4,8 @@ import { spawn } from "node:child_process";
 import { connect, createServer } from "node:net";
 
 /**
- * What may be refused as unknown, and the answer that lets Playwright go on. Firefox 153 has all of it but the features of media, which
- * tests choose by preferences (`browser.mjs`).
+ * What may be refused as unknown, and the answer that lets Playwright go on. Firefox 153 has all of it but the features of media, in
+ * whose place `browser.mjs` chooses the page's theme.
  */
 const DISPENSABLE = {
   "network.addDataCollector": { collector: "none" },
