@@ -539,6 +539,18 @@ test("arguments and times are in the user's words and zone, with every digit and
   }, { context });
 });
 
+test("on a narrow phone the way to an approval and the end of the answer are both in reach", async () => {
+  const context = { viewport: { width: 320, height: 700 } };
+  await inSession(async (page, endpoint) => {
+    endpoint.sendTone(5000);
+    endpoint.send({ type: "confirmation_request", callId: "1", token: "t", tool: "pay", args: { amount: 10 }, expiresAt: Date.now() + 60_000 });
+    for (const name of ["Your approval is asked for", "Stop the answer"]) {
+      const { x, width } = await page.getByRole("button", { name }).boundingBox();
+      assert.ok(x >= 0 && x + width <= context.viewport.width, `${name}: ${x} to ${x + width}`);
+    }
+  }, { context });
+});
+
 test("an approval shows its warning, and one without shows none", async () => {
   await inSession(async (page, endpoint) => {
     const warning = "The same may have been done already.";
