@@ -50,7 +50,7 @@ usage: cargo xtask <command>
           the program as it is given out, under target/dist, for x86_64, aarch64, or else this machine: a static program in an
           archive, its checksum, npm's packages, and its list of parts (SBOM); refused where the copy of the advisories is older
           than 30 days or a dependency was taken back, but for a trial
-  firefox the page's main flows in Firefox, which it installs where it runs as root
+  firefox the tests of the page in Firefox, which it installs where it runs as root
   packages
           the installer, the package for npm, and the image's root file system, with the program of the tests
 

@@ -23,16 +23,6 @@ const MEASURED_TOOL: &str = "../shared/bench/peers/shared/kb_search.schema.json"
 /// Two files at a time, as most of their time is waiting: each starts a server, and most a browser.
 const NODE_TEST_ARGUMENTS: &[&str] = &["--test", "--test-concurrency=2", "--test-reporter=spec"];
 
-/// The tests of the page that run in Firefox, too.
-const FIREFOX_TESTS: &[&str] = &[
-    "chat.test.mjs",
-    "history.test.mjs",
-    "markdown.test.mjs",
-    "page.test.mjs",
-    "protocol.test.mjs",
-    "trouble.test.mjs",
-];
-
 /// Features that are built on demand, and tested with the rest.
 const FEATURES: &str = "windlass-app/documents,windlass-app/postgres,windlass-app/typescript";
 
@@ -265,7 +255,7 @@ fn web_tests(workspace: &Workspace, report: &mut Report, binary: &PathBuf) -> Re
     Ok(())
 }
 
-/// The page's main flows once more, in the other browser.
+/// The tests of the page once more, in the other browser.
 pub(crate) fn firefox(workspace: &Workspace, report: &mut Report) {
     let build = Build::Whole { database: None };
     if report.run("build", compile(workspace, build))
@@ -280,7 +270,6 @@ fn firefox_tests(workspace: &Workspace, report: &mut Report) -> Result<(), Missi
     let firefox = parts::browser(workspace, report, &FIREFOX)?;
     let mut command = workspace.command("node", WEB_TESTS);
     command.args(NODE_TEST_ARGUMENTS);
-    command.args(FIREFOX_TESTS);
     command.env("WINDLASS_BINARY", workspace.program(PROGRAM));
     command.env("WINDLASS_BROWSER", "firefox");
     command.env(FIREFOX.variable, firefox);

@@ -63,11 +63,11 @@ section! {
         models: BTreeMap<ModelId, ModelChange>,
         /// By tool.
         tools: BTreeMap<ToolId, ToolChange>,
-        /// What conditions of tools read as `config.NAME`.
+        /// The values that conditions of tools read as `config.NAME`.
         condition_values: BTreeMap<ValueName, ConditionValue>,
         /// The threads of handlers.
         threads: Threads,
-        /// What the files of tools may do.
+        /// The rights of tools' files.
         handlers: Handlers,
         /// Secrets of handlers, by name.
         secrets: BTreeMap<SecretName, HandlerSecret>,
@@ -173,11 +173,11 @@ section! {
 section! {
     /// The shares of the server's strength. A caller that has used up a share is told when to come back.
     pub struct Shares {
-        /// Of one address; those of IPv6 that begin with the same 64 bits count as one.
+        /// The share of one address. Addresses of IPv6 that begin with the same 64 bits count as one.
         address: AddressShare,
-        /// Of one user, or of one client that has not signed in.
+        /// The share of one user, or of one client that has not signed in.
         user: UserShare,
-        /// Of all users of one tenant.
+        /// The share of all users of one tenant.
         tenant: TenantShare,
     }
 }
@@ -285,7 +285,7 @@ section! {
     pub struct Oidc {
         /// Its address, as its tokens name it under `iss`. Set, callers may show its tokens.
         issuer: IssuerAddress,
-        /// What its tokens name under `aud` when they are for this server.
+        /// The `aud` of its tokens for this server.
         audience: Words,
         /// Where its keys are. Not set: where the issuer's `/.well-known/openid-configuration` says.
         keys_url: Option<WebAddress>,
@@ -304,7 +304,7 @@ section! {
         /// The page's origin, as in `https://agent.example`; the provider has to know `/auth/callback` beneath it. Not set:
         /// `http://` and the host that the browser asks for.
         page_origin: Option<AllowedOrigin>,
-        /// What the page asks the provider for, beside `openid`, separated by spaces.
+        /// The scopes that the page asks the provider for, beside `openid`, separated by spaces.
         scope: Option<Words>,
         /// Seconds that the provider's keys are believed before they are fetched again. Not set: 3,600.
         keys_seconds: Option<Whole<1, 604_800>>,
@@ -325,7 +325,7 @@ section! {
         /// Records of the knowledge base. `serve`, `chat` and `call` make the folder `kb` where it is missing, empty;
         /// one that you name has to be there.
         knowledge: FilePath = "kb",
-        /// What must survive a restart: the store, the key that signs client ids, the compiled tools, the audit,
+        /// The folder of everything that must survive a restart: the store, the key that signs client ids, the compiled tools, the audit,
         /// journals. Created where it is missing.
         data: FilePath = "data",
         /// `core.md`, `voice.md` and `text.md`: [who your agent is](agent.md). A built-in text stands for each that is
@@ -567,7 +567,7 @@ pub enum CalendarAccess {
 section! {
     /// How records are read and found, and who may read which namespace.
     pub struct Knowledge {
-        /// What finds records by meaning. `auto` is the local model where `windlass kb model add` has put it into the
+        /// The model that finds records by meaning. `auto` is the local model where `windlass kb model add` has put it into the
         /// data folder, else none.
         embedder: EmbedderKind = "auto",
         /// The service's model. Not set: `text-embedding-3-small` for `openai`, `gemini-embedding-001` for `gemini`.
@@ -711,7 +711,7 @@ section! {
         /// Tokens of the prompt that full tool guides may take; the other tools have one line each and can be asked
         /// about with `describe_tool`. A token is reckoned as four characters.
         guides_tokens_max: Whole<0, 1_000_000> = 4_000,
-        /// Of voice sessions.
+        /// The limits of voice sessions.
         limits: Limits = Limits::of(Mode::Voice),
     }
 }
@@ -779,7 +779,7 @@ section! {
         resume_seconds: Whole<1, 3_600> = 30,
         /// Like `voice.guides_tokens_max`.
         guides_tokens_max: Whole<0, 1_000_000> = 12_000,
-        /// Of text sessions.
+        /// The limits of text sessions.
         limits: Limits = Limits::of(Mode::Text),
     }
 }
@@ -856,7 +856,7 @@ section! {
         roles: Option<BTreeSet<RoleName>>,
         /// Tenants whose users get it.
         tenants: Option<BTreeSet<Words>>,
-        /// Of 100 other users so many get it, always the same ones. The percentages of a tool add up to 100 at most; the rest gets
+        /// The number of 100 other users who get it, always the same ones. The percentages of a tool add up to 100 at most; the rest gets
         /// `tools.TOOL.version`.
         percent: Option<Whole<0, 100>>,
     }
@@ -961,7 +961,7 @@ section! {
         client_id: Option<Words>,
         /// The secret that belongs to it, where the authorization server gave one.
         client_secret: Option<Secret>,
-        /// What the authorization server is asked for.
+        /// The scopes that are asked for.
         scopes: Option<BTreeSet<TokenScope>>,
         /// The service that the tokens are for, as RFC 8707 has it.
         resource: Option<WebAddress>,
