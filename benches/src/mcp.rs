@@ -58,7 +58,10 @@ fn chat(address: SocketAddr, id: &str) -> Result<(), String> {
 }
 
 fn call(address: SocketAddr, number: usize) -> Result<(), String> {
-    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
     let arguments = json!({"query": "0", "limit": 5});
     let params = json!({"name": "kb_search", "arguments": arguments, "_meta": meta});
     let body = json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params});

@@ -257,7 +257,7 @@ fn invocation(number: usize) -> Invocation {
     invocation
 }
 
-async fn answer(handler: &Arc<dyn Handler>, number: usize) -> HandlerResult {
+pub(crate) async fn answer(handler: &Arc<dyn Handler>, number: usize) -> HandlerResult {
     match handler.execute(invocation(number)) {
         Execution::Ready(result) => result,
         Execution::Pending(future) => future.await,

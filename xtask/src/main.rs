@@ -38,6 +38,7 @@ usage: cargo xtask <command>
           starts the PostgreSQL of the tests, says where it is, and stops it when its input ends
   soak    worlds of faults around the session core, 10,000 of them; or --seeds N, or --minutes N,
           or one of them with its trace: --seed N; or servers killed in the middle of a change: --kills N;
+          or calls over MCP whose answers are lost: --lost-answers N;
           or minutes of clients that come and go, after which nothing may be left or done twice: --churn N
   fuzz    every parser that strangers reach, with mutated input: --minutes N for all of them together, two at a time;
           --target NAME for one of them

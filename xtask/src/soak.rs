@@ -27,6 +27,10 @@ pub(crate) enum Request {
     Kills {
         kills: u64,
     },
+    /// No worlds, but calls over MCP whose answers are lost.
+    LostAnswers {
+        calls: u64,
+    },
     /// No worlds, but a real server with clients that come and go for this time.
     Churn {
         minutes: u64,
@@ -44,6 +48,7 @@ impl Request {
             "--seeds" => Some(Self::Seeds { seeds: number }),
             "--minutes" => Some(Self::Minutes { minutes: number }),
             "--kills" => Some(Self::Kills { kills: number }),
+            "--lost-answers" => Some(Self::LostAnswers { calls: number }),
             "--churn" => Some(Self::Churn { minutes: number }),
             _ => None,
         }
@@ -61,6 +66,12 @@ pub(crate) fn soak(workspace: &Workspace, report: &mut Report, request: &Request
         Request::Kills { kills } => {
             let test = of_servers("kills::", "WINDLASS_TEST_KILLS", *kills);
             report.run("servers killed", test);
+            return;
+        }
+        Request::LostAnswers { calls } => {
+            let variable = "WINDLASS_TEST_LOST_ANSWERS";
+            let test = of_servers("kills::lost_answers::", variable, *calls);
+            report.run("answers lost", test);
             return;
         }
         Request::Churn { minutes } => {
@@ -92,7 +103,7 @@ fn run(workspace: &Workspace, report: &mut Report, request: &Request) {
         report.run("worlds of faults", command)
     };
     match request {
-        Request::Kills { .. } | Request::Churn { .. } => {}
+        Request::Kills { .. } | Request::LostAnswers { .. } | Request::Churn { .. } => {}
         Request::Replay { seed } => {
             run(report, &[("--seed", *seed)]);
         }
@@ -117,13 +128,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_soak_is_asked_for_in_one_of_five_ways() {
+    fn a_soak_is_asked_for_in_one_of_six_ways() {
         for (arguments, expected) in [
             (&[][..], Some(Request::Seeds { seeds: SEEDS })),
             (&["--seed", "7"], Some(Request::Replay { seed: 7 })),
             (&["--seeds", "50"], Some(Request::Seeds { seeds: 50 })),
             (&["--minutes", "3"], Some(Request::Minutes { minutes: 3 })),
             (&["--kills", "200"], Some(Request::Kills { kills: 200 })),
+            (
+                &["--lost-answers", "1000"],
+                Some(Request::LostAnswers { calls: 1_000 }),
+            ),
             (&["--churn", "20"], Some(Request::Churn { minutes: 20 })),
             (&["--hours", "3"], None),
             (&["--seed"], None),

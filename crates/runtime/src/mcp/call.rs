@@ -3,7 +3,7 @@
 use super::headers::{self, HeaderPlace, written};
 use super::link::{AskError, Asked, Link, UnansweredEnd};
 use super::listing::Listed;
-use super::message::Meta;
+use super::message::{Meta, UNSUPPORTED_VERSION};
 use super::result::{self, not_begun};
 use super::server::{McpServer, Ready};
 use serde::Serialize;
@@ -161,10 +161,8 @@ async fn call(
             Ok(answer) => return Ok(result::read(&answer)?),
             Err(error) => error,
         };
-        // The server did nothing, so that the same call may go to its next session.
-        if let AskError::SessionOver = error
-            && std::mem::take(&mut is_first)
-        {
+        // The server did nothing, so that the same call may go over the next connection.
+        if is_of_another_time(&error, &ready.link) && std::mem::take(&mut is_first) {
             server.forget(&ready);
             continue;
         }
@@ -181,6 +179,16 @@ async fn call(
             }
             _ => NoResult::Failed(failure),
         });
+    }
+}
+
+/// Whether a server over HTTP is no longer the one that the connection was made with: it has forgotten the session, or speaks another
+/// version of the protocol. A program does not change while it runs.
+fn is_of_another_time(error: &AskError, link: &Link) -> bool {
+    match error {
+        AskError::SessionOver => true,
+        AskError::Refused(refusal) => refusal.code == UNSUPPORTED_VERSION && !link.is_process(),
+        AskError::NotSent(_) | AskError::Lost(_) | AskError::Status(_) => false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Begin, EARLIER_MAX, NewEffect, Step, await_end, covers, is_of_tool, keep_newest};
 use crate::Hash;
-use crate::command::{Refusal, Reply, Request, RequestOrigin, Run};
+use crate::command::{Refusal, Reply, Request, RequestOrigin, Run, ToolFacts};
 use crate::effect::Effect;
 use crate::id::{AttemptNumber, EffectKey, QuestionNumber};
 use crate::leg::{Became, Delivery};
@@ -349,6 +349,11 @@ impl Step<'_> {
         let hazards = self.hazards(&request.tool);
         let mut questions = self.questions.iter();
         let open = questions.find(|question| question.is_open(self.now_unix_ms))?;
+        if let Some(effect_id) = self.settled_doubt(open, &request.tool) {
+            let number = open.number;
+            self.close_question(number, Some(effect_id));
+            return None;
+        }
         let (number, ends_at_unix_ms) = (open.number, open.expires_at_unix_ms);
         let is_same = open.arguments == request.arguments;
         let still_holds = is_of_tool(open, &request.tool) && covers(&open.hazards, &hazards);
@@ -366,6 +371,23 @@ impl Step<'_> {
             return Some(self.asked(number, true));
         }
         Some(self.ask_naming(request, key, hazards))
+    }
+
+    /// The effect that a question names as one that may have happened, if its outcome is known by now. Such a question is closed: the repeated
+    /// request gets the outcome, or the effect is tried again.
+    fn settled_doubt(&self, question: &Question, tool: &ToolFacts) -> Option<EffectId> {
+        let earlier = question.hazards.earlier.iter();
+        let mut doubts = earlier.filter(|earlier| earlier.certainty == Certainty::MayHaveHappened);
+        let settled = doubts.find_map(|doubt| {
+            let effect = &self.effects[self.place_of(&doubt.effect_id)?];
+            let is_settled = match effect.state {
+                EffectState::Done => true,
+                EffectState::NotDone => !self.may_happen(effect, tool),
+                EffectState::Running | EffectState::Unknown => false,
+            };
+            is_settled.then_some(effect)
+        })?;
+        Some(settled.effect_id.clone())
     }
 
     /// Row 11: the user has denied it, and nothing has happened since.

@@ -308,12 +308,13 @@ async fn take_request(
     };
     let is_stateless = request.meta.version.is_some() || header == Some(message::STATELESS);
     if is_stateless {
-        if let Err(failure) = headers::check(&head.headers, header, &request) {
-            return failed(StatusCode::BAD_REQUEST, &failure, Some(&request));
-        }
+        let elicitation = match headers::check(&head.headers, header, &request) {
+            Ok(elicitation) => elicitation,
+            Err(failure) => return failed(StatusCode::BAD_REQUEST, &failure, Some(&request)),
+        };
         let wanted = Wanted {
             revision: Revision::Stateless,
-            elicitation: request.meta.elicitation,
+            elicitation,
             session: None,
             request,
         };
