@@ -31,6 +31,7 @@ const PREFERENCES = {
   "media.autoplay.blocking_policy": 0,
   "browser.shell.checkDefaultBrowser": false,
 };
+const FIREFOX_PAGES_MAX = 6;
 /** How long a test waits for what must come; only a broken page waits that long. */
 export const PATIENCE_MS = 20_000;
 export const DESK = { viewport: { width: 1280, height: 800 } };
@@ -38,7 +39,7 @@ export const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, ha
 
 /** `microphone`: whether the user allows it. `speechFile`: what it hears, in place of beeps. */
 export function launch({ microphone = true, speechFile = null, more = [] } = {}) {
-  if (IS_FIREFOX) return launchFirefox({ microphone });
+  if (IS_FIREFOX) return new YoungFirefox({ microphone });
   const executablePath = process.env.WINDLASS_CHROMIUM ?? CANDIDATES.find((path) => existsSync(path));
   assert.ok(executablePath, `no Chromium at ${CANDIDATES.join(", ")}: install one, or name it in WINDLASS_CHROMIUM`);
   const chosen = [
@@ -62,6 +63,36 @@ export const NOT_IN_FIREFOX = {
 
 export function testInChromium(name, reason, steps) {
   test(name, { skip: IS_FIREFOX && reason }, steps);
+}
+
+/** A Firefox that another one takes over from now and then: after a dozen pages of these tests the process that holds them hangs or dies. */
+class YoungFirefox {
+  #options;
+  #running = null;
+  #pages = 0;
+  #open = 0;
+
+  constructor(options) {
+    this.#options = options;
+  }
+
+  async newContext(options) {
+    if (this.#pages >= FIREFOX_PAGES_MAX && this.#open === 0) await this.close();
+    this.#running ??= await launchFirefox(this.#options);
+    this.#pages += 1;
+    const context = await this.#running.newContext(options);
+    this.#open += 1;
+    context.on("close", () => {
+      this.#open -= 1;
+    });
+    return context;
+  }
+
+  async close() {
+    await this.#running?.close();
+    this.#running = null;
+    this.#pages = 0;
+  }
 }
 
 /** Firefox as the system has it, over WebDriver BiDi. Without a device for sound it plays nothing, so it gets one that nobody hears. */
