@@ -88,6 +88,13 @@ class YoungFirefox {
     return context;
   }
 
+  async newPage(options) {
+    const context = await this.newContext(options);
+    const page = await context.newPage();
+    page.on("close", () => context.close());
+    return page;
+  }
+
   async close() {
     await this.#running?.close();
     this.#running = null;
