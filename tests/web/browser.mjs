@@ -70,28 +70,26 @@ class YoungFirefox {
   #options;
   #running = null;
   #pages = 0;
-  #open = 0;
+  #open = new Set();
 
   constructor(options) {
     this.#options = options;
   }
 
   async newContext(options) {
-    if (this.#pages >= FIREFOX_PAGES_MAX && this.#open === 0) await this.close();
+    if (this.#pages >= FIREFOX_PAGES_MAX && this.#open.size === 0) await this.close();
     this.#running ??= await launchFirefox(this.#options);
     this.#pages += 1;
     const context = await this.#running.newContext(options);
-    this.#open += 1;
-    context.on("close", () => {
-      this.#open -= 1;
-    });
+    this.#open.add(context);
+    context.on("close", () => this.#open.delete(context));
     return context;
   }
 
   async newPage(options) {
     const context = await this.newContext(options);
     const page = await context.newPage();
-    page.on("close", () => context.close());
+    page.on("close", () => this.#open.delete(context));
     return page;
   }
 
