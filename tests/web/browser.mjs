@@ -1,8 +1,6 @@
 // Owns the browser that the tests drive, and the watch that every test keeps: no console errors, no violations of the
 // content security policy, no request to another host. Knows no server.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -27,10 +25,13 @@ const ARGUMENTS = [
 const FIREFOX_CANDIDATES = ["/usr/bin/firefox-esr", "/usr/bin/firefox"];
 const PREFERENCES = {
   "media.navigator.streams.fake": true,
+  // A feigned device for sound. With a real one, or PulseAudio's null sink, the page now and then waits for the device for ever.
+  "media.cubeb.force_mock_context": true,
   "media.autoplay.default": 0,
   "media.autoplay.blocking_policy": 0,
   "browser.shell.checkDefaultBrowser": false,
 };
+const FIREFOX_PAGES_MAX = 6;
 /** How long a test waits for what must come; only a broken page waits that long. */
 export const PATIENCE_MS = 20_000;
 export const DESK = { viewport: { width: 1280, height: 800 } };
@@ -38,7 +39,7 @@ export const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, ha
 
 /** `microphone`: whether the user allows it. `speechFile`: what it hears, in place of beeps. */
 export function launch({ microphone = true, speechFile = null, more = [] } = {}) {
-  if (IS_FIREFOX) return launchFirefox({ microphone });
+  if (IS_FIREFOX) return new YoungFirefox({ microphone });
   const executablePath = process.env.WINDLASS_CHROMIUM ?? CANDIDATES.find((path) => existsSync(path));
   assert.ok(executablePath, `no Chromium at ${CANDIDATES.join(", ")}: install one, or name it in WINDLASS_CHROMIUM`);
   const chosen = [
@@ -64,7 +65,42 @@ export function testInChromium(name, reason, steps) {
   test(name, { skip: IS_FIREFOX && reason }, steps);
 }
 
-/** Firefox as the system has it, over WebDriver BiDi. Without a device for sound it plays nothing, so it gets one that nobody hears. */
+/** A Firefox that another one takes over from now and then: after a dozen pages of these tests the process that holds them hangs or dies. */
+class YoungFirefox {
+  #options;
+  #running = null;
+  #pages = 0;
+  #open = new Set();
+
+  constructor(options) {
+    this.#options = options;
+  }
+
+  async newContext(options) {
+    if (this.#pages >= FIREFOX_PAGES_MAX && this.#open.size === 0) await this.close();
+    this.#running ??= await launchFirefox(this.#options);
+    this.#pages += 1;
+    const context = await this.#running.newContext(options);
+    this.#open.add(context);
+    context.on("close", () => this.#open.delete(context));
+    return context;
+  }
+
+  async newPage(options) {
+    const context = await this.newContext(options);
+    const page = await context.newPage();
+    page.on("close", () => this.#open.delete(context));
+    return page;
+  }
+
+  async close() {
+    await this.#running?.close();
+    this.#running = null;
+    this.#pages = 0;
+  }
+}
+
+/** Firefox as the system has it, over WebDriver BiDi. */
 async function launchFirefox({ microphone }) {
   const program = process.env.WINDLASS_FIREFOX ?? FIREFOX_CANDIDATES.find((path) => existsSync(path));
   assert.ok(program, `no Firefox at ${FIREFOX_CANDIDATES.join(", ")}: install one, or name it in WINDLASS_FIREFOX`);
@@ -72,18 +108,9 @@ async function launchFirefox({ microphone }) {
   const executablePath = join(folder, "firefox");
   const bridge = fileURLToPath(new URL("bidi-bridge.mjs", import.meta.url));
   writeFileSync(executablePath, `#!/bin/sh\nexec "${process.execPath}" "${bridge}" "${program}" "$@"\n`, { mode: 0o755 });
-  const socket = `unix:${join(folder, "sound")}`;
-  const sound = spawn("pulseaudio", ["-n", "--exit-idle-time=-1", "--load=module-null-sink", `--load=module-native-protocol-unix auth-anonymous=1 socket=${join(folder, "sound")}`], {
-    env: { ...process.env, HOME: folder, XDG_RUNTIME_DIR: folder, PULSE_RUNTIME_PATH: folder, PULSE_STATE_PATH: folder },
-    stdio: "ignore",
-  });
-  await once(sound, "spawn");
   const permission = { "permissions.default.microphone": microphone ? 1 : 2, "media.navigator.permission.disabled": microphone };
-  const browser = await firefox.launch({ channel: "moz-firefox", executablePath, firefoxUserPrefs: { ...PREFERENCES, ...permission }, env: { ...process.env, PULSE_SERVER: socket } });
-  browser.on("disconnected", () => {
-    sound.kill();
-    rmSync(folder, { recursive: true, force: true });
-  });
+  const browser = await firefox.launch({ channel: "moz-firefox", executablePath, firefoxUserPrefs: { ...PREFERENCES, ...permission } });
+  browser.on("disconnected", () => rmSync(folder, { recursive: true, force: true }));
   return browser;
 }
 

@@ -9,6 +9,7 @@ import { ask, DESK, IS_FIREFOX, launch, lowContrasts, NOT_IN_FIREFOX, overflowPi
 import { VoiceEndpoint, servePage } from "./scripted.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const FINDING = IS_FIREFOX ? "contrasts and widths are right" : "axe finds nothing, and contrasts and widths are right";
 const SIDEWAYS = { ...PHONE, viewport: { width: 844, height: 390 } };
 const DEVICES = { desk: DESK, phone: PHONE, sideways: SIDEWAYS };
 const ANSWER = "# Fram\n\nThe **Fram** was designed by *Colin Archer*:\n\n1. Strong hull\n2. Round bottom\n\n> A ship for the ice.\n\n| Voyage | Years |\n|---|---:|\n| Nansen | 1893–96 |\n\n```js\nconst ship = \"Fram\";\n```\n\nSee [the museum](https://frammuseum.no/).";
@@ -152,13 +153,13 @@ async function picture(page) {
 
 for (const [device, context] of Object.entries(DEVICES)) {
   for (const colorScheme of ["light", "dark"]) {
-    test(`axe finds nothing in writing and in the list, ${device}, ${colorScheme}`, async () => {
+    test(`${FINDING} in writing and in the list, ${device}, ${colorScheme}`, async () => {
       await visit(browser, written.url, { context: { ...context, colorScheme } }, async (page) => {
         await goThroughWriting(page, (state) => look(page, `${device}-${colorScheme}-${state}`));
       });
     });
 
-    test(`axe finds nothing in any state, ${device}, ${colorScheme}`, async () => {
+    test(`${FINDING} in any state, ${device}, ${colorScheme}`, async () => {
       const endpoint = new VoiceEndpoint();
       const prepare = async (page) => {
         await endpoint.attach(page);

@@ -32,12 +32,11 @@ pub(crate) const CHROMIUM: Browser = Browser {
     packages: &["chromium"],
 };
 
-/// It plays nothing where there is no device for sound, and PulseAudio feigns one.
 pub(crate) const FIREFOX: Browser = Browser {
     name: "Firefox",
     variable: "WINDLASS_FIREFOX",
     programs: &["firefox-esr", "firefox"],
-    packages: &["firefox-esr", "pulseaudio"],
+    packages: &["firefox-esr"],
 };
 
 /// The package that holds the weights of all-MiniLM-L6-v2, and its one file.

@@ -23,6 +23,9 @@ const MEASURED_TOOL: &str = "../shared/bench/peers/shared/kb_search.schema.json"
 /// Two files at a time, as most of their time is waiting: each starts a server, and most a browser.
 const NODE_TEST_ARGUMENTS: &[&str] = &["--test", "--test-concurrency=2", "--test-reporter=spec"];
 
+/// A Firefox that no longer answers fails the tests of its file and does not hold up those of the others.
+const FIREFOX_FILE_TIMEOUT: &str = "--test-timeout=600000";
+
 /// Features that are built on demand, and tested with the rest.
 const FEATURES: &str = "windlass-app/documents,windlass-app/postgres,windlass-app/typescript";
 
@@ -271,6 +274,7 @@ fn firefox_tests(workspace: &Workspace, report: &mut Report) -> Result<(), Missi
     let mut command = workspace.command("node", WEB_TESTS);
     command.args(NODE_TEST_ARGUMENTS);
     command.env("WINDLASS_BINARY", workspace.program(PROGRAM));
+    command.arg(FIREFOX_FILE_TIMEOUT);
     command.env("WINDLASS_BROWSER", "firefox");
     command.env(FIREFOX.variable, firefox);
     report.run("browser tests in Firefox", command);

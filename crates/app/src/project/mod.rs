@@ -449,8 +449,16 @@ pub(crate) struct Draft<'a> {
 
 /// The argument of a tool whose address names none.
 const USUAL_ARGUMENT: &str = "query";
-/// The value of an argument in examples.
+/// The value of an argument in examples, and the one in those of the first tool.
 const EXAMPLE: &str = "A-1001";
+const FIRST_EXAMPLE: &str = "Ada";
+
+fn example(draft: &Draft<'_>) -> &'static str {
+    match draft.id {
+        FIRST_TOOL => FIRST_EXAMPLE,
+        _ => EXAMPLE,
+    }
+}
 
 /// The names of its arguments: the places of its address, else one.
 fn arguments(draft: &Draft<'_>) -> Vec<String> {
@@ -466,10 +474,10 @@ fn arguments(draft: &Draft<'_>) -> Vec<String> {
 
 /// Arguments for a first call, as people write JSON.
 pub(crate) fn example_arguments(draft: &Draft<'_>) -> String {
-    let names = arguments(draft);
+    let (names, value) = (arguments(draft), example(draft));
     let members: Vec<String> = names
         .iter()
-        .map(|name| format!("\"{name}\": \"{EXAMPLE}\""))
+        .map(|name| format!("\"{name}\": \"{value}\""))
         .collect();
     format!("{{{}}}", members.join(", "))
 }
@@ -591,10 +599,13 @@ fn guide(draft: &Draft<'_>) -> String {
     let (id, example) = (draft.id, example_arguments(draft));
     let example = example.replacen('{', "{ ", 1);
     let example = example.trim_end_matches('}');
-    let asked = if draft.writes { "Change" } else { "What about" };
+    let asked = match draft.id {
+        FIRST_TOOL => format!("Say hello to {FIRST_EXAMPLE}."),
+        _ if draft.writes => format!("Change {EXAMPLE}."),
+        _ => format!("What about {EXAMPLE}?"),
+    };
     format!(
-        "# {id}\n\nSay here in one sentence when to use it.\n\n## Examples\n\n**\"{asked} {EXAMPLE}{}\"**\n\n```json\n{example} }}\n```\n",
-        if draft.writes { "." } else { "?" }
+        "# {id}\n\nSay here in one sentence when to use it.\n\n## Examples\n\n**\"{asked}\"**\n\n```json\n{example} }}\n```\n"
     )
 }
 
